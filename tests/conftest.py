@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 # Also for the subprocesses that tests start.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -18,6 +19,17 @@ import jaxtyping
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
+
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def _without_inner_functions(**options: Any) -> Any:
+    """The decorator of checks; functions in functions are made anew at every call."""
+    check = _jaxtyped(**options)
+    return lambda made: made if "<locals>" in made.__qualname__ else check(made)
+
+
+jaxtyping.jaxtyped = _without_inner_functions
 
 # Shapes and types of what the numerics take and give are checked at every call, in the
 # rooms whose tests call them without much between. Checks are half the time of a fit.

@@ -24,13 +24,10 @@ from secret_jax.ensemble.model import Boosted
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import ClassifierParameters
-from secret_jax.estimators.planning import plan_of
-from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
-from secret_jax.splits.rss import RssSplits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -192,7 +189,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         weight: np.ndarray,
         known: TableSchema | None = None,
     ) -> Targets:
-        """See `BoostingEstimator`: indicators of the classes."""
+        """See `EnsembleEstimator`: indicators of the classes."""
         caller = type(self).__name__
         labels = validated_labels(y, X, caller)
         new = known is None
@@ -202,14 +199,8 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
         return Targets(values, names, weight, {"classes_": classes})
 
-    def _student(self, **parameters: Any) -> SecretClassifier:
-        """See `DistillingMixin`."""
+    def _single_tree(self, **parameters: Any) -> SecretClassifier:
         return SecretClassifier(class_weight=self.class_weight, **parameters)
-
-    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
-        """See `BoostingEstimator`."""
-        of_tree = SecretClassifier(splits=RssSplits(max_samples=None), **parameters)
-        return plan_of(of_tree, seed, type(self).__name__)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,11 +18,7 @@ from secret_jax.runtime.warning import warn
 
 
 class DistillingMixin(BoostingEstimator):
-    """Base of boosters that can be distilled; a subclass chooses the student."""
-
-    def _student(self, **parameters: Any) -> Any:
-        """Make the unfitted estimator of the tree."""
-        raise NotImplementedError
+    """Base of boosters that can be distilled."""
 
     def distill(
         self,
@@ -75,7 +71,7 @@ class DistillingMixin(BoostingEstimator):
         (4, True)
         """
         check_is_fitted(self)
-        model = self._student(
+        model: Any = self._single_tree(
             oblique=oblique,
             refine=refine,
             equation_tolerance=equation_tolerance,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -112,17 +112,19 @@ def effect(
     column = _column_of(schema, name)
     if column in schema.discrete:
         attribute = schema.discrete.index(column)
-        codes = np.unique(rows.table.codes[:, attribute])
-        points: list[Any] = codes[codes >= 0].tolist()
+        observed = rows.table.codes[:, attribute]
+        codes, source = np.unique(observed, return_index=True)
+        codes, source = codes[codes >= 0], source[codes >= 0]
         categories = schema.categories[attribute]
-        values = np.array([categories[code] for code in points], object)
+        values = np.array([categories[code] for code in codes.tolist()], object)
     else:
-        observed, weight = _observed(schema, rows, column)
-        numbers = _quantiles(observed, weight, n_points)
         position = schema.position_of(column)
-        points = numbers.tolist()
+        numbers, source = _quantiles(schema, rows, position, n_points)
         values = schema.center[position] + schema.scale[position] * numbers
-    tables = (with_column(schema, rows.table, column, point) for point in points)
+    n_rows = rows.n_rows
+    tables = (
+        _taking(schema, rows.table, [column], np.full(n_rows, row)) for row in source
+    )
     share = rows.weight / rows.weight.sum()
     mean = np.array([share @ _asked(ensemble, table, meaning) for table in tables])
     return Effect(
@@ -182,42 +184,28 @@ def _dependence(
     n_rows = rows.n_rows
     # Every row, with the columns of each row in turn.
     other, own = np.divmod(np.arange(n_rows * n_rows), n_rows)
-    table = rows.table.take(own)
-    schema = ensemble.schema
-    for column in columns:
-        for position in _positions(schema, column):
-            table.x[:, position] = rows.table.x[other, position]
-        if column in schema.discrete:
-            attribute = schema.discrete.index(column)
-            table.codes[:, attribute] = rows.table.codes[other, attribute]
+    table = _taking(ensemble.schema, rows.table, columns, other, own)
     value = _asked(ensemble, table, meaning).reshape(n_rows, n_rows, -1)
     return _centred(np.einsum("ijk,j->ik", value, share), share)
 
 
-def with_column(schema: TableSchema, table: Table, column: int, point: float) -> Table:
-    """Set a column to one value (encoded, or a category code) in all rows."""
-    x, codes = table.x.copy(), table.codes
-    if column in schema.discrete:
-        attribute, codes = schema.discrete.index(column), codes.copy()
-        codes[:, attribute] = point
-        first = schema.n_regressors - schema.n_indicators
-        for position, (its, code) in enumerate(schema.indicators, first):
-            if its == attribute:
-                x[:, position] = code == point
-        return Table(x, codes)
-    position = schema.position_of(column)
-    x[:, position] = point
-    indicator = dict(schema.missing_columns).get(position)
-    if indicator is not None:
-        x[:, indicator] = 0.0
+def _taking(
+    schema: TableSchema,
+    table: Table,
+    columns: Sequence[int],
+    other: np.ndarray,
+    own: np.ndarray | slice = slice(None),
+) -> Table:
+    """Rows ``own`` of a table, with some columns as rows ``other`` have them."""
+    x, codes = table.x[own].copy(), table.codes[own].copy()
+    for column in columns:
+        for position, its in enumerate(schema.input_columns):
+            if its == column:
+                x[:, position] = table.x[other, position]
+        if column in schema.discrete:
+            attribute = schema.discrete.index(column)
+            codes[:, attribute] = table.codes[other, attribute]
     return Table(x, codes)
-
-
-def _positions(schema: TableSchema, column: int) -> Iterator[int]:
-    """Encoded columns that are made of an input column."""
-    for position, its in enumerate(schema.input_columns):
-        if its == column:
-            yield position
 
 
 def _column_of(schema: TableSchema, name: str) -> int:
@@ -227,26 +215,25 @@ def _column_of(schema: TableSchema, name: str) -> int:
     return schema.names.index(name)
 
 
-def _observed(
-    schema: TableSchema, rows: Rows, column: int
+def _quantiles(
+    schema: TableSchema, rows: Rows, position: int, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    position = schema.position_of(column)
-    value, weight = rows.table.x[:, position], rows.weight
+    """Observed values at even steps of the rows' weight, each with a row that has it.
+
+    All values if there are few; rows where the value is missing do not count.
+    """
+    there = np.arange(rows.n_rows)
     indicator = dict(schema.missing_columns).get(position)
     if indicator is not None:
-        there = rows.table.x[:, indicator] == 0
-        value, weight = value[there], weight[there]
-    return value.astype(np.float64), weight
-
-
-def _quantiles(value: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
-    """Observed values at even steps of the rows' weight; all values if few."""
-    distinct, which = np.unique(value, return_inverse=True)
-    if len(distinct) <= n:
-        return distinct
-    share = np.cumsum(np.bincount(which, weight)) / weight.sum()
-    place = np.searchsorted(share, np.linspace(0.0, 1.0, n) - 1e-9)
-    return np.unique(distinct[np.minimum(place, len(distinct) - 1)])
+        there = np.flatnonzero(rows.table.x[:, indicator] == 0)
+    value, weight = rows.table.x[there, position], rows.weight[there]
+    distinct, row, which = np.unique(value, return_index=True, return_inverse=True)
+    chosen = np.arange(len(distinct))
+    if len(distinct) > n:
+        share = np.cumsum(np.bincount(which, weight)) / weight.sum()
+        place = np.searchsorted(share, np.linspace(0.0, 1.0, n) - 1e-9)
+        chosen = np.unique(np.minimum(place, len(distinct) - 1))
+    return distinct[chosen].astype(np.float64), there[row[chosen]]
 
 
 def _asked(ensemble: Ensemble, table: Table, meaning: Meaning) -> np.ndarray:

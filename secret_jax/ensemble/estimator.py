@@ -22,19 +22,25 @@ from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
+    names_of,
     scaled_weight,
     validated,
+    validated_targets,
 )
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.base import Targets
+from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import TableParameters
+from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import check_constraints, constraints_of
+from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError, load_model, save_model
 
 # Parameters for reading tables and for devices, as those of the tree.
@@ -56,7 +62,7 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         weight: np.ndarray,
         known: TableSchema | None = None,
     ) -> Targets:
-        """Check the outputs of rows.
+        """Check the outputs of rows; here they are numbers.
 
         Parameters
         ----------
@@ -67,11 +73,18 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         known : TableSchema, optional
             Schema of the training rows, if these rows are further ones.
         """
-        raise NotImplementedError
+        values = validated_targets(y, X, type(self).__name__)
+        n_outputs = values.shape[1]
+        if known is not None and n_outputs != known.n_outputs:
+            raise ValueError(
+                f"There are {n_outputs} outputs, but the trees were grown for "
+                f"{known.n_outputs}. Give the same columns."
+            )
+        return Targets(values, names_of(y, n_outputs), weight, {})
 
-    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
-        """Plan of a single tree with some of the parameters, to read a table."""
-        raise NotImplementedError
+    def _single_tree(self, **parameters: Any) -> SecretRegressor | SecretClassifier:
+        """Unfitted tree that reads the same tables and predicts the same outputs."""
+        return SecretRegressor(**parameters)
 
     def _reading(self) -> Plan:
         """Check the parameters, and plan how to read tables, as for a single tree."""
@@ -85,7 +98,9 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
                 message = f"random_state={self.random_state!r}: {error}."
                 raise ValueError(message) from None
             seed = int(random.randint(2**31 - 1))
-        plan = self._tree_plan({name: own[name] for name in OF_THE_TREE}, seed)
+        of_tree = {name: own[name] for name in OF_THE_TREE}
+        tree = self._single_tree(splits=RssSplits(max_samples=None), **of_tree)
+        plan = plan_of(tree, seed, type(self).__name__)
         # The trees' own search is not random: the seed is for their rows.
         return replace(plan, seed=seed)
 
@@ -167,6 +182,7 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing_values != "error"
         tags.input_tags.string = tags.input_tags.categorical = True
+        tags.target_tags.multi_output = tags.regressor_tags is not None
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

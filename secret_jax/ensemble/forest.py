@@ -25,7 +25,6 @@ from secret_jax.data.validation import (
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.growth import grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import TreeParameters
 from secret_jax.fit.plan import Plan, features_of_node
@@ -64,9 +63,7 @@ class ForestParameters:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SecretForestRegressor(
-    OfNumbers, RegressorMixin, EnsembleEstimator, ForestParameters
-):
+class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters):
     """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split

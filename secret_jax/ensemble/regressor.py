@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -13,15 +13,11 @@ from secret_jax.data.given import TableLike
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
-from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.conformal import ConformalMixin
-from secret_jax.estimators.regressor import SecretRegressor
 
 
-class SecretBoostingRegressor(
-    ConformalMixin, OfNumbers, RegressorMixin, DistillingMixin
-):
+class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
@@ -186,7 +182,3 @@ class SecretBoostingRegressor(
         ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
         """
         yield from self._staged(X)
-
-    def _student(self, **parameters: Any) -> SecretRegressor:
-        """See `DistillingMixin`."""
-        return SecretRegressor(**parameters)

@@ -21,6 +21,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
@@ -93,6 +94,9 @@ class SecretAdditiveRegressor(ComposedRegressor):
         "curve_tolerance": [real(0.0)],
     }
     _predicts_with: ClassVar[str] = "curves_"
+    intercept_: float
+    curves_: list[Curve]
+    schema_: TableSchema
 
     def __init__(
         self,

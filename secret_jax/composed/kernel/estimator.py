@@ -77,6 +77,7 @@ class KernelTreeRegressor(ComposedRegressor):
         "head": [StrOptions({"kernel", "local"})],
     }
     _predicts_with: ClassVar[str] = "leaves_"
+    leaves_: dict[int, LeafRows]
 
     def __init__(
         self,
