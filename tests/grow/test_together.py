@@ -20,7 +20,7 @@ OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
         {"oblique": False},
         {"splits": OBLIQUE, "oblique": True},
         {"splits": "cart", "leaf": "constant"},
-        {"splits": SecretSplits(n_starts=1), "oblique": True},
+        {"splits": SecretSplits(n_starts=1, n_attempts=1), "oblique": True},
         {"oblique": False, "missing": True},
         {"oblique": False, "categories": True},
     ],
