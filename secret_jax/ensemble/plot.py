@@ -11,11 +11,11 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.effects import Effect, Interaction
 from secret_jax.inspect.colors import class_colors
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     FONT_SIZE,
     MIDDLE_COLOR,
     TICK_SIZE,
+    Picture,
     evenly_spaced,
     import_matplotlib,
     in_short,

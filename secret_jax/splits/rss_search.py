@@ -7,7 +7,7 @@ of JAX; `secret_jax.splits.rss` holds the options.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,16 +25,21 @@ from secret_jax.runtime.linalg import (
     matvec,
     namespace,
     safe_divide,
-    unit_vectors,
 )
 from secret_jax.runtime.pieces import for_rows, over_rows, weighted_moments
 from secret_jax.splits.axis import (
     Candidates,
-    Projections,
-    leading_component,
-    projections,
-    roles_of,
     split_of,
+)
+from secret_jax.splits.candidates import (
+    Options,
+    PreparedNodes,
+    along_coordinates,
+    along_directions,
+    axis_candidates,
+    exact_models,
+    prepared,
+    projected,
 )
 from secret_jax.splits.directions import (
     discriminants,
@@ -46,16 +51,8 @@ from secret_jax.splits.interface import Node, Split
 from secret_jax.splits.scoring import (
     NodeRows,
     SideModels,
-    covariance_of,
-    fit_sides,
-    node_rows,
-    quantiles,
-    screen,
 )
 from secret_jax.tree.structure import SplitKind
-
-# An `RssSplits`, whose module imports this one.
-Options = Any
 
 # Below this deviation, in units of the whole table, an attribute is constant.
 CONSTANT = 1e-6
@@ -70,35 +67,6 @@ _MOST_WEIGHT = 4.0
 _LEAST_RISE = 1e-4
 # By chance alone models do not spend more degrees of freedom than this share of rows.
 _MOST_SPENT = 0.25
-
-
-class _Prepared(NamedTuple):
-    """Nodes prepared for scoring; before these axes arrays have those of the nodes."""
-
-    z: AnyArray  # (n_rows, n_columns), standardised in the node
-    rows: NodeRows
-    back: AnyArray  # (n_coordinates, n_columns), from coordinates to z
-    covariance: AnyArray  # (n_columns, n_columns) of z
-    min_weight: AnyArray
-    allowed: AnyArray  # (n_columns,), 1 where a direction may go, else 0
-    axis: Projections | None
-    n_model: int
-
-    def take(self, chosen: np.ndarray) -> _Prepared:
-        """Select nodes by a mask, without their attributes; arrays of NumPy."""
-        mask, pieces = chosen, self.rows.pieces
-        if pieces is not None:
-            mask, _ = pieces.take(chosen)
-        return _Prepared(
-            z=self.z[mask],
-            rows=self.rows.take(chosen),
-            back=self.back[chosen],
-            covariance=self.covariance[chosen],
-            min_weight=self.min_weight[chosen],
-            allowed=self.allowed[chosen],
-            axis=None,
-            n_model=self.n_model,
-        )
 
 
 def best_split(finder: Options, batch: Node) -> Split:
@@ -128,8 +96,8 @@ def best_split(finder: Options, batch: Node) -> Split:
     residual = residual / for_rows(unit, pieces)[..., None, None]
     residual = xp.where(present, residual, 0.0)
 
-    node = _prepared(z, residual, batch, finder)
-    axis = _axis_candidates(node, finder)
+    node = prepared(z, residual, batch, finder)
+    axis = axis_candidates(node, finder)
     along_axes = _finalists(axis, node, finder)
 
     def best_along_axes():
@@ -140,7 +108,7 @@ def best_split(finder: Options, batch: Node) -> Split:
         directions = _proposals(node, finder)
         if len(directions):
             directions = xp.concatenate(directions, axis=-2)
-            proposed = _oblique(directions, node, finder)
+            proposed = along_coordinates(directions, node, finder)
             finalists = _merge(finalists, _finalists(proposed, node, finder))
         best = _best(finalists[0], node)
         if finder.n_hinge and finder.hinge_steps:
@@ -170,140 +138,34 @@ def best_split(finder: Options, batch: Node) -> Split:
     )
 
 
-def _prepared(
-    z: AnyArray, residual: AnyArray, batch: Node, finder: Options
-) -> _Prepared:
-    xp = namespace(z)
-    n_model = min(batch.columns.n_regressors, finder.most_regressors)
-    loading = batch.extra.get("loading")
-    basis = z if loading is None else matmul(z, for_rows(loading, batch.pieces))
-    rows, whitener = node_rows(
-        basis,
-        residual,
-        batch.weight,
-        n_model=n_model,
-        ridge=finder.ridge,
-        pieces=batch.pieces,
-    )
-    back = whitener
-    if loading is not None:
-        back = matmul(whitener, xp.swapaxes(loading, -1, -2))
-    # Sums of indicators are hard to read: sets of categories, and the side of missing
-    # values, are splits of their own.
-    combined = roles_of(batch).combined & batch.allowed[..., : z.shape[-1]]
-    score = leading_component(residual, batch.weight, batch.pieces)
-    return _Prepared(
-        z=z,
-        rows=rows,
-        back=back,
-        covariance=covariance_of(z, batch.weight, batch.pieces),
-        min_weight=batch.min_weight,
-        allowed=combined.astype(z.dtype),
-        axis=projections(batch, score),
-        n_model=n_model,
-    )
-
-
-def _scored(
-    projection: AnyArray,
-    node: _Prepared,
-    finder: Options,
-    weight: AnyArray | None = None,
-    along: AnyArray | None = None,
-) -> tuple[AnyArray, AnyArray]:
-    """Gain and threshold of the best cut along each direction, approximately.
-
-    ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
-    see `screen`.
-    """
-    xp = namespace(projection)
-    weight = node.rows.weight if weight is None else weight
-    cuts = quantiles(projection, weight, finder.n_thresholds, node.rows.pieces)
-    gain = screen(
-        node.rows,
-        projection,
-        cuts,
-        node.min_weight,
-        n_model=node.n_model,
-        along=along,
-    )
-    best = xp.argmax(gain, axis=-1)
-    return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
-
-
-def _axis_candidates(node: _Prepared, finder: Options) -> Candidates:
-    """Every attribute at its best threshold, by approximate gain."""
-    axis = node.axis
-    assert axis is not None
-    gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
-    return axis.candidates(gain, cuts)
-
-
-def _oblique(coordinates: AnyArray, node: _Prepared, finder: Options) -> Candidates:
-    """Splits along directions given in the coordinates, by approximate gain."""
-    direction = matmul(coordinates, node.back) * node.allowed[..., None, :]
-    if finder.max_split_features:
-        kept, direction = finder.max_split_features, unit_vectors(direction)
-        direction = sparse(direction, node.covariance, kept, finder.ridge)
-    return _along(oriented(direction), node, finder)
-
-
-def _along(direction: AnyArray, node: _Prepared, finder: Options) -> Candidates:
-    """Splits along directions in the standardised columns, by approximate gain."""
-    xp = namespace(direction)
-    projection = _projected(direction, node)
-    gain, cuts = _scored(projection, node, finder)
-    return Candidates(
-        gain=gain,
-        projection=projection,
-        direction=direction,
-        threshold=cuts,
-        kind=xp.full(gain.shape, SplitKind.OBLIQUE, xp.int32),
-        attribute=xp.full(gain.shape, -1, xp.int32),
-    )
-
-
-def _projected(direction: AnyArray, node: _Prepared) -> AnyArray:
-    """Rows along directions in the standardised columns."""
-    z = namespace(direction).swapaxes(node.z, -1, -2)
-    return matmul(for_rows(direction, node.rows.pieces), z)
-
-
 def _finalists(
-    candidates: Candidates, node: _Prepared, finder: Options
+    candidates: Candidates, node: PreparedNodes, finder: Options
 ) -> tuple[Candidates, SideModels]:
     """The most promising candidates, with their exact gains and their models."""
     xp = namespace(candidates.gain)
     n = min(finder.n_finalists, candidates.gain.shape[-1])
     chosen = candidates.take(largest(candidates.gain, n), node.rows.pieces)
-    exact = _exact(chosen, node)
+    exact = exact_models(chosen, node)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = xp.where(xp.isfinite(chosen.gain), exact.gain, -xp.inf)
     return chosen._replace(gain=gain), exact
 
 
-def _exact(candidates: Candidates, node: _Prepared) -> SideModels:
-    """Models of both sides of each split, and how much they gain."""
-    threshold = for_rows(candidates.threshold, node.rows.pieces)
-    left = candidates.projection <= threshold[..., None]
-    return fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
-
-
-def _best(candidates: Candidates, node: _Prepared) -> Candidates:
+def _best(candidates: Candidates, node: PreparedNodes) -> Candidates:
     best = namespace(candidates.gain).argmax(candidates.gain, axis=-1)
     return candidates.take(best, node.rows.pieces)
 
 
-def _better(first: Candidates, others: Candidates, node: _Prepared) -> Candidates:
+def _better(first: Candidates, others: Candidates, node: PreparedNodes) -> Candidates:
     """The best of one split a node and of others, which only gain by a direction."""
     xp = namespace(first.gain)
     # As they were computed, all of them: a threshold is a row's own projection.
-    others = others._replace(projection=_projected(others.direction, node))
+    others = others._replace(projection=projected(others.direction, node))
     other = others.take(xp.argmax(others.gain, axis=-1), node.rows.pieces)
     return _where(other.gain > first.gain, other, first, node)
 
 
-def _shortest(best: Candidates, node: _Prepared, finder: Options) -> Candidates:
+def _shortest(best: Candidates, node: PreparedNodes, finder: Options) -> Candidates:
     """The best split, or the shortest version of it that is nearly as good."""
     xp = namespace(best.gain)
     n_columns = node.z.shape[-1]
@@ -313,8 +175,8 @@ def _shortest(best: Candidates, node: _Prepared, finder: Options) -> Candidates:
     shape = (*best.gain.shape, len(lengths), n_columns)
     full = xp.broadcast_to(best.direction[..., None, :], shape)
     directions = sparse(full, node.covariance, np.array(lengths), finder.ridge)
-    short = _along(oriented(directions), node, finder)
-    exact = _exact(short, node).gain
+    short = along_directions(oriented(directions), node, finder)
+    exact = exact_models(short, node).gain
     short = short._replace(gain=xp.where(xp.isfinite(short.gain), exact, -xp.inf))
     least = best.gain - _SPARSE_LOSS * xp.abs(best.gain)
     oblique = best.kind == SplitKind.OBLIQUE
@@ -328,7 +190,7 @@ def _shortest(best: Candidates, node: _Prepared, finder: Options) -> Candidates:
     return _where(good.any(axis=-1), found, best, node)
 
 
-def _proposals(node: _Prepared, finder: Options) -> list[AnyArray]:
+def _proposals(node: PreparedNodes, finder: Options) -> list[AnyArray]:
     """Principal Hessian directions and what else is proposed, in the coordinates."""
     rows, n_model = node.rows, node.n_model
     directions = [more(rows, n_model=n_model) for more in finder.proposals]
@@ -339,7 +201,7 @@ def _proposals(node: _Prepared, finder: Options) -> list[AnyArray]:
 
 
 def _hinges(
-    finalists: tuple[Candidates, SideModels], node: _Prepared, finder: Options
+    finalists: tuple[Candidates, SideModels], node: PreparedNodes, finder: Options
 ) -> Candidates:
     """Hinge steps from the best candidates, each kept only if the score improves.
 
@@ -365,8 +227,8 @@ def _hinges(
         bounded = rows.weight[..., None, :] * xp.minimum(size, cap)
         first = xp.where(advantage > 0, bounded, 0.0)
         direction = discriminants(rows, first, bounded - first, n_model=n_model)
-        new = _oblique(direction, node, finder)
-        new_models = _exact(new, node)
+        new = along_coordinates(direction, node, finder)
+        new_models = exact_models(new, node)
         new = new._replace(gain=new_models.gain, projection=None)
         better = new.gain > current.gain * (1 + _LEAST_RISE)
         state = jax.tree.map(
@@ -396,7 +258,7 @@ def _errors(model: AnyArray, rows: NodeRows) -> AnyArray:
 
 
 def _where(
-    chosen: AnyArray, first: Candidates, second: Candidates, node: _Prepared
+    chosen: AnyArray, first: Candidates, second: Candidates, node: PreparedNodes
 ) -> Candidates:
     """The first or the second split of each node."""
     masks = [chosen] * len(first)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from secret_jax.composed.additive.words import CurveView
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
+    Picture,
     import_matplotlib,
     open_frame,
 )

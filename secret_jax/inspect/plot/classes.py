@@ -10,7 +10,7 @@ from secret_jax.inspect.class_errors import calibration, class_errors, shares_be
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import ClassTable
 from secret_jax.inspect.colors import ink_on
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,

@@ -9,8 +9,7 @@ import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.layout import with_short_names
-from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     BESIDE,
     DARK_COLOR,
     FONT_SIZE,
@@ -21,6 +20,7 @@ from secret_jax.inspect.plot.style import (
     open_frame,
     round_marks,
 )
+from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from secret_jax.inspect.arguments import MOST_BARS, check_counts
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     FONT_SIZE,
     MIDDLE_COLOR,
+    Picture,
     name_bars,
     new_axes,
     open_frame,

@@ -17,7 +17,7 @@ import numpy as np
 from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import one_leaf_sentence
-from secret_jax.inspect.plot.style import FONT_SIZE
+from secret_jax.inspect.plot.picture import FONT_SIZE
 from secret_jax.inspect.printing import counted_leaves, in_lines
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.words import model_parts, most_moving, split_parts

@@ -15,13 +15,13 @@ from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
 from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
     TEXT,
     TITLE,
+    Picture,
     check_axes,
     evenly_spaced,
     import_matplotlib,

@@ -11,22 +11,17 @@ import numpy as np
 from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.class_view import percent
 from secret_jax.inspect.plot.curve import draw_categories, draw_curve
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.slices import (
-    MOST_CATEGORIES,
-    Side,
-    Slice,
-    column_position,
-)
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     TEXT,
     TICK_SIZE,
     TITLE,
     TURNED,
+    Picture,
     import_matplotlib,
     new_axes,
     round_marks,
 )
+from secret_jax.inspect.plot.slices import MOST_CATEGORIES, Side, Slice, column_position
 from secret_jax.inspect.plot.surface import draw_surface
 from secret_jax.inspect.printing import counted_rows, entry, quoted
 from secret_jax.inspect.rows import Rows

@@ -1,15 +1,36 @@
-"""What every function that draws gives back."""
+"""Pictures: what functions that draw give back, and the style that they share."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.printing import short_number
+
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+FONT_SIZE = 9.0  # points
+TICK_SIZE = 0.9 * FONT_SIZE
+TEXT: dict[str, Any] = {"fontsize": FONT_SIZE, "parse_math": False}
+TITLE = {**TEXT, "loc": "left"}
+# Names of categories below a picture that are turned.
+TURNED: dict[str, Any] = {"rotation": 40, "ha": "right"}
+COLORS = "viridis"
+# From these colours: their middle and their dark end.
+MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
+
+# Where a legend stands.
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+BESIDE["frameon"] = False
+
+_LONGEST_TERM = 44  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,3 +72,82 @@ class Picture:
             Of `matplotlib.figure.Figure.savefig`.
         """
         self.figure.savefig(path, **{"bbox_inches": "tight", **options})
+
+
+def import_matplotlib() -> tuple[Any, Any]:
+    """Pyplot and ScalarMappable, or an ImportError that names the extra."""
+    try:
+        from matplotlib import pyplot
+        from matplotlib.cm import ScalarMappable
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib, which is not installed. Install the extra: "
+            "pip install 'secret-jax[plot]'"
+        ) from error
+    return pyplot, ScalarMappable
+
+
+def new_axes(ax: Any, size: tuple[float, float]) -> Any:
+    """Check axes that are given, or make a figure of a size in inches."""
+    pyplot, _ = import_matplotlib()
+    if ax is None:
+        return pyplot.subplots(figsize=size, layout="constrained")[1]
+    check_axes(ax)
+    return ax
+
+
+def check_axes(ax: Any) -> None:
+    """Refuse what is no matplotlib Axes."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(
+            f"ax is a {type(ax).__name__}; give matplotlib Axes, or leave it out."
+        )
+
+
+def open_frame(ax: Axes) -> None:
+    """Leave only the axes of the frame around a picture, with small marks."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=TICK_SIZE)
+
+
+def name_bars(ax: Any, names: Sequence[str]) -> np.ndarray:
+    """Write the names of horizontal bars, from the top down, and find their places."""
+    place = np.arange(len(names))
+    ax.set_yticks(place, list(map(in_short, names)), **TEXT)
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    return place
+
+
+def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
+    """Rows that are drawn: all, or ``most`` evenly spaced ones."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(int))
+
+
+def round_marks(axis: Any, most: int = 5) -> None:
+    """A few round numbers on an axis, short enough to stand apart."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def in_short(words: str) -> str:
+    """A term of an equation as a label that has room beside a picture."""
+    return textwrap.shorten(words, _LONGEST_TERM, placeholder=" ..]")
+
+
+def draw_legend(
+    axes: Any, view: ClassView, colors: list[str] | None = None, **options: Any
+) -> None:
+    """Say which colour is which class; options are those of ``Axes.legend``."""
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
+        for color, name in zip(colors or view.colors, view.names, strict=True)
+    ]
+    legend = axes.legend(handles=patches, **{"fontsize": TICK_SIZE, **options})
+    for text in legend.get_texts():
+        text.set_parse_math(False)

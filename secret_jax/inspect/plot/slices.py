@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.inspect.plot.style import evenly_spaced
+from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.runtime.values import is_integer

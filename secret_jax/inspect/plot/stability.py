@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.arguments import check_counts
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
     TICK_SIZE,
+    Picture,
     import_matplotlib,
     open_frame,
 )

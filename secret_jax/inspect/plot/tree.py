@@ -26,10 +26,10 @@ from secret_jax.inspect.plot.layout import (
     text_width,
     with_short_names,
 )
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.style import (
+from secret_jax.inspect.plot.picture import (
     COLORS,
     FONT_SIZE,
+    Picture,
     check_axes,
     draw_legend,
     import_matplotlib,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_errors import Bin
-from secret_jax.inspect.plot.style import evenly_spaced
+from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.printing import number, short_number
 
 _WHISKERS = 2.0  # standard errors to either side

@@ -10,7 +10,7 @@ import numpy as np
 from secret_jax.inspect.class_view import ClassView, percent
 from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.explanation import Explanation
-from secret_jax.inspect.plot.style import evenly_spaced
+from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.printing import number, quoted
 from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.rows import Rows
