@@ -8,7 +8,6 @@ constants are stacked (Wolpert 1992; Breiman 1996): they are wrong in different 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -18,65 +17,19 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.growth import Booster, add_round, total_error
 from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
+from secret_jax.ensemble.race import Candidate, can_catch_up
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
-# A size is dropped if even this multiple of its gain over the last rounds would not
-# make it better than the best is now. The curves fall like geometric series or faster.
-# The leader is judged over more rounds, as many as its patience if that is longer,
-# since it is compared with its own best.
-_RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
 # The best size of the other kind of leaves continues unless its error is more than this
 # multiple of the leader's, or a mixture saves less than this share: it is asked every
 # few rounds.
 _MOST_OF_OTHER_KIND, _LEAST_SAVED, _ROUNDS_BETWEEN = 1.3, 0.005, 10
 # A member with a smaller weight is not worth its trees.
 _LEAST_SHARE = 0.05
-
-
-class Candidate(NamedTuple):
-    """Boosters of one tree size, each with held-out rows of its own."""
-
-    size: TreeSize
-    boosters: list[Booster]
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds so far; the first tree, a single leaf, is not counted."""
-        return len(self.boosters[0].trees) - 1
-
-    @property
-    def errors(self) -> np.ndarray:
-        """Total loss on held-out rows after each round, the first without any."""
-        return np.sum([booster.losses for booster in self.boosters], axis=0)
-
-    @property
-    def least(self) -> float:
-        """Least error so far."""
-        return float(self.errors.min())
-
-    @property
-    def best_round(self) -> int:
-        """Round of the least error."""
-        return int(self.errors.argmin())
-
-    def is_done(self, options: BoostOptions, measured: bool) -> bool:
-        """Whether no more rounds are needed."""
-        stop = options.early_stopping and measured and self.n_rounds >= 0
-        stalled = stop and self.n_rounds - self.best_round >= options.patience
-        return self.n_rounds >= options.max_iter or stalled
-
-
-def can_catch_up(errors: np.ndarray, best: float, patience: int) -> bool:
-    """Whether a size with these errors can still be expected to reach another."""
-    recent = max(_RECENT_OF_LEADER, patience) if errors.min() <= best else _RECENT
-    if len(errors) <= recent:
-        return True
-    gain = max(errors[-1 - recent] - errors[-1], 0.0)
-    return errors[-1] - _MOST_TO_COME * gain <= best
 
 
 class Boosting:
@@ -141,8 +94,8 @@ class Boosting:
         self._sizes = self._sizes or self._least_errors()
         self.candidates = self._leaders(options)
         behind = Stage("boosting on all rows", stage.progress)
-        for candidate in self.candidates if self.folded else ():
-            wanted = 1 + self._chosen_round(candidate, options)
+        for candidate, n_rounds in self._mixture(options)[0] if self.folded else ():
+            wanted = 1 + n_rounds
             while len(self._whole(candidate).trees) < wanted:
                 behind.at(len(self._whole(candidate).trees), wanted)
                 whole = [self._whole(candidate)]
@@ -150,15 +103,9 @@ class Boosting:
 
     def result(self, options: BoostOptions) -> Boosted:
         """Members that predict together, and their weights."""
-        leaders = self._leaders(options)
-        rounds = [self._chosen_round(each, options) for each in leaders]
-        pairs = list(zip(leaders, rounds, strict=True))
-        shares, unseen, error = [1.0], None, np.nan
-        if self.held_out:
-            said = [self._unseen(each, n, options) for each, n in pairs]
-            shares, unseen, error = self._stacked(said, options)
+        pairs, shares, unseen, error = self._mixture(options)
         members = []
-        for (each, n), share in zip(pairs, shares, strict=False):
+        for (each, n), share in zip(pairs, shares, strict=True):
             folds = each.boosters if self.folded else []
             whole = self._whole(each) if self.folded else each.boosters[0]
             member = Member(
@@ -224,16 +171,15 @@ class Boosting:
             if together > (1.0 - _LEAST_SAVED) * first.errors[-1] / self._weight:
                 going = [each for each in going if each is not other]
         limit = _MOST_OF_OTHER_KIND * first.least
-        return [
-            each
-            for each in going
-            if each.n_rounds < 0
-            or can_catch_up(
-                each.errors,
-                min(limit, self._best_alike(each).least),
-                options.patience,
-            )
-        ]
+        return [c for c in going if c.n_rounds < 0 or self._may_lead(c, limit, options)]
+
+    def _may_lead(
+        self, candidate: Candidate, limit: float, options: BoostOptions
+    ) -> bool:
+        """Whether a size may still lead its kind of leaves, and come near the limit."""
+        best = self._best_alike(candidate)
+        other = best.least if best is candidate else best.expected
+        return can_catch_up(candidate.errors, min(limit, other), options.patience)
 
     def _leaders(self, options: BoostOptions) -> list[Candidate]:
         """Best size of each kind of leaves, the best of all first.
@@ -259,6 +205,21 @@ class Boosting:
         if not options.early_stopping:
             return n_rounds
         return candidate.best_round if self.held_out else 0  # there is no estimate
+
+    def _mixture(
+        self, options: BoostOptions
+    ) -> tuple[list[tuple[Candidate, int]], list[float], np.ndarray | None, float]:
+        """Sizes that predict together with their rounds, and what `_stacked` returns.
+
+        Without rows left out there is one, and nothing is known of it.
+        """
+        leaders = self._leaders(options)
+        pairs = [(each, self._chosen_round(each, options)) for each in leaders]
+        if not self.held_out:
+            return pairs[:1], [1.0], None, np.nan
+        told = [self._unseen(each, n, options) for each, n in pairs]
+        shares, unseen, error = self._stacked(told, options)
+        return pairs[: len(shares)], shares, unseen, error
 
     def _unseen(
         self, candidate: Candidate, n_rounds: int, options: BoostOptions

@@ -217,31 +217,6 @@ def fits(monkeypatch):
     return made
 
 
-def test_a_stopped_run_goes_on_where_it_was_stopped(fits, tmp_path, capsys):
-    out = tmp_path / "new" / "table1.jsonl"
-    base = ["--sets", "3dsin", "--synthetic-rows", "8", "--starts", "rows"]
-    base += ["--out", str(out)]
-    table1.main([*base, "--repeats", "2"])
-    assert len(fits) == 8
-    complete = out.read_bytes()
-    assert [set(json.loads(line)) for line in complete.splitlines()] == 8 * [
-        {*asdict(record())}
-    ]
-
-    out.write_bytes(complete[:-20])  # stopped while it wrote its eighth line
-    fits.clear()
-    table1.main([*base, "--repeats", "3"])
-    assert [run.repeat for run in fits] == [1, 2, 2, 2, 2]
-    assert len(out.read_bytes().splitlines()) == 12
-    assert out.read_bytes().startswith(complete)
-
-    fits.clear()
-    capsys.readouterr()
-    table1.main([*base, "--repeats", "3"])
-    assert not fits
-    assert "12 of 12 fits" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     "other", [["--min-samples-split", "0.04"], ["--synthetic-rows", "9"]]
 )
@@ -271,15 +246,6 @@ def test_summary_only_fits_nothing(fits, tmp_path, capsys):
     table1.main(options)
     assert not fits
     assert "SECRET(O) holds on 1 of 11" in capsys.readouterr().out
-
-
-def test_a_file_of_something_else_is_refused(tmp_path):
-    for text in ("a,b\n1,2\n", '{"set": "abalone"}\n', "3\n"):
-        out = tmp_path / "other"
-        out.write_text(text)
-        with pytest.raises(SystemExit, match="does not hold records"):
-            table1.main(["--out", str(out)])
-        assert out.read_text() == text
 
 
 def test_a_set_that_cannot_be_loaded_stops_before_the_first_fit(fits, tmp_path):

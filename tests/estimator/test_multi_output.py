@@ -12,7 +12,6 @@ from configurations import (
     FEW,
     assert_same_tree,
     crease,
-    every_configuration,
     refusal,
     regressor,
     shop,
@@ -80,7 +79,7 @@ def test_shapes_and_scores(configuration):
     assert model.feature_importances_.sum() == pytest.approx(1)
 
 
-@every_configuration
+@rss_and_em
 def test_one_tree_fits_each_output_nearly_as_well_as_its_own(configuration):
     X, Y = creases(512)
     X_test, Y_test = creases(512, seed=9)
@@ -244,7 +243,7 @@ def test_a_file_keeps_all_outputs(refine, tmp_path):
 
 
 @pytest.mark.parametrize("prune", ["holdout", None])
-@every_configuration
+@rss_and_em
 def test_a_weight_of_two_is_two_rows(configuration, prune):
     X, Y = creases(80)
     weight = np.random.default_rng(1).integers(1, 3, len(Y))
@@ -261,7 +260,7 @@ def test_a_weight_of_two_is_two_rows(configuration, prune):
     assert np.abs(plain.predict(X) - weighted.predict(X)).max() > 1e-3
 
 
-@every_configuration
+@rss_and_em
 def test_powers_of_two_as_units_of_the_outputs_change_no_bit(configuration):
     X, Y = creases()
     units = np.array([8.0, 0.25])

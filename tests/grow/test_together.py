@@ -17,21 +17,18 @@ OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"oblique": False},
         {"splits": OBLIQUE, "oblique": True},
         {"splits": "cart", "leaf": "constant"},
-        {"splits": SecretSplits(n_starts=1), "oblique": True},
-        {"oblique": False, "missing": True},
-        {"oblique": False, "categories": True},
+        {"splits": SecretSplits(n_starts=1, n_attempts=1), "oblique": True},
+        {"oblique": False, "mixed": True},
     ],
-    ids=["axis", "oblique", "cart", "secret", "missing", "categories"],
+    ids=["oblique", "cart", "secret", "gaps and categories"],
 )
 def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
     parameters = dict(parameters)
     X, y = make_fried(700, n_features=5, random_state=0)
-    if parameters.pop("missing", False):
+    if parameters.pop("mixed", False):
         X[::7, 1] = np.nan
-    if parameters.pop("categories", False):
         X[:, 4] = np.floor(4 * X[:, 4])
         parameters["categorical_features"] = [4]
     model = SecretRegressor(**SMALL, **parameters)
