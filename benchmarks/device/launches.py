@@ -41,8 +41,8 @@ from secret_jax.refine.soft.steps import (
 )
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.programs import Program
+from secret_jax.splits.em import STEPS_TOGETHER
 from secret_jax.splits.interface import Columns, Node, SplitFinder
-from secret_jax.splits.mixture import STEPS_TOGETHER
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import Tree
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.linalg import written_out
-from secret_jax.splits.mixture import MixtureRows, fit_mixture
+from secret_jax.splits.em import fit_mixture
+from secret_jax.splits.mixture import MixtureRows
 
 
 def median_seconds(function: Callable[[], Any], repeats: int = 5) -> float:

@@ -7,32 +7,29 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.linalg import (
-    guarded_solve,
-    inverse_cholesky,
     is_written_out,
     leading_eigenvectors,
     matmul,
-    safe_divide,
 )
 from secret_jax.runtime.values import at_least, real
+from secret_jax.splits.em import fit_mixture
+from secret_jax.splits.implied import implied_models
 from secret_jax.splits.interface import Node, Split, SplitFinder
-from secret_jax.splits.labelled import DEPENDENT, best_labelled_split
+from secret_jax.splits.labelled import best_labelled_split
 from secret_jax.splits.mixture import (
     LogForms,
     MixtureFit,
-    MixtureRows,
     MixtureStatus,
-    fit_mixture,
 )
-from secret_jax.splits.tiles import Tiles, each_of, sum_of
-from secret_jax.tree.decision import goes_left
+from secret_jax.splits.tiles import Tiles, each_of
+from secret_jax.splits.whitening import Whitened, joint, whiten
 from secret_jax.tree.structure import SplitKind
 
 
@@ -104,7 +101,7 @@ class SecretSplits(SplitFinder):
     def __call__(self, node: Node) -> Split:
         """Best split of one node, of the first attempt that finds one."""
         tiles = Tiles.of(node)
-        whitened = _whiten(node, tiles)
+        whitened = whiten(node, tiles)
         numbers = node.random.reshape(self.n_attempts, self.n_starts, 2)
 
         def again(state):
@@ -130,7 +127,7 @@ def _attempt(
     finder: SecretSplits,
     node: Node,
     tiles: Tiles,
-    whitened: _Whitened,
+    whitened: Whitened,
     numbers: jax.Array,
     attempt: jax.Array,
 ) -> tuple[Split, jax.Array]:
@@ -152,65 +149,15 @@ def _attempt(
         # Summed over the rows, as in other finders.
         gain=jnp.where(usable, split.gain * jnp.sum(node.weight), 0.0),
         pure=pure,
-        child_models=_child_models(node, tiles, whitened, fit, first, split),
+        child_models=implied_models(node, tiles, whitened, fit, first, split),
     ), fit.status
-
-
-class _Whitened(NamedTuple):
-    """Rows in units in which they look like a unit sphere (section 4)."""
-
-    rows: MixtureRows
-    active: jax.Array
-    mean: jax.Array
-    deviation: jax.Array
-    correlation: jax.Array
-    whitener: jax.Array
-
-    def standardised(self, joint: jax.Array) -> jax.Array:
-        """(regressors, outputs) in units of their deviations in the node."""
-        return (joint - self.mean) / self.deviation
-
-
-def _joint(node: Node, x: jax.Array, targets: jax.Array) -> jax.Array:
-    """(regressors, outputs) of some rows."""
-    return jnp.concatenate([x[..., : node.columns.n_regressors], targets], axis=-1)
-
-
-def _whiten(node: Node, tiles: Tiles) -> _Whitened:
-    n_tiles = tiles.n_used
-    # Moments about the first row: an offset does not eat the digits.
-    shift = _joint(node, node.x[0], node.targets[0])
-
-    def moments(x, targets, weight):
-        return jnp.sum(weight), matmul(weight, _joint(node, x, targets) - shift)
-
-    def scatters(x, targets, weight):
-        centred = _joint(node, x, targets) - mean
-        return matmul((weight[:, None] * centred).T, centred)
-
-    arrays = tiles.x, tiles.targets, tiles.weight
-    total, moment = sum_of(moments, n_tiles, *arrays)
-    mean = shift + safe_divide(moment, total)
-    covariance = safe_divide(sum_of(scatters, n_tiles, *arrays), total)
-    deviation = jnp.sqrt(jnp.diagonal(covariance))
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    correlation = covariance / scale / scale[:, None]
-    whitener, active = inverse_cholesky(correlation, DEPENDENT)
-
-    def coordinates(x, targets):
-        z = matmul(whitener, ((_joint(node, x, targets) - mean) / scale).T)
-        return jnp.concatenate([jnp.ones_like(z[:1]), z])
-
-    z = each_of(coordinates, n_tiles, tiles.x, tiles.targets)
-    rows = MixtureRows(z, tiles.weight, n_tiles)
-    return _Whitened(rows, active, mean, scale, correlation, whitener)
 
 
 def _best_fit(
     finder: SecretSplits,
     node: Node,
     tiles: Tiles,
-    whitened: _Whitened,
+    whitened: Whitened,
     numbers: jax.Array,
     attempt: jax.Array,
 ) -> MixtureFit:
@@ -219,13 +166,13 @@ def _best_fit(
     from_component = first & (finder.start == "component")
     component = leading_eigenvectors(whitened.correlation, 1)[0]
     pairs = _rows_at(tiles.weight, numbers)
-    pairs = whitened.standardised(_joint(node, node.x[pairs], node.targets[pairs]))
+    pairs = whitened.standardised(joint(node, node.x[pairs], node.targets[pairs]))
     # Half the difference of the squared distances to the two rows.
     slope = pairs[:, 0] - pairs[:, 1]
     offset = 0.5 * jnp.sum(pairs[:, 1] ** 2 - pairs[:, 0] ** 2, axis=1)
 
     def responsibilities(x, targets):
-        rows = whitened.standardised(_joint(node, x, targets)).T
+        rows = whitened.standardised(joint(node, x, targets)).T
         by_component = (matmul(component, rows) > 0).astype(rows.dtype)
         by_rows = jax.nn.sigmoid(matmul(slope, rows) + offset[:, None])
         return jnp.where(from_component[:, None], by_component, by_rows)
@@ -271,74 +218,3 @@ def _rows_at(weight: jax.Array, numbers: jax.Array) -> jax.Array:
     passed = (within <= wanted[..., None]) & (within < within[..., -1:])
     row = jnp.sum(passed.astype(jnp.int32), axis=-1)
     return tile.astype(jnp.int32) * n_tile_rows + row
-
-
-def _child_models(
-    node: Node,
-    tiles: Tiles,
-    whitened: _Whitened,
-    fit: MixtureFit,
-    first: jax.Array,
-    split: Split,
-) -> jax.Array:
-    """Regressors that the two Gaussians imply, for the left and the right child.
-
-    Section 4.2.3, second method. Each child takes the Gaussian to which most of its
-    weight belongs relative to that Gaussian's own.
-
-    Returns
-    -------
-    Array of shape (2, n_outputs, 1 + n_regressors)
-    """
-    n = node.columns.n_regressors
-    forms = LogForms.of(fit.parameters)
-
-    def of_tile(tile, z, first):
-        of_first, of_second = forms.densities(z)
-        share = tile.weight * jax.nn.sigmoid(of_first - of_second)
-        share = jnp.stack([share, tile.weight - share])
-        joint = _joint(node, tile.x, tile.targets) - whitened.mean
-        labels = jnp.stack([first, tile.weight - first])
-        inside = _left(node, tile, split).astype(labels.dtype)
-        sums = jnp.sum(share, axis=1), matmul(share, joint), jnp.sum(labels, axis=1)
-        return *sums, matmul(labels, inside)
-
-    rows = whitened.rows
-    mass, moment, label_mass, left_mass = sum_of(
-        of_tile, rows.n_tiles, tiles, rows.z, first
-    )
-    centers = whitened.mean + safe_divide(moment, mass[:, None])
-
-    # Every standardised output by the columns that are dimensions of their own.
-    followed = matmul(whitened.correlation[n:], whitened.whitener.T)
-    followed = matmul(followed, whitened.whitener)
-
-    def regressors(center, inverse):
-        # Slopes from the precision matrix of the standardised (regressors, outputs);
-        # the only output of a pure node is no dimension of its own and gets zeros.
-        transform = matmul(inverse, whitened.whitener)
-        precision = matmul(transform.T, transform)
-        slopes = -guarded_solve(precision[n:, n:], precision[n:, :n], 0.0)
-        if len(slopes) > 1:
-            # An output that follows from other columns does so in either Gaussian.
-            others = followed[:, :n] + matmul(followed[:, n:], slopes)
-            slopes = jnp.where(whitened.active[n:, None], slopes, others)
-        deviation = whitened.deviation
-        slopes = slopes * deviation[n:, None] / deviation[:n]
-        intercept = center[n:] - matmul(slopes, center[:n])
-        return jnp.concatenate([intercept[:, None], slopes], axis=1)
-
-    models = jax.vmap(regressors)(centers, fit.parameters.inverse_factor)
-    share = safe_divide(left_mass, label_mass)
-    return jnp.where(share[0] >= share[1], models, models[::-1])
-
-
-def _left(node: Node, tile: Tiles, split: Split) -> jax.Array:
-    """Whether rows go to the left."""
-    projection = matmul(tile.x, split.direction)
-    if not node.codes.shape[1]:
-        return projection <= split.threshold
-    code = tile.codes[:, jnp.maximum(split.attribute, 0)]
-    discrete = split.kind == SplitKind.DISCRETE
-    listed = split.goes_left[code]
-    return goes_left(projection, split.threshold, discrete, code, listed, listed, jnp)

@@ -12,14 +12,13 @@ import reference
 from scipy.special import expit
 
 from secret_jax.runtime.linalg import written_out
+from secret_jax.splits.em import STEPS_TOGETHER, fit_mixture
 from secret_jax.splits.mixture import (
-    STEPS_TOGETHER,
     LogForms,
     MixtureFit,
     MixtureParameters,
     MixtureRows,
     MixtureStatus,
-    fit_mixture,
 )
 
 N, D = 128, 3  # one shape, so one compiled program

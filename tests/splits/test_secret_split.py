@@ -17,8 +17,9 @@ from secret_jax import SecretSplits
 from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Node, Split
 from secret_jax.splits.mixture import MixtureStatus
-from secret_jax.splits.secret import _best_fit, _whiten
+from secret_jax.splits.secret import _best_fit
 from secret_jax.splits.tiles import Tiles
+from secret_jax.splits.whitening import whiten
 from secret_jax.tree.structure import SplitKind
 
 # One shape and few settings, so few compiled programs.
@@ -76,7 +77,7 @@ def _statuses(batch: Node, finder: SecretSplits) -> jax.Array:
     def status(node):
         numbers = node.random.reshape(finder.n_attempts, finder.n_starts, 2)
         tiles = Tiles.of(node)
-        whitened = _whiten(node, tiles)
+        whitened = whiten(node, tiles)
         return _best_fit(finder, node, tiles, whitened, numbers[0], jnp.int32(0)).status
 
     return jax.lax.map(status, batch)
