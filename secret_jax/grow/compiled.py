@@ -15,7 +15,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.program import FIRST, LENGTH, PLACE, Held, Strip, find_splits
-from secret_jax.grow.search import Sample, SampleRows, Search, of_one_kind
+from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
+from secret_jax.grow.search import Search
 from secret_jax.runtime.devices import on_accelerator, rows_at_once
 from secret_jax.runtime.parallel import N_WORKERS
 from secret_jax.runtime.shapes import bucket, padded

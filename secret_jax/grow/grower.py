@@ -20,18 +20,17 @@ from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
-from secret_jax.grow.frontier import Level, Places, Root, partition
+from secret_jax.grow.division import descend, divide
+from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.in_numpy import NumpySearch
 from secret_jax.grow.search import Found, Search
 from secret_jax.models.fitting import FittedNodes, joined_nodes
 from secret_jax.models.interface import Models
 from secret_jax.runtime.devices import on_accelerator
-from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
-from secret_jax.tree.walk import left_of_splits
 
 # Sums of float32 weights may miss a least weight by their rounding.
 ROUNDING = 1e-6
@@ -178,7 +177,7 @@ def grown(
             break
         now = np.isin(waiting.level.node, chosen)
         going, waiting = waiting.take(now), waiting.take(~now)
-        division = _divide(going.level, going.splits, places)
+        division = divide(going.level, going.splits, places)
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(division.left_weight, division.right_weight)
         light = least < going.level.min_leaf_weight * (1 - ROUNDING)
@@ -187,7 +186,7 @@ def grown(
         _arrive(few, places, arrived)
         room.drop(few.node.tolist())
         full = np.repeat(np.isin(going.level.node[~light], last), 2)
-        level = _descend(division.take(~light), places, builder, going.base[~light])
+        level = descend(division.take(~light), places, builder, going.base[~light])
         n_turns += 1
         if enough is not None and len(level.node):
             done = enough(n_turns, lambda: builder.finish(limits)[0])
@@ -286,81 +285,3 @@ def _stop_after_search(splits: Split, options: GrowOptions) -> np.ndarray:
         [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
         StopReason.SPLIT,
     )
-
-
-class _Division(NamedTuple):
-    """Nodes, their splits, and the sides that their rows go to."""
-
-    parents: Level
-    splits: Split
-    go_left: np.ndarray  # (sum of the nodes' rows,), one node after the other
-    left_weight: np.ndarray
-    right_weight: np.ndarray
-
-    def take(self, chosen: np.ndarray) -> _Division:
-        """Select nodes by a mask."""
-        length = self.parents.stop - self.parents.start
-        return _Division(
-            parents=self.parents.take(chosen),
-            splits=jax.tree.map(lambda array: array[chosen], self.splits),
-            go_left=self.go_left[np.repeat(chosen, length)],
-            left_weight=self.left_weight[chosen],
-            right_weight=self.right_weight[chosen],
-        )
-
-
-class _Decisions(NamedTuple):
-    """Fields of splits that `secret_jax.tree.routing.left_of_splits` reads."""
-
-    kind: np.ndarray
-    attribute: np.ndarray
-    direction: np.ndarray
-    threshold: np.ndarray
-    goes_left: np.ndarray
-    larger_left: np.ndarray
-
-
-def _divide(parents: Level, splits: Split, places: Places) -> _Division:
-    """Decide the side of every row of the nodes."""
-    n_nodes = len(parents.node)
-    place = places.order[slice_positions(parents.start, parents.stop)]
-    row, weight = places.row[place], places.weight[place].astype(np.float64)
-    slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
-
-    def sides(larger_left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        decisions = _Decisions(
-            kind=splits.kind,
-            attribute=splits.attribute,
-            direction=splits.direction,
-            threshold=splits.threshold,
-            goes_left=splits.goes_left,
-            larger_left=larger_left,
-        )
-
-        def left(block: slice) -> np.ndarray:
-            table = places.table.take(row[block])
-            return left_of_splits(decisions, table, slot[block])
-
-        go_left = np.concatenate(list(in_blocks(left, len(row))))
-        left_weight = np.bincount(slot, weight * go_left, n_nodes)
-        return go_left, left_weight, np.bincount(slot, weight * ~go_left, n_nodes)
-
-    found = sides(np.zeros(n_nodes, bool))
-    if (places.table.codes < 0).any():
-        # Categories that only pruning rows have go to the larger side, as in the tree:
-        # to the one that is larger without them.
-        with_unseen_left = sides(np.ones(n_nodes, bool))[1]
-        unseen = with_unseen_left - found[1]
-        found = sides(found[1] >= found[2] - unseen)
-    return _Division(parents, splits, *found)
-
-
-def _descend(
-    division: _Division, places: Places, builder: Builder, base: np.ndarray
-) -> Level:
-    """Partition the rows of split nodes; return the children as the next frontier."""
-    parents, splits, go_left, left_weight, right_weight = division
-    middle = partition(places.order, parents.start, parents.stop, go_left)
-    child = builder.split(parents, splits, left_weight >= right_weight)
-    weight = np.stack([left_weight, right_weight], axis=1).ravel()
-    return parents.children(child, middle, weight, base)

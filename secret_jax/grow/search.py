@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -19,11 +18,11 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
+from secret_jax.grow.samples import Sample, SampleRows
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.devices import is_out_of_memory, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import side_by_side
-from secret_jax.runtime.pieces import Pieces
 from secret_jax.runtime.shapes import padded
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
@@ -54,48 +53,6 @@ class Found(NamedTuple):
     coefficient: np.ndarray
     degrees: np.ndarray
     statistics: NodeStatistics | None = None
-
-
-class Sample(NamedTuple):
-    """Several nodes in one padded shape."""
-
-    index: np.ndarray  # which nodes
-    n_rows: int  # of each, with padding
-    n_padded: int  # nodes of the batch, with empty ones
-
-    def halves(self) -> Iterator[Sample]:
-        """The same nodes in batches of half the size."""
-        size = -(-self.n_padded // 2)
-        for first in range(0, max(len(self.index), 1), size):
-            part = slice(first, first + size)
-            yield Sample(self.index[part], self.n_rows, size)
-
-
-class SampleRows(NamedTuple):
-    """Rows of the nodes of a sample.
-
-    Attributes
-    ----------
-    arrays : list of ndarray
-        Columns, codes, targets and weights.
-    extra : dict of str to ndarray
-        Inputs of the finder's own.
-    source : Any
-        Where a program finds the rows, if ``arrays`` are nothing but their shapes.
-    pieces : Pieces or None
-        Of the rows, where nodes do not have an axis of their own.
-    """
-
-    arrays: list[np.ndarray]
-    extra: dict[str, np.ndarray]
-    source: Any = None
-    pieces: Pieces | None = None
-
-
-def of_one_kind(columns: Columns, level: Level, sample: Sample) -> Columns:
-    """Columns as the nodes of one batch see them: all oblique, or none."""
-    oblique = columns.oblique and bool(level.oblique[sample.index[0]])
-    return replace(columns, oblique=oblique)
 
 
 class Search(ABC):

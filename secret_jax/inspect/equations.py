@@ -132,13 +132,7 @@ class LinearModel:
 
 
 def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySplit:
-    """Convert the split of an inner node, unrounded, to units and names of the data.
-
-    Raises
-    ------
-    ValueError
-        If the node does not exist or is a leaf.
-    """
+    """Convert the split of an inner node, unrounded, to units and names of the data."""
     check_node(tree, node)
     if tree.kind[node] == SplitKind.LEAF:
         raise ValueError(
@@ -175,13 +169,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
 
 
 def model_in_original_units(tree: Tree, node: int) -> LinearModel:
-    """Convert the model of a leaf or inner node to units and names of the data.
-
-    Raises
-    ------
-    ValueError
-        If the node does not exist.
-    """
+    """Convert the model of a leaf or inner node to units and names of the data."""
     check_node(tree, node)
     schema = tree.schema
     low, high = range_of_node(tree, node)

@@ -24,7 +24,7 @@ from secret_jax.splits.axis import (
     projections,
 )
 from secret_jax.splits.interface import Node
-from secret_jax.splits.scoring import quantiles
+from secret_jax.splits.screening import quantiles
 
 # A share below this is rounding; it has a logarithm.
 _LEAST_SHARE = 1e-30

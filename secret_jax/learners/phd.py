@@ -18,7 +18,8 @@ from secret_jax.learners.thresholds import (
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import matmul, unit_vectors
 from secret_jax.runtime.values import at_least, real
-from secret_jax.splits.axis import Candidates, projections, roles_of, split_of
+from secret_jax.splits.axis import projections
+from secret_jax.splits.chosen import Candidates, roles_of, split_of
 from secret_jax.splits.directions import hessian_directions
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.scoring import node_rows

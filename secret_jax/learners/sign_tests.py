@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from secret_jax.runtime.linalg import matmul, safe_divide
 from secret_jax.splits.axis import Projections
 from secret_jax.splits.interface import Node
-from secret_jax.splits.scoring import quantiles_at
+from secret_jax.splits.screening import quantiles_at
 from secret_jax.tree.structure import SplitKind
 
 # A curvature test looks at quartiles, an interaction test at both sides of the median

@@ -11,48 +11,24 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from secret_jax.runtime.arrays import stacked, sums_by_code, taken
+from secret_jax.runtime.arrays import stacked, sums_by_code
 from secret_jax.runtime.linalg import (
     AnyArray,
     leading_eigenvectors,
     matmul,
     matvec,
     namespace,
-    safe_divide,
 )
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
-from secret_jax.splits.interface import Node, Roles, Split, SplitFinder
+from secret_jax.splits.chosen import Candidates, least_of_rows, roles_of, split_of
+from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
 # the node's mean were in it.
 _CATEGORY_PRIOR = 2.0
-
-
-class Candidates(NamedTuple):
-    """Splits of the rows by projections and thresholds."""
-
-    gain: AnyArray  # (..., n)
-    projection: AnyArray  # (..., n, n_rows)
-    direction: AnyArray  # (..., n, n_columns), standardised; of axis see `_Missing`
-    threshold: AnyArray  # (..., n)
-    kind: AnyArray  # (..., n)
-    attribute: AnyArray  # (..., n)
-
-    def take(self, index: AnyArray, pieces: Pieces | None = None) -> Candidates:
-        """Take candidates at places of shape (..., k), or (...): one of each node."""
-        n_axes = self.gain.ndim - 1
-
-        def of_nodes(array: AnyArray) -> AnyArray:
-            return taken(array, index, n_axes)
-
-        return Candidates(
-            of_nodes(self.gain),
-            taken(self.projection, for_rows(index, pieces), n_axes),
-            *(of_nodes(array) for array in self[2:]),
-        )
 
 
 class Projections(NamedTuple):
@@ -190,11 +166,6 @@ class AxisSplits(SplitFinder):
         return split_of(best, node, pure=pure, chance_gain=xp.zeros_like(best.gain))
 
 
-def roles_of(node: Node) -> Roles:
-    """The roles of a node's columns, where none are given those of plain numbers."""
-    return Roles.alike(node.x.shape[-1]) if node.roles is None else node.roles
-
-
 def leading_component(
     values: AnyArray, weight: AnyArray, pieces: Pieces | None = None
 ) -> AnyArray:
@@ -215,8 +186,8 @@ def _missing(batch: Node, pairs: AnyArray) -> _Missing:
     missing = columns[..., indicator, :] > 0
     weight = xp.where(missing, 0.0, batch.weight[..., None, :])
     observed = weight > 0
-    lowest = _least(xp.where(observed, value, xp.inf), batch.pieces)
-    highest = -_least(xp.where(observed, -value, xp.inf), batch.pieces)
+    lowest = least_of_rows(xp.where(observed, value, xp.inf), batch.pieces)
+    highest = -least_of_rows(xp.where(observed, -value, xp.inf), batch.pieces)
     lowest, highest = (
         for_rows(bound, batch.pieces)[..., None] for bound in (lowest, highest)
     )
@@ -233,97 +204,3 @@ def _missing(batch: Node, pairs: AnyArray) -> _Missing:
         direction=xp.concatenate([-unit, unit]),
         attribute=xp.concatenate([column, column]),
     )
-
-
-def _least(values: AnyArray, pieces: Pieces | None) -> AnyArray:
-    """Least value of the rows of each node."""
-    return over_rows(values.min(axis=-1), pieces, np.minimum)
-
-
-def split_of(
-    pick: Candidates,
-    node: Node,
-    *,
-    pure: Bool[AnyArray, ...],
-    chance_gain: Float[AnyArray, ...],
-    center: Float[AnyArray, "... n_columns"] | None = None,
-    scale: Float[AnyArray, "... n_columns"] | None = None,
-) -> Split:
-    """The chosen candidate as a split of the table; the cut goes between the rows.
-
-    Parameters
-    ----------
-    pick : Candidates
-        One of each node.
-    pure, chance_gain : Array of shape (...)
-        As in `Split`.
-    center, scale : Array of shape (..., n_columns), optional
-        By which oblique directions were standardised.
-    """
-    xp = namespace(node.x)
-    n_columns = node.x.shape[-1]
-    center = xp.zeros(n_columns, node.x.dtype) if center is None else center
-    scale = xp.ones(n_columns, node.x.dtype) if scale is None else scale
-    present, pieces = node.weight > 0, node.pieces
-    below = pick.projection <= for_rows(pick.threshold, pieces)[..., None]
-    left, right = below & present, ~below & present
-    highest = -_least(xp.where(left, -pick.projection, xp.inf), pieces)
-    lowest = _least(xp.where(right, pick.projection, xp.inf), pieces)
-    usable = xp.isfinite(highest) & xp.isfinite(lowest)
-    middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
-    # Between neighbouring floats the middle is one of them: never the right one.
-    cut = xp.where(usable, xp.where(middle < lowest, middle, highest), 0.0)
-    is_axis = pick.kind == SplitKind.AXIS
-    oblique = pick.direction / scale
-    length = xp.sqrt(xp.sum(oblique**2, axis=-1))
-    length = xp.where(length > 0, length, 1.0)
-    axis = pick.attribute[..., None] == np.arange(n_columns)
-    axis = axis.astype(node.x.dtype)
-    if len(roles_of(node).missing):
-        # A missing value counts as the mean of the side that it goes to.
-        indicator = xp.abs(pick.direction)
-        goes_left = xp.sum(pick.direction, axis=-1) < 0
-        value = matvec(node.x, for_rows(axis, pieces))
-        observed = matvec(node.x, for_rows(indicator, pieces)) <= 0
-        side = xp.where(for_rows(goes_left, pieces)[..., None], left, right)
-        weight = xp.where(observed & side, node.weight, 0.0)
-        total = over_rows(xp.sum(weight, axis=-1), pieces)
-        mean = over_rows(xp.sum(weight * value, axis=-1), pieces)
-        mean = safe_divide(mean, total)
-        inside = xp.where(goes_left, xp.minimum(mean, cut), xp.maximum(mean, lowest))
-        inside = xp.where(xp.isfinite(inside), inside, 0.0)
-        axis = axis + inside[..., None] * indicator
-    direction = xp.where(is_axis[..., None], axis, oblique / length[..., None])
-    # An axis split compares the attribute itself, so its cut is exact.
-    from_center = xp.sum(oblique * center, axis=-1)
-    threshold = xp.where(is_axis, cut, (cut + from_center) / length)
-
-    discrete = pick.kind == SplitKind.DISCRETE
-    usable = (pick.gain > 0) & xp.isfinite(pick.gain) & ~pure
-    return Split(
-        kind=xp.where(usable, pick.kind, SplitKind.LEAF).astype(xp.int32),
-        attribute=pick.attribute.astype(xp.int32),
-        direction=xp.where(discrete[..., None], 0.0, direction),
-        threshold=xp.where(discrete, 0.0, threshold),
-        goes_left=_subset(node, pick, left & for_rows(discrete, pieces)[..., None]),
-        gain=xp.where(usable, pick.gain, 0.0),
-        chance_gain=chance_gain,
-        pure=pure,
-    )
-
-
-def _subset(node: Node, pick: Candidates, left: AnyArray) -> AnyArray:
-    """Categories of the left side; absent ones follow the larger side."""
-    xp = namespace(left)
-    n = node.columns.n_categories
-    n_discrete = node.codes.shape[-1]
-    if not n_discrete:
-        return xp.zeros((*pick.gain.shape, n), bool)
-    # Of a split on a column any attribute will do.
-    attribute = for_rows(xp.clip(pick.attribute, 0, n_discrete - 1), node.pieces)
-    code = taken(xp.swapaxes(node.codes, -1, -2), attribute, left.ndim - 1)
-    weight = sums_by_code(code, node.weight, n, node.pieces)
-    left_weight = xp.where(left, node.weight, 0.0)
-    left_weight = sums_by_code(code, left_weight, n, node.pieces)
-    larger_left = left_weight.sum(axis=-1) >= 0.5 * weight.sum(axis=-1)
-    return xp.where(weight > 0, left_weight > 0, larger_left[..., None])

@@ -13,13 +13,8 @@ import numpy as np
 from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import AnyArray, matmul, namespace, unit_vectors
 from secret_jax.runtime.pieces import for_rows
-from secret_jax.splits.axis import (
-    Candidates,
-    Projections,
-    leading_component,
-    projections,
-    roles_of,
-)
+from secret_jax.splits.axis import Projections, leading_component, projections
+from secret_jax.splits.chosen import Candidates, roles_of
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Node
@@ -29,9 +24,8 @@ from secret_jax.splits.scoring import (
     covariance_of,
     fit_sides,
     node_rows,
-    quantiles,
-    screen,
 )
+from secret_jax.splits.screening import quantiles, screen
 from secret_jax.tree.structure import SplitKind
 
 # An `RssSplits`, whose module imports this one.

@@ -27,10 +27,6 @@ from secret_jax.runtime.linalg import (
     safe_divide,
 )
 from secret_jax.runtime.pieces import for_rows, over_rows, weighted_moments
-from secret_jax.splits.axis import (
-    Candidates,
-    split_of,
-)
 from secret_jax.splits.candidates import (
     Options,
     PreparedNodes,
@@ -41,6 +37,7 @@ from secret_jax.splits.candidates import (
     prepared,
     projected,
 )
+from secret_jax.splits.chosen import Candidates, split_of
 from secret_jax.splits.directions import (
     discriminants,
     hessian_directions,

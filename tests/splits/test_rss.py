@@ -15,7 +15,7 @@ from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits
 from secret_jax.runtime.pieces import Pieces, piece_lengths
-from secret_jax.splits import directions, scoring
+from secret_jax.splits import directions, scoring, screening
 from secret_jax.splits.interface import Columns, Node, Roles
 from secret_jax.tree.structure import SplitKind
 
@@ -28,11 +28,11 @@ node_rows, fit_sides, screen, discriminants = (
     for function, names in (
         (scoring.node_rows, ("n_model", "ridge")),
         (scoring.fit_sides, ("n_model",)),
-        (scoring.screen, ("n_model",)),
+        (screening.screen, ("n_model",)),
         (directions.discriminants, ("n_model",)),
     )
 )
-quantiles = jax.jit(scoring.quantiles, static_argnums=2)
+quantiles = jax.jit(screening.quantiles, static_argnums=2)
 
 
 def batch(y_of, n_rows=N_ROWS, seed=0):

@@ -104,6 +104,8 @@ def plot_tree(
     far as there is room, with the numbers of `export_text`, which shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
+    if ax is not None:
+        check_axes(ax)
     view = as_view(tree, output, feature_names)
     tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
@@ -125,8 +127,6 @@ def plot_tree(
         footer = _LEGEND_ROW * math.ceil(len(short.names) / n_across)
     height = lowest + ROW_GAP + max(footer, MARGIN)
     shrink = min(1.0, _LARGEST_FIGURE / max(width, height + above))
-    if ax is not None:
-        check_axes(ax)
     axes: Axes = ax or pyplot.figure(
         figsize=(width * shrink, (height + above) * shrink)
     ).add_axes((0, 0, 1, 1))
