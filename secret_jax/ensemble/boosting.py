@@ -26,8 +26,9 @@ MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
 # The best size of the other kind of leaves continues unless its error is more than this
 # multiple of the leader's, or a mixture saves less than this share: it is asked every
-# few rounds.
+# few rounds, but not before constants, which begin at the mean, have fallen.
 _MOST_OF_OTHER_KIND, _LEAST_SAVED, _ROUNDS_BETWEEN = 1.3, 0.005, 10
+_FIRST_ASKED = 20
 # A member with a smaller weight is not worth its trees.
 _LEAST_SHARE = 0.05
 
@@ -165,7 +166,8 @@ class Boosting:
         first = min(started, key=lambda each: each.least)
         other = next((c for c in going if c.size.leaf != first.size.leaf), None)
         rounds = first.n_rounds
-        if other and len(going) == 2 and rounds and rounds % _ROUNDS_BETWEEN == 0:
+        asked = rounds >= _FIRST_ASKED and rounds % _ROUNDS_BETWEEN == 0
+        if other and len(going) == 2 and asked:
             said = [self._held_out_values(each) for each in (first, other)]
             _, _, together = self._stacked(said, options)
             if together > (1.0 - _LEAST_SAVED) * first.errors[-1] / self._weight:
