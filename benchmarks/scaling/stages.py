@@ -94,7 +94,7 @@ STAGES = (
     _stage("shuffle and sample", _DISTILLATION, "shuffled"),
     _stage("search (EM, splits, scores)", _SEARCH, "Search.find"),
     _stage("models of the searched nodes", _SEARCH, "Search._models"),
-    _stage("partition on the host", _GROWER, "_divide", "_descend"),
+    _stage("partition on the host", _GROWER, "divide", "descend"),
     _stage("rest of the level loop", _TREES, "grow"),
     _stage("routing while growing", _FITTING, "apply", "descend", within=_GROWING),
     _stage(

@@ -29,7 +29,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reading the table": ("fit.prepare.read_columns", {}),
     "shuffling": ("data.source.merged", {}),
     "holding rows out": ("fit.pipeline.hold_out", {"prune": "holdout"}),
-    "a level": ("grow.grower.partition", {"prune": "holdout"}),
+    "a level": ("grow.division.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.fit_models", {"prune": "holdout"}),
     "pruning": ("prune.hold_out.node_errors", {"prune": "holdout"}),
     "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),

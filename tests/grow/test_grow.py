@@ -11,7 +11,7 @@ from configurations import crease, regressor, shop, tree_bytes
 
 from secret_jax import SecretRegressor
 from secret_jax.fit.pipeline import fit_tree
-from secret_jax.grow import grower as grow_module
+from secret_jax.grow import division
 from secret_jax.grow.program import find_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -187,14 +187,14 @@ def test_training_rows_end_in_the_leaf_in_which_they_were_counted(
     configuration, table, monkeypatch
 ):
     counts = []
-    partition = grow_module.partition
+    partition = division.partition
 
     def spy(order, starts, stops, go_left):
         middle = partition(order, starts, stops, go_left)
         counts.append(np.stack([middle - starts, stops - middle], axis=1))
         return middle
 
-    monkeypatch.setattr(grow_module, "partition", spy)
+    monkeypatch.setattr(division, "partition", spy)
     X, y = TABLES[table]()
     # Ties on a coarse grid put rows on the very threshold.
     if table == "numbers":

@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from random_trees import random_tree
 
 from secret_jax.data.rows import Table
 from secret_jax.tree import routing
 from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.walk import descend, values_at
-from tests.random_trees import random_tree
 
 N_ROWS, N_CATEGORIES = 700, 70
 
