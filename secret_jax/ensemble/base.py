@@ -25,7 +25,7 @@ from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
-from secret_jax.estimators.base import Targets
+from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss

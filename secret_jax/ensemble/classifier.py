@@ -21,9 +21,9 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
-from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import ClassifierParameters
+from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy

@@ -29,11 +29,11 @@ from secret_jax.data.validation import (
 )
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterInspection
-from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of
 from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
 from secret_jax.runtime.parallel import one_thread_for_products

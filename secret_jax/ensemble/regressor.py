@@ -13,8 +13,8 @@ from secret_jax.data.given import TableLike
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
-from secret_jax.estimators.base import Targets
 from secret_jax.estimators.conformal import ConformalMixin
+from secret_jax.estimators.targets import Targets
 
 
 class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):

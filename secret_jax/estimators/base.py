@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -21,12 +21,12 @@ from secret_jax.data.validation import (
     copies_of,
     fitted_names,
     restore_names,
-    scaled_weight,
     validated,
 )
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.targets import Targets, scaled_rows
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
@@ -44,26 +44,6 @@ from secret_jax.tree.structure import Tree, hardened
 
 # Types of rows that may take the fast path.
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-class Targets(NamedTuple):
-    """Encoded outputs of rows, with their names and weights.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows, n_outputs), float64
-    names : tuple of str
-        Names of the outputs.
-    weight : ndarray of shape (n_rows,), float64
-        Weights of the rows.
-    learned : dict of str to object
-        Fitted attributes that describe the outputs, such as the classes.
-    """
-
-    values: np.ndarray
-    names: tuple[str, ...]
-    weight: np.ndarray
-    learned: dict[str, Any]
 
 
 class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
@@ -163,7 +143,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
                     given = given._replace(copies=copies)
                 others = self._pruning_rows(eval_set, targets)
                 together = others is not None and len(eval_set) == 3
-                given, others = _scaled(given, others, together)
+                given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)
         except BaseException:
             restore_names(self, names_before)
@@ -290,7 +270,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
             self._computing(X),
             one_thread_for_products(),
         ):
-            given, _ = _scaled(model._given(X, y, sample_weight)[0])
+            given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
         path, errors = training_path(fitted.candidates[0].grown, fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
@@ -408,8 +388,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
     def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
         check_is_fitted(self)
         X = validated(self, X, reset=False)
-        asked = self.tree_.asked_attributes
-        return self.tree_, unencoded(self.tree_.schema, X, asked)
+        return self.tree_, unencoded(self.tree_.schema, X, self.tree_.asked_attributes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -419,19 +398,3 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
-
-
-def _scaled(
-    given: CheckedRows, others: CheckedRows | None = None, together: bool = False
-) -> tuple[CheckedRows, CheckedRows | None]:
-    """Scale weights with `scaled_weight`, of both sets of rows together if asked."""
-    if others is None or not together:
-        weight = scaled_weight(given.weight, given.copies)
-        return given._replace(weight=weight), others
-    weight, copies = (
-        np.concatenate([getattr(rows, name) for rows in (given, others)])
-        for name in ("weight", "copies")
-    )
-    weight = scaled_weight(weight, copies)
-    own, other = np.split(weight, [len(given.weight)])
-    return given._replace(weight=own), others._replace(weight=other)

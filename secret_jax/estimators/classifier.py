@@ -18,13 +18,14 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
-from secret_jax.estimators.base import Targets, TreeEstimator
+from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.parameters import (
     CLASS_NAMED,
     ClassifierParameters,
     Named,
 )
 from secret_jax.estimators.presets import cart_parameters
+from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import Brier

@@ -16,10 +16,11 @@ from secret_jax.data.validation import (
     validated_on_device,
     validated_targets,
 )
-from secret_jax.estimators.base import Targets, TreeEstimator
+from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
+from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie

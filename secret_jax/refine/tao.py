@@ -14,22 +14,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
-from secret_jax.grow.compiled import CompiledSearch
-from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.errors import row_errors, weighted_errors
+from secret_jax.models.errors import row_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.prune.path import training_errors
 from secret_jax.refine.distillation import mean_error, measured_on
-from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.refine.interface import Fitted, Refined, Refinement
-from secret_jax.runtime.linalg import safe_divide
+from secret_jax.refine.preferred import proposed
 from secret_jax.runtime.values import at_least, real
-from secret_jax.splits.interface import Split
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.walk import descend, values_at
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6
@@ -305,103 +300,6 @@ def _improve_level(
             node = tree.parent[node]
     merged = _merge(tree, changed, taken)
     return merged, subtree_costs(merged, options.gcv_factor)
-
-
-def proposed(
-    tree: Tree, nodes: np.ndarray, rows: Rows, least: float, node_rows: int
-) -> Tree:
-    """Replace the splits of some nodes by the best ones for their present subtrees.
-
-    Parameters
-    ----------
-    nodes : ndarray of shape (n_nodes,), int
-        Nodes of one depth, split on continuous attributes.
-    rows : Rows
-        In shuffled order.
-    least : float
-        Least weight of a side.
-    node_rows : int
-        Maximum number of rows used of a node.
-
-    Returns
-    -------
-    Tree
-        The very tree that was given if no split can be bettered; the models are those
-        of the old splits.
-    """
-    level = int(tree.depth[nodes[0]])
-    reached = descend(tree, rows.table, np.zeros(rows.n_rows, np.int64), level)
-    slot = np.full(tree.n_nodes, -1)
-    slot[nodes] = np.arange(len(nodes))
-    row = np.flatnonzero(slot[reached] >= 0)
-    row = row[np.argsort(slot[reached[row]], kind="stable")]
-    # Only a prefix of each node's rows, which are in random order.
-    count = np.bincount(slot[reached[row]], minlength=len(nodes))
-    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    row = row[within < node_rows]
-    part, node = rows.take(row), reached[row]
-    depth = tree.max_depth - level - 1
-    by_left, by_right = (
-        weighted_errors(
-            values_at(tree, part.table, descend(tree, part.table, side[node], depth)),
-            part,
-            tree.loss,
-        )
-        for side in (tree.left, tree.right)
-    )
-    saving = (by_right - by_left).astype(np.float32)
-    weight = part.weight.astype(np.float32)
-    places = Places(
-        part.table, np.arange(len(row)), saving[:, None], weight, np.arange(len(row))
-    )
-    n_sampled = np.bincount(slot[node], minlength=len(nodes))
-    sampled_weight = np.bincount(slot[node], weight, len(nodes))
-    share = safe_divide(sampled_weight, tree.weight[nodes])
-    stop = np.cumsum(n_sampled)
-    oblique = tree.kind[nodes] == SplitKind.OBLIQUE
-    search = CompiledSearch(
-        PreferenceSplits(),
-        places,
-        tree.schema,
-        oblique=bool(oblique.any()),
-        sample=node_rows,
-        deep=False,
-    )
-    frontier = Level.of_slices(
-        stop - n_sampled, stop, sampled_weight, least * share, oblique, tree.schema
-    )
-    present = {
-        "direction": search.wider(tree.direction[nodes]),
-        "threshold": tree.threshold[nodes],
-    }
-    return _with_splits(tree, nodes, search.find(frontier, present).splits)
-
-
-def _with_splits(tree: Tree, nodes: np.ndarray, found: Split) -> Tree:
-    """Apply the new splits that reduce the error."""
-    useful = np.isfinite(found.gain) & (found.gain > 0)
-    if not useful.any():
-        return tree
-    chosen = nodes[useful]
-    left, right = tree.left.copy(), tree.right.copy()
-    direction, threshold = tree.direction.copy(), tree.threshold.copy()
-    attribute = tree.attribute.copy()
-    axis = found.kind == SplitKind.AXIS
-    direction[chosen] = np.where(
-        axis[:, None], np.abs(found.direction), found.direction
-    )[useful]
-    threshold[chosen] = found.threshold[useful]
-    attribute[chosen] = found.attribute[useful]
-    exchanged = nodes[useful & axis & (found.direction.min(axis=1) < 0)]
-    left[exchanged], right[exchanged] = tree.right[exchanged], tree.left[exchanged]
-    return replace(
-        tree,
-        left=left,
-        right=right,
-        direction=direction,
-        threshold=threshold,
-        attribute=attribute,
-    )
 
 
 _MODEL_FIELDS = (

@@ -31,10 +31,6 @@ else:
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
-# Maximum number of successive squarings of a matrix before it is scaled again, when
-# unrolled: far from any overflow.
-_MOST_SQUARINGS = 3
-
 _OF_NUMPY = (np.ndarray, np.generic)
 
 _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
@@ -338,69 +334,3 @@ def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
         except np.linalg.LinAlgError:  # of one of them a pivot is zero
             pass
     return guarded_solve(matrix, rhs, 0.0)
-
-
-def leading_eigenvectors(
-    matrix: Float[AnyArray, "... m m"], n: int, n_squarings: int = 6
-) -> Float[AnyArray, "... n m"]:
-    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
-
-    Parameters
-    ----------
-    matrix : Array of shape (..., m, m)
-    n : int
-        At most m.
-    n_squarings : int
-        In JAX each comes from a high power of what the earlier ones leave of the
-        matrix, 2 ** (n_squarings + 1): few products of matrices take the place of many
-        steps of an iteration.
-
-    Returns
-    -------
-    Array of shape (..., n, m)
-        Rows of unit length, or zero where nothing is left of the matrix; in JAX
-        approximate where eigenvalues nearly tie.
-    """
-    if namespace(matrix) is np:
-        finite = np.isfinite(matrix).all(axis=(-2, -1), keepdims=True)
-        value, vector = np.linalg.eigh(np.where(finite, matrix, 0.0))
-        size = np.abs(value)[..., None, :]
-        order = np.argsort(-size, axis=-1, stable=True)[..., :n]
-        vector = np.where(size > 0, vector, 0.0)
-        return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
-    return each(lambda matrix: _by_powers(matrix, n, n_squarings), matrix.ndim - 2)(
-        matrix
-    )
-
-
-def _by_powers(
-    matrix: Float[Array, "m m"], n: int, n_squarings: int
-) -> Float[Array, "n m"]:
-    def normed(matrix):
-        size = jnp.max(jnp.abs(matrix))
-        return matrix / jnp.where(size > 0, size, 1.0)
-
-    def squared(i, matrix):
-        if not is_written_out() or i % _MOST_SQUARINGS == 0:
-            matrix = normed(matrix)
-        return small_matmul(matrix, matrix)
-
-    def take(rest, _):
-        power = turns(n_squarings + 1, squared, rest)
-        # Nearly v v': every column is along v.
-        vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
-        # In the square, eigenvalues of opposite sign tie; this takes one of the two.
-        image = matmul(rest, vector)
-        size = jnp.sqrt(jnp.sum(image**2))
-        same, opposite = image + size * vector, image - size * vector
-        vector = unit_vectors(jnp.where(jnp.dot(image, vector) >= 0, same, opposite))
-        outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
-        return matmul(outside, matmul(rest, outside)), vector
-
-    if is_written_out():
-        rest, found = matrix, []
-        for _ in range(n):
-            rest, vector = take(rest, None)
-            found.append(vector)
-        return jnp.stack(found)
-    return jax.lax.scan(take, normed(matrix), None, length=n)[1]

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.runtime.arrays import stacked, sums_by_code
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
-    leading_eigenvectors,
     matmul,
     matvec,
     namespace,

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from sklearn.utils._param_validation import StrOptions
 
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
-    leading_eigenvectors,
     matmul,
     safe_divide,
 )

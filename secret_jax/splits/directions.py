@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.runtime.arrays import largest, taken
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
-    leading_eigenvectors,
     matmul,
     matvec,
     namespace,

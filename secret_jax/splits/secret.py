@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from sklearn.utils._param_validation import StrOptions
 
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     is_written_out,
-    leading_eigenvectors,
     matmul,
 )
 from secret_jax.runtime.values import at_least, real

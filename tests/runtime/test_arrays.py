@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.runtime import arrays, linalg, pieces
+from secret_jax.runtime import arrays, eigenvectors, linalg, pieces
 
 N_NODES, N_ROWS = 3, 40
 
@@ -198,8 +198,8 @@ def test_leading_eigenvectors_are_the_same_but_for_their_signs(rng):
     matrix = basis @ np.diag([6, -3, 1, 0.3, 0]).astype(np.float32)
     matrix = (matrix @ basis.swapaxes(1, 2)).astype(np.float32)
     matrix[2] = 0  # nothing is left of it
-    found = linalg.leading_eigenvectors(matrix, 2)
-    other = linalg.leading_eigenvectors(jnp.asarray(matrix), 2)
+    found = eigenvectors.leading_eigenvectors(matrix, 2)
+    other = eigenvectors.leading_eigenvectors(jnp.asarray(matrix), 2)
     assert not found[2].any()
     for of_node in (found, np.asarray(other)):
         cosine = np.abs(np.einsum("nki,nik->nk", of_node, basis[..., :2]))
@@ -220,5 +220,5 @@ def test_dependent_and_broken_problems_stop_no_other():
         np.testing.assert_allclose(dependent, [1, 0, 0])
         _, independent = linalg.inverse_cholesky(matrix, 1e-5)
         assert independent[:2].tolist() == [[True] * 3, [True, False, False]]
-        vector = linalg.leading_eigenvectors(matrix, 1)
+        vector = eigenvectors.leading_eigenvectors(matrix, 1)
     assert np.isfinite(vector).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.runtime.linalg import leading_eigenvectors
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 
 
 def test_leading_eigenvectors():

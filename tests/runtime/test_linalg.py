@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     guarded_solve,
     inverse_cholesky,
-    leading_eigenvectors,
     written_out,
 )
 from secret_jax.runtime.pieces import weighted_moments
