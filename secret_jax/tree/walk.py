@@ -34,6 +34,12 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     if not len(splits.node) or not n_steps:
         return np.array(node)
 
+    if node.size == 1:  # calls of NumPy would take longer than the walk
+        left, at = _decisions(splits, table)[0].tolist(), node.item()
+        for _ in range(n_steps):
+            at = splits.children[at][left[splits.numbers[at]]]
+        return np.full(node.shape, at, np.int32)
+
     def block(rows: slice) -> np.ndarray:
         left, at = _decisions(splits, table.take(rows)), node[rows]
         row = np.arange(len(at)).reshape(-1, *[1] * (at.ndim - 1))
@@ -65,6 +71,8 @@ class _Splits(NamedTuple):
     direction : ndarray of shape (n_columns, n_splits), float32
     listed : ndarray of int
         Splits on discrete attributes.
+    numbers, children : list
+        ``number`` and ``child``, for the walk of a single row.
     """
 
     tree: Any
@@ -74,6 +82,8 @@ class _Splits(NamedTuple):
     direction: np.ndarray
     threshold: np.ndarray
     listed: np.ndarray
+    numbers: list[int]
+    children: list[list[int]]
 
 
 _SPLITS: weakref.WeakKeyDictionary[Tree, _Splits] = weakref.WeakKeyDictionary()
@@ -87,14 +97,17 @@ def _splits_of(tree: Tree) -> _Splits:
         node = np.flatnonzero(inner)
         child = np.stack([tree.right, tree.left], axis=1)
         child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
+        number = np.maximum(np.cumsum(inner) - 1, 0)
         splits = _SPLITS[tree] = _Splits(
             tree=weakref.proxy(tree),
             node=node,
-            number=np.maximum(np.cumsum(inner) - 1, 0),
+            number=number,
             child=child.astype(np.int32),
             direction=np.ascontiguousarray(tree.direction[node].T),
             threshold=tree.threshold[node],
             listed=np.flatnonzero(tree.kind[node] == SplitKind.DISCRETE),
+            numbers=number.tolist(),
+            children=child.tolist(),
         )
     return splits
 
