@@ -26,10 +26,10 @@ from secret_jax.data.validation import (
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of
-from secret_jax.estimators.targets import Targets, scaled_rows
+from secret_jax.estimators.targets import Targets
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows
+from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards

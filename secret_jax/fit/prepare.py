@@ -17,6 +17,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
+from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.interface import Loss
@@ -72,6 +73,22 @@ class Prepared(NamedTuple):
     source: RowSource | None
     prune_rows: Rows | None
     prune_source: RowSource | None
+
+
+def scaled_rows(
+    given: CheckedRows, others: CheckedRows | None = None, together: bool = False
+) -> tuple[CheckedRows, CheckedRows | None]:
+    """Scale weights with `scaled_weight`, of both sets of rows together if asked."""
+    if others is None or not together:
+        weight = scaled_weight(given.weight, given.copies)
+        return given._replace(weight=weight), others
+    weight, copies = (
+        np.concatenate([getattr(rows, name) for rows in (given, others)])
+        for name in ("weight", "copies")
+    )
+    weight = scaled_weight(weight, copies)
+    own, other = np.split(weight, [len(given.weight)])
+    return given._replace(weight=own), others._replace(weight=other)
 
 
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
