@@ -184,6 +184,8 @@ def _plain_sum(
         new[used] = plain * scale / size
         new = new.astype(np.float32)
         threshold = np.float32((at - plain @ center) / size)
-        if np.array_equal(x @ new <= threshold, left):
+        with np.errstate(invalid="ignore"):  # of lanes that a product leaves empty
+            same = np.array_equal(x @ new <= threshold, left)
+        if same:
             return new, threshold
     return None
