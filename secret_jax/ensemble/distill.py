@@ -186,8 +186,13 @@ def _cut(
         fold_trees = [of_size(each, max_leaf_nodes) for each in fold_trees]
         pruned = None
     elif fold_trees:
-        evidence = Evidence(rows, None, tolerance=plan.pruning_tolerance)
-        evidence = evidence._replace(fold_trees=fold_trees, unseen=teacher.parts)
+        evidence = Evidence(
+            rows,
+            unseen=teacher.parts,
+            fold_trees=fold_trees,
+            tolerance=plan.pruning_tolerance,
+            equation_tolerance=plan.equation_tolerance,
+        )
         pruned = CrossValidation()(whole, evidence)
         tree, fold_trees = pruned.tree, list(pruned.fold_trees)
     else:

@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from secret_jax.data.rows import Rows, join, merged
+from secret_jax.data.rows import join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
@@ -134,7 +131,7 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     evidence = evidence._replace(
         tolerance=plan.pruning_tolerance,
         leaf=plan.leaf,
-        error_of_constant=_error_of_constant(plan.leaf.loss, training),
+        equation_tolerance=plan.equation_tolerance,
     )
     recipe = plan.recipe(prepared.schema, training.weight.sum(), prepared.sampled_share)
     kinds = judged_kinds(plan.kinds, recipe, rule, evidence)
@@ -198,16 +195,6 @@ def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
     if prepared.source is None or not (refit or others is not None):
         return []
     return [source for source in (prepared.source, others if refit else None) if source]
-
-
-def _error_of_constant(loss: Loss, rows: Rows) -> float:
-    """Mean loss of the best constant, summed over the outputs."""
-    _, targets, weight = rows
-    error = loss.of_constant(weight @ targets / weight.sum())
-    if error is None:
-        value = np.tile(loss.constant(targets, weight), (len(weight), 1))
-        error = weight @ loss.losses(targets, value) / weight.sum()
-    return float(error.sum())
 
 
 def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:

@@ -10,7 +10,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import LONGEST_STEP
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.fitting import with_losses
+from secret_jax.models.fitting import node_statistics, with_losses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.shorten import shortened
@@ -55,6 +55,25 @@ def with_short_equations(
             short = _recentred(short, tree, levels())
         short = with_losses(short, levels(), leaf)
     return replace(with_standard_errors(short, levels()), full_error=full_error)
+
+
+def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
+    """Count the numbers in the short equations that nodes would have as leaves.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows that trained the models.
+    tolerance : float
+        See `shortened`.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), int
+    """
+    spread = None if isinstance(tree.loss, SquaredError) else _spread(tree, rows)
+    short = shortened(tree, node_statistics(tree, rows), tolerance, spread)
+    return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 
 
 def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray]:

@@ -55,7 +55,7 @@ class CrossValidation(PruningRule):
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value."""
         found = cross_validated(tree, evidence, _path)
-        value = evidence.penalised_error(found.error, found.path.n_leaves)
+        value = evidence.penalised_error(tree, found.path, found.error)
         return found.pruned(tree, smallest_within(value), value)
 
 

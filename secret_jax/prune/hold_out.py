@@ -52,6 +52,6 @@ class HoldOut(PruningRule):
         found = best_subtree(tree, node_errors(tree, evidence.held_out))
         error = node_errors(found, evidence.held_out)
         path = weakest_links(found, error)
-        value = evidence.penalised_error(path.totals(error), path.n_leaves)
+        value = evidence.penalised_error(found, path, path.totals(error))
         best = smallest_within(value)
         return Pruned(path.subtree(found, best), float(value[best]))

@@ -12,11 +12,14 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.short_models import numbers_of_leaves
+from secret_jax.prune.path import PruningPath
 from secret_jax.runtime.values import Value
+from secret_jax.tree.degrees import split_numbers
 from secret_jax.tree.structure import Tree
 
-# Number of leaves below which a smaller tree is no easier to read.
-_AT_A_GLANCE = 4
+# Numbers to read below which a smaller tree is no easier to read.
+_AT_A_GLANCE = 40.0
 
 
 class Evidence(NamedTuple):
@@ -32,11 +35,12 @@ class Evidence(NamedTuple):
         Parts of the training rows, if the rule asked for folds.
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
-    error_of_constant : float
-        Mean loss of the best constant, over all outputs. None: the number
-        of outputs, since squared errors are in standardised units.
     tolerance : float
-        Increase of the error allowed for halving the leaves, see `penalised_error`.
+        Increase of the error allowed for halving what is to be read, see
+        `penalised_error`.
+    equation_tolerance : float
+        Of the short equations that are read, see
+        `secret_jax.models.shorten.shortened`.
     leaf : LeafModel or None
         Leaf model of the trees.
     """
@@ -45,40 +49,37 @@ class Evidence(NamedTuple):
     held_out: Rows | None = None
     unseen: Sequence[np.ndarray] = ()
     fold_trees: Sequence[Tree] = ()
-    error_of_constant: float | None = None
     tolerance: float = 0.0
+    equation_tolerance: float = 0.0
     leaf: LeafModel | None = None
 
     def held_out_of(self, fold: int) -> Rows:
         """Rows of a fold."""
         return self.training.take(np.flatnonzero(self.unseen[fold]))
 
-    def penalised_error(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
-        """Penalise the errors of subtrees by their size: the least is the best.
+    def penalised_error(
+        self, tree: Tree, path: PruningPath, error: np.ndarray
+    ) -> np.ndarray:
+        """Penalise the errors of subtrees by what is to be read: the least is the best.
 
-        A tree of twice as many leaves must err less by the tolerance, as a share, times
-        the root of the share of the variance that the best one leaves unexplained: what
-        is nearly exact is not given up for a shorter text. Up to four leaves are
-        free.
+        A tree of twice as many numbers, in its splits and in the short equations of its
+        leaves, must err less by the tolerance, as a share. The first forty are free.
 
         Parameters
         ----------
         error : ndarray of shape (n_subtrees,)
-            Summed over the rows that each tree had not seen, and over outputs, in
-            standardised units.
-        n_leaves : ndarray of shape (n_subtrees,)
+            Summed over the rows that each tree had not seen, and over outputs.
 
         Returns
         -------
         ndarray of shape (n_subtrees,), float64
         """
-        rows = self.training if self.held_out is None else self.held_out
-        counted = sum(rows.weight[part].sum() for part in self.unseen)
-        alone = self.error_of_constant or rows.targets.shape[1]
-        total = (counted or rows.weight.sum()) * alone
-        unexplained = min(float(np.min(error)) / total, 1.0)
-        doublings = np.log2(np.maximum(n_leaves / _AT_A_GLANCE, 1.0))
-        return error * (1.0 + self.tolerance * unexplained**0.5) ** doublings
+        if self.tolerance == 0:
+            return error
+        in_leaf = numbers_of_leaves(tree, self.training, self.equation_tolerance)
+        numbers = path.totals(in_leaf, split_numbers(tree))
+        doublings = np.log2(np.maximum(numbers / _AT_A_GLANCE, 1.0))
+        return error * (1.0 + self.tolerance) ** doublings
 
 
 class Pruned(NamedTuple):

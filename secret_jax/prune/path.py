@@ -37,12 +37,16 @@ class PruningPath(NamedTuple):
     step: np.ndarray
     parent: np.ndarray
 
-    def totals(self, values: np.ndarray) -> np.ndarray:
+    def totals(
+        self, values: np.ndarray, of_splits: np.ndarray | None = None
+    ) -> np.ndarray:
         """Sum a quantity of the nodes over the leaves of every subtree.
 
         Parameters
         ----------
         values : ndarray of shape (n_nodes,)
+        of_splits : ndarray of shape (n_nodes,), optional
+            What the nodes above the leaves add.
 
         Returns
         -------
@@ -55,6 +59,9 @@ class PruningPath(NamedTuple):
         change = np.zeros(n_subtrees + 1)
         np.add.at(change, self.step[real], values[real])
         np.add.at(change, last[real], -values[real])
+        if of_splits is not None:
+            change[0] += of_splits.sum()
+            np.add.at(change, self.step, -of_splits)
         return np.cumsum(change)[:-1]
 
     @property

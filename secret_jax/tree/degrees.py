@@ -46,3 +46,14 @@ def split_degrees(tree: Tree) -> np.ndarray:
     discrete = tree.kind == SplitKind.DISCRETE
     degrees[discrete] = np.maximum(categories[tree.attribute[discrete]] - 1, 1)
     return degrees
+
+
+def split_numbers(tree: Tree) -> np.ndarray:
+    """Count the numbers in every node's split as it is read, zero in leaves, float64.
+
+    One for a threshold or a set of categories, and one for each column of a sum.
+    """
+    numbers = (tree.kind != SplitKind.LEAF).astype(np.float64)
+    oblique = tree.kind == SplitKind.OBLIQUE
+    numbers[oblique] += np.count_nonzero(tree.direction[oblique], axis=1)
+    return numbers
