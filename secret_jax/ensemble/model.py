@@ -12,9 +12,9 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import TreeSize
-from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import Tree, joined, separated
+from secret_jax.tree.sums import TreeSum
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

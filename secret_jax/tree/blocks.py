@@ -1,0 +1,123 @@
+"""Rows in blocks: through NumPy on processors, through programs on accelerators."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from secret_jax.data.device import block_of
+from secret_jax.data.encoding import Unencoded
+from secret_jax.data.rows import Table
+from secret_jax.runtime.devices import in_32_bits, rows_at_once
+from secret_jax.runtime.parallel import (
+    N_WORKERS,
+    ROW_BLOCK,
+    in_blocks,
+    one_thread_for_products,
+)
+from secret_jax.runtime.shapes import bucket, next_power_of_two
+from secret_jax.tree.packed import PackedTrees
+from secret_jax.tree.soft import SoftRouting
+from secret_jax.tree.structure import Tree
+
+_Made = TypeVar("_Made")
+
+# Maximum number of pairs of a row and a tree that are walked, as calls cost more then
+# than work.
+FEW_PAIRS = 1 << 14
+# Minimum block: padding costs less than a program of its own. Maximum number of values
+# in a block of a program: they stay in a processor's cache (4 MiB).
+_SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
+# The same for NumPy, and the maximum number of rows: threads wait for each other
+# between calls, which therefore take many rows.
+_HOST_NUMBERS, _HOST_ROWS = 1 << 21, 1 << 16
+
+# What was made of a tree when it was first used; trees never change.
+_MADE: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def once(tree: Tree, make: Callable[[Tree], _Made]) -> _Made:
+    """Make something of a tree when it is first asked; it must not hold the tree."""
+    made = _MADE.setdefault(tree, {})
+    if make not in made:
+        made[make] = make(tree)
+    return made[make]
+
+
+def by_rows(
+    function: Callable[[Table], np.ndarray],
+    table: Table | Unencoded,
+    n_bits: int,
+    shape: tuple[int, ...],
+    dtype: type,
+) -> np.ndarray:
+    """Apply a function to blocks of rows, in threads, and put its results together."""
+    n_rows, n_columns = shape_of(table)
+    found = np.empty((n_rows, *shape), dtype)
+    if not isinstance(table, Unencoded):
+        table = table.on_host()
+
+    def fill(rows: slice) -> None:
+        part = table.block(rows) if isinstance(table, Unencoded) else table.take(rows)
+        found[rows] = function(part)
+
+    most = min(
+        max(_HOST_NUMBERS // (n_bits + 2 * n_columns), _SMALLEST_BLOCK), _HOST_ROWS
+    )
+    size = min(most, max(-(-n_rows // N_WORKERS), _SMALLEST_BLOCK))
+    with one_thread_for_products():
+        for _ in in_blocks(fill, n_rows, size):
+            pass
+    return found
+
+
+def computed(
+    function: Callable[..., tuple[jax.Array]],
+    table: Table | Unencoded,
+    arrays: PackedTrees | SoftRouting,
+    *more: Any,
+) -> np.ndarray:
+    """Apply a compiled function to padded blocks of rows, and concatenate.
+
+    A row's result does not depend on the other rows of its block, nor on the block.
+    """
+    n_rows, n_columns = shape_of(table)
+    # Memory for the decisions at all splits, but on a processor a cache for few.
+    width = arrays.threshold.shape[-1] + 2 * n_columns
+    usual = max(
+        _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
+    )
+    size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), rows_at_once(4 * width, usual))
+    with in_32_bits():
+        arrays = jax.device_put(arrays)
+
+    def run(rows: slice) -> np.ndarray:
+        n_inside = rows.stop - rows.start
+        with in_32_bits():
+            if isinstance(table, Unencoded):
+                block, rows = table.block(rows), slice(0, n_inside)
+            else:
+                block = table
+            x, codes = (block_of(array, rows, size) for array in block)
+            (found,) = function(arrays, x, codes, *more)
+        return np.asarray(found)[..., :n_inside]
+
+    return np.concatenate(list(in_blocks(run, n_rows, size)), axis=-1)
+
+
+def on_host(table: Table | Unencoded) -> Table:
+    """Rows, encoded, in the memory of the host."""
+    return table.encoded() if isinstance(table, Unencoded) else table.on_host()
+
+
+def shape_of(table: Table | Unencoded) -> tuple[int, int]:
+    """Numbers of rows and of encoded columns."""
+    if isinstance(table, Unencoded):
+        return len(table.columns.codes), table.schema.n_columns
+    return table.x.shape

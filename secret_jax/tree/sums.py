@@ -1,0 +1,139 @@
+"""Weighted sums of hard trees: few rows, many rows on processors, accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from secret_jax.data.encoding import Unencoded
+from secret_jax.data.rows import Table
+from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.tree import blocks
+from secret_jax.tree.blocks import by_rows, computed, on_host, once, shape_of
+from secret_jax.tree.equations import Sums, equations_of
+from secret_jax.tree.lookup import RowBlock, lookup_of
+from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
+from secret_jax.tree.structure import Tree, joined
+from secret_jax.tree.walk import descend, leaves_of, values_at
+
+# Minimum number of trees of a sum after padding, so that few programs are compiled.
+_FEWEST_TREES = 16
+
+
+class TreeSum:
+    """Weighted sum of hard trees of one schema, with cached arrays.
+
+    Parameters
+    ----------
+    steps : ndarray of shape (n_trees,), float64
+        Weight of each tree.
+    """
+
+    def __init__(self, trees: Sequence[Tree], steps: np.ndarray):
+        self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
+        self._arrays: PackedTrees | None = None
+        self._joined: Tree | None = None
+
+    def values(
+        self,
+        table: Table | Unencoded,
+        first: int = 0,
+        last: int | None = None,
+        finish: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Sum the predictions of trees ``first`` up to, but without, ``last``.
+
+        Parameters
+        ----------
+        finish : callable, optional
+            What becomes of the sums of some rows, of the same shape.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs), float64
+            In standardised units.
+        """
+        last = len(self.trees) if last is None else last
+        if shape_of(table)[0] * (last - first) <= blocks.FEW_PAIRS:
+            found = self._on_host(on_host(table), first, last)
+        elif on_accelerator():
+            arrays, steps = self.packed, self.steps.astype(np.float32)
+            steps = padded(steps, len(arrays.depth))
+            bounds = np.int32(first), np.int32(last)
+            found = computed(sum_of_trees, table, arrays, steps, *bounds).T
+        else:
+            return self._in_blocks(table, first, last, finish)
+        found = found.astype(np.float64, copy=False)
+        return found if finish is None else finish(found)
+
+    @property
+    def packed(self) -> PackedTrees:
+        """Padded arrays of the trees."""
+        if len(self.trees) == 1:
+            return once(self.trees[0], _packed_alone)
+        if self._arrays is None:
+            n_padded = bucket(len(self.trees), smallest=_FEWEST_TREES)
+            self._arrays = packed(self.trees, n_padded)
+        return self._arrays
+
+    def _on_host(self, table: Table, first: int, last: int) -> np.ndarray:
+        some = self.trees[first:last]
+        if len(some) == 1:
+            node = leaves_of(some[0], table)
+            return self.steps[first] * values_at(some[0], table, node)
+        if last - first < len(self.trees):
+            forest = joined(some)
+        else:
+            forest = self._joined = self._joined or joined(some)
+        size = np.array([tree.n_nodes for tree in some])
+        n_rows, n_trees = len(table.x), len(some)
+        root = np.broadcast_to(np.cumsum(size) - size, (n_rows, n_trees))
+        leaf = descend(forest, table, root, max(tree.max_depth for tree in some))
+        if n_trees > 1:
+            table = table.take(np.repeat(np.arange(n_rows), n_trees))
+        value = values_at(forest, table, leaf.ravel())
+        value = value.reshape(n_rows, n_trees, value.shape[1])
+        return np.einsum("t,nto->no", self.steps[first:last], value)
+
+    def _in_blocks(
+        self,
+        table: Table | Unencoded,
+        first: int,
+        last: int,
+        finish: Callable[[np.ndarray], np.ndarray] | None,
+    ) -> np.ndarray:
+        some = [
+            once(tree, equations_of).times(step)
+            for tree, step in zip(
+                self.trees[first:last], self.steps[first:last], strict=True
+            )
+        ]
+        n_outputs = self.trees[0].n_outputs
+
+        def of_rows(table: Table) -> np.ndarray:
+            rows = RowBlock(table)
+            sums = Sums(rows, n_outputs)
+            for tree in some:
+                sums.add(tree, alone=len(some) == 1)
+            found = sums.values().T.astype(np.float64)
+            return found if finish is None else finish(found)
+
+        n_bits = max(tree.lookup.weights.shape[1] for tree in some)
+        return by_rows(of_rows, table, n_bits, (n_outputs,), np.float64)
+
+
+def _packed_alone(tree: Tree) -> PackedTrees:
+    return packed([tree], 1)
+
+
+def leaves_by_tables(tree: Tree, table: Table) -> np.ndarray:
+    """Find the leaf of each of many rows, shape (n_rows,), int32."""
+    lookup = once(tree, lookup_of)
+    node = lookup.node.astype(np.int32)
+
+    def of_rows(table: Table) -> np.ndarray:
+        return node.take(lookup.states(RowBlock(table)))
+
+    return by_rows(of_rows, table, lookup.weights.shape[1], (), np.int32)
