@@ -7,7 +7,6 @@ sample are read once more, for the models of the final tree.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.source import RowSource
+from secret_jax.fit.kinds import judged_kinds
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.losses.interface import Loss
@@ -23,11 +23,11 @@ from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
-from secret_jax.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.prune.interface import Evidence, PruningRule
 from secret_jax.prune.path import of_size
-from secret_jax.prune.watch import LEVELS_BELOW, Watch
+from secret_jax.prune.watch import LEVELS_BELOW
 from secret_jax.refine.interface import Candidate, Fitted, FoldFit, Refined
-from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.runtime.progress import Stage
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
@@ -128,7 +128,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 
 
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
-    """Grow trees of every kind and for every fold, prune them and keep the best."""
+    """Grow trees of every kind, prune them and keep the best, distilled."""
     evidence = divided(prepared, rule)
     training, held_out, unseen, *_ = evidence
     evidence = evidence._replace(
@@ -137,31 +137,8 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         error_of_constant=_error_of_constant(plan.leaf.loss, training),
     )
     recipe = plan.recipe(prepared.schema, training.weight.sum(), prepared.sampled_share)
-    every_row, n_kinds = np.arange(training.n_rows), len(plan.kinds)
-    roots = [
-        recipe.root(part, oblique=oblique)
-        for part in (every_row, *(every_row[~part] for part in unseen))
-        for oblique in plan.kinds
-    ]
-
-    def judged(
-        kind: int, trees: Sequence[Tree], stage: Stage = UNTOLD
-    ) -> tuple[Tree, Pruned]:
-        """Fit models to the trees of a kind and prune them."""
-        trees = recipe.attach(trees, training, roots[kind::n_kinds], stage)
-        return trees[0], rule(trees[0], evidence._replace(fold_trees=trees[1:]))
-
-    watch = Watch(judged, n_kinds)
-    # Other rules have penalties or errors of subtrees that need the whole trees.
-    watched = isinstance(rule, CrossValidation)
-    trees = recipe.grow(training, roots, enough=watch if watched else None)
-    stage = recipe.stage("fitting models")
-    kinds = [
-        watch.judged.get(kind) or judged(kind, trees[kind::n_kinds], stage)
-        for kind in range(n_kinds)
-    ]
-    best = min(range(n_kinds), key=lambda kind: kinds[kind][1].value)
-    whole, pruned = kinds[best]
+    kinds = judged_kinds(plan.kinds, recipe, rule, evidence)
+    whole, pruned = kinds[0].trees[0], kinds[0].pruned
     if held_out is not None:
         folds = [FoldFit(pruned.tree, training, held_out)]
     else:
@@ -173,12 +150,9 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         ]
     fitted = Fitted(
         tree=pruned.tree,
-        oblique=plan.kinds[best],
+        oblique=kinds[0].oblique,
         n_leaves_grown=whole.n_leaves,
-        candidates=tuple(
-            Candidate(tree, cut.tree)
-            for tree, cut in (kinds[best], *kinds[:best], *kinds[best + 1 :])
-        ),
+        candidates=tuple(Candidate(kind.trees[0], kind.pruned.tree) for kind in kinds),
         folds=tuple(folds),
         training=training,
         held_out=held_out,

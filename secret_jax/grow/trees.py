@@ -80,13 +80,15 @@ class Recipe:
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None
     ) -> Tree:
         """Grow a tree with models from all rows of a table, to a maximum depth."""
-        recipe = self
-        if deepest is not None:
-            most = self.options.max_depth
-            deepest = deepest if most is None else min(deepest, most)
-            recipe = replace(self, options=replace(self.options, max_depth=deepest))
+        recipe = self if deepest is None else self.to_depth(deepest)
         roots = [recipe.root(np.arange(rows.n_rows), oblique=oblique)]
         return recipe.attach(recipe.grow(rows, roots, stage), rows, roots)[0]
+
+    def to_depth(self, deepest: int) -> Recipe:
+        """Limit the depth of trees further."""
+        most = self.options.max_depth
+        deepest = deepest if most is None else min(deepest, most)
+        return replace(self, options=replace(self.options, max_depth=deepest))
 
     def stage(self, name: str) -> Stage:
         """Make a stage that reports progress."""

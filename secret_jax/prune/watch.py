@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,23 @@ from secret_jax.tree.structure import Tree
 LEVELS_BELOW = 3
 
 
+class Kind(NamedTuple):
+    """Trees that are grown alike, and what pruning keeps of the first one.
+
+    Attributes
+    ----------
+    trees : tuple of Tree
+        That of all training rows, then those of the folds, with models.
+    pruned : Pruned
+    oblique : bool
+        Whether they may split obliquely.
+    """
+
+    trees: tuple[Tree, ...]
+    pruned: Pruned
+    oblique: bool
+
+
 class Watch:
     """Monitor that tells which growing trees are deep enough.
 
@@ -23,25 +41,24 @@ class Watch:
     Parameters
     ----------
     judge : callable
-        From a kind and its trees to the first of them with models, and what pruning
-        keeps.
+        Fits models to the trees of a kind, by its index, and prunes them.
     n_kinds : int
         Trees come from each kind in turn.
 
     Attributes
     ----------
-    judged : dict of int to (Tree, Pruned)
+    judged : dict of int to Kind
         Last result for every kind that was deep enough.
     """
 
     def __init__(
         self,
-        judge: Callable[[int, Sequence[Tree]], tuple[Tree, Pruned]],
+        judge: Callable[[int, Sequence[Tree]], Kind],
         n_kinds: int,
     ):
         self._judge = judge
         self._next_look = [LEVELS_BELOW + 1] * n_kinds
-        self.judged: dict[int, tuple[Tree, Pruned]] = {}
+        self.judged: dict[int, Kind] = {}
 
     def __call__(
         self, depth: int, so_far: Callable[[], Sequence[Tree]]
@@ -60,7 +77,7 @@ class Watch:
         for kind in np.flatnonzero(np.equal(self._next_look, depth)).tolist():
             trees = so_far()
             result = self._judge(kind, trees[kind::n_kinds])
-            self._next_look[kind] = result[1].tree.max_depth + LEVELS_BELOW
+            self._next_look[kind] = result.pruned.tree.max_depth + LEVELS_BELOW
             if self._next_look[kind] <= depth:
                 self.judged[kind] = result
                 done += range(kind, len(trees), n_kinds)

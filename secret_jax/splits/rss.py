@@ -37,7 +37,7 @@ class RssSplits(SplitFinder):
         Principal Hessian directions (Li 1992).
     n_finalists : int, default=5
         Candidates, of axis and of oblique splits, that get an exact score.
-    n_hinge, hinge_steps : int, default=3, 4
+    n_hinge, hinge_steps : int, default=2
         Best candidates that are improved by hinge steps, and how many steps.
     ridge : float, default=3e-2
         Penalty of the children's models, in units of the regressors' variances.
@@ -74,8 +74,8 @@ class RssSplits(SplitFinder):
     n_thresholds: int = 16
     n_hessian: int = 2
     n_finalists: int = 5
-    n_hinge: int = 3
-    hinge_steps: int = 4
+    n_hinge: int = 2
+    hinge_steps: int = 2
     ridge: float = 3e-2
     most_regressors: int = 24
     gcv_factor: float = 1.2

@@ -128,7 +128,7 @@ def test_fields_are_set_behind_two_underscores():
     ids=lambda changes: next(iter(changes)),
 )
 def test_an_unknown_name_is_refused_and_nothing_is_set(unknown):
-    model = SecretRegressor(splits=RssSplits(n_hinge=2))
+    model = SecretRegressor(splits=RssSplits(n_hinge=3))
     before = dict(vars(model))
     changes = {"max_depth": 3, "leaf": "constant", "splits__n_hinge": 1}
     (name,) = unknown
@@ -286,7 +286,7 @@ def test_values_of_other_kinds_are_different():
     assert len({HoldOut(), HoldOut(fraction=0.25), HoldOut(fraction=0.5)}) == 2
     assert issubclass(RssSplits, Value)
     # A finder is the static argument of a compiled program.
-    assert jax.jit(lambda finder: finder.n_hinge, static_argnums=0)(RssSplits()) == 3
+    assert jax.jit(lambda finder: finder.n_hinge, static_argnums=0)(RssSplits()) == 2
 
 
 def test_a_split_needs_its_least_gain(rng):

@@ -8,8 +8,9 @@ import pytest
 from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit.pipeline import divided
+from secret_jax.fit.pipeline import divided, fit_prepared
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+from secret_jax.grow.trees import Recipe
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.splits.rss import RssSplits
@@ -104,6 +105,31 @@ def test_finders_of_axis_splits_grow_one_kind_of_tree():
     assert plan(splits="rss").kinds == (False, True)
     assert plan(splits="cart").kinds == plan(splits="guide", oblique=True).kinds
     assert plan(splits="cart").kinds == (False,)
+
+
+@pytest.mark.parametrize("crease", [False, True])
+def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (400, 2))
+    y = np.abs(X[:, 0] - X[:, 1]) if crease else np.where(X[:, 0] > 0, X[:, 1], 2.0)
+    y += 0.05 * random.normal(size=400)
+    grown = []
+
+    def recorded(recipe, rows, roots, **options):
+        grown.append([root.oblique for root in roots])
+        return grow(recipe, rows, roots, **options)
+
+    grow = Recipe.grow
+    monkeypatch.setattr(Recipe, "grow", recorded)
+    parameters = plan(distill=False)
+    found = fit_prepared(
+        parameters,
+        prepare(parameters, CheckedRows(X, y[:, None], *np.ones((2, 400))), None),
+    ).fitted
+    assert found.oblique == crease
+    assert grown == [[False, True] * 6, [crease] * 5]
+    assert len(found.folds) == 10
+    assert len(found.candidates) == 2
 
 
 def test_the_pruning_path_is_of_the_tree_that_is_pruned():

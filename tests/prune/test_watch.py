@@ -48,7 +48,7 @@ def looks(kept_depth, n_kinds=2):
         assert list(trees) == [f"tree {i}" for i in range(6)][kind::n_kinds]
         looked.append((kind, depth))
         kept: Tree = Kept(kept_depth[kind](depth))  # pyright: ignore
-        return trees[0], Pruned(kept, 0.0)
+        return watch.Kind((trees[0],), Pruned(kept, 0.0), False)
 
     ends = watch.Watch(judge, n_kinds)
     for depth in range(1, 13):
@@ -64,4 +64,4 @@ def test_a_kind_ends_three_levels_below_what_is_kept():
     assert [depth for kind, depth in looked if kind == 1] == [4, 7, 10]
     assert ended == {0: 5, 2: 5, 4: 5}
     assert list(found) == [0]
-    assert found[0][1].tree.max_depth == 2
+    assert found[0].pruned.tree.max_depth == 2
