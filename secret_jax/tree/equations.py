@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.tree.blocks import once
-from secret_jax.tree.lookup import Lookup, RowBlock, lookup_of
+from secret_jax.tree.lookup import MANY_ROWS, Lookup, RowBlock, lookup_of
 from secret_jax.tree.structure import Tree
 
 
@@ -102,7 +102,8 @@ class Sums:
     def add(self, tree: Equations, alone: bool = False) -> None:
         """Add the values of a tree; of one ``alone`` there is nothing to add up."""
         state = tree.lookup.states(self._rows)
-        at_once = alone or tree.may_clip(self._rows)
+        few = alone or len(self._rows) < MANY_ROWS
+        at_once = few or tree.may_clip(self._rows)
         for output, coefficient in enumerate(tree.coefficient):
             equation = coefficient.take(state, axis=0)
             if at_once:

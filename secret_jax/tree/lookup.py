@@ -20,6 +20,11 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 _BYTE = 8
 _WORTH = np.uint8(128) >> np.arange(_BYTE, dtype=np.uint8)[:, None, None]
+# Minimum number of rows that are worth some more calls.
+MANY_ROWS = 4096
+# Maximum number of multiplications of a product: small ones stay in a cache, and have a
+# way of their own in OpenBLAS.
+_PRODUCT = 10**6
 # Maximum number of columns of a sum that is added up column by column.
 _FEW_COLUMNS = 2
 
@@ -106,7 +111,8 @@ class Lookup(NamedTuple):
         """Find the leaves of rows, as states, shape (n_rows,), unsigned int."""
         if not self.n_steps:
             return np.zeros(len(rows), np.uint8)
-        numbers = self._by_columns(rows) if self.short else self._by_product(rows)
+        by_columns = self.short is not None and len(rows) >= MANY_ROWS
+        numbers = self._by_columns(rows) if by_columns else self._by_product(rows)
         state = self.following.take(numbers[:, self.place[0]])
         if self.n_steps > 1:
             per_row, per_number = (n // self.word.itemsize for n in numbers.strides)
@@ -119,8 +125,16 @@ class Lookup(NamedTuple):
 
     def _by_product(self, rows: RowBlock) -> np.ndarray:
         """Decide rows at all splits; numbers of bits, shape (n_rows, n_numbers)."""
+        n_columns, n_bits = self.weights.shape
+        size = max(_PRODUCT // (n_columns * n_bits), 1)
+        left = np.empty((len(rows), n_bits), bool)
+        product = np.empty((min(size, len(rows)), n_bits), np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            left = np.matmul(rows.design, self.weights) <= 0
+            for start in range(0, len(rows), size):
+                part = rows.design[start : start + size]
+                np.matmul(part, self.weights, out=product[: len(part)])
+                out = left[start : start + size]
+                np.less_equal(product[: len(part)], 0, out=out)
         for bit, attribute, goes_left in self.listed:
             left[:, bit] = goes_left.take(rows.codes[:, attribute])
         return np.packbits(left.ravel()).view(self.word).reshape(len(rows), -1)
