@@ -32,9 +32,9 @@ FEW_PAIRS = 1 << 14
 # Minimum block: padding costs less than a program of its own. Maximum number of values
 # in a block of a program: they stay in a processor's cache (4 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
-# The same for NumPy, and the minimum and maximum number of rows: threads wait for each
-# other between calls, which therefore take many rows.
-_HOST_NUMBERS, _ROWS_PER_THREAD, _HOST_ROWS = 1 << 21, 1 << 14, 1 << 16
+# The same for NumPy, in bytes of a block, and the minimum and maximum number of rows:
+# threads wait for each other between calls, which therefore take many rows.
+_HOST_BYTES, _ROWS_PER_THREAD, _HOST_ROWS = 1 << 24, 1 << 14, 1 << 15
 
 # What was made of a tree when it was first used; trees never change.
 _MADE: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
@@ -67,7 +67,7 @@ def by_rows(
         part = table.block(rows) if isinstance(table, Unencoded) else table.take(rows)
         found[rows] = function(part)
 
-    most = max(_HOST_NUMBERS // (n_bits + 2 * n_columns), _SMALLEST_BLOCK)
+    most = max(_HOST_BYTES // (2 * n_bits + 20 * n_columns), _SMALLEST_BLOCK)
     size = min(most, _HOST_ROWS, max(-(-n_rows // N_WORKERS), _ROWS_PER_THREAD))
     with one_thread_for_products():
         for _ in in_blocks(fill, n_rows, size):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +14,16 @@ from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import by_rows, computed, on_host, once, shape_of
-from secret_jax.tree.equations import Sums, equations_of
-from secret_jax.tree.lookup import RowBlock, lookup_of
+from secret_jax.tree.decisions import BYTE, RowBlock, Scratch
+from secret_jax.tree.equations import Equations, Sums, equations_of
 from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
 from secret_jax.tree.structure import Tree, joined
 from secret_jax.tree.walk import descend, leaves_of, values_at
 
 # Minimum number of trees of a sum after padding, so that few programs are compiled.
 _FEWEST_TREES = 16
+# Maximum number of splits that are decided together.
+_GROUP_BITS = 128
 
 
 class TreeSum:
@@ -35,6 +39,10 @@ class TreeSum:
         self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
         self._arrays: PackedTrees | None = None
         self._joined: Tree | None = None
+        self._equations: dict[tuple[int, int], list[Equations]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TreeSum, (self.trees, self.steps)  # without what is made again
 
     def values(
         self,
@@ -104,24 +112,46 @@ class TreeSum:
         last: int,
         finish: Callable[[np.ndarray], np.ndarray] | None,
     ) -> np.ndarray:
-        some = [
-            once(tree, equations_of).times(step)
-            for tree, step in zip(
-                self.trees[first:last], self.steps[first:last], strict=True
-            )
-        ]
-        n_outputs = self.trees[0].n_outputs
+        groups, n_outputs = self._groups(first, last), self.trees[0].n_outputs
+        alone, scratch = last - first == 1, Scratch()
 
         def of_rows(table: Table) -> np.ndarray:
-            rows = RowBlock(table)
+            rows = RowBlock(table, scratch)
             sums = Sums(rows, n_outputs)
-            for tree in some:
-                sums.add(tree, alone=len(some) == 1)
+            for trees in groups:
+                sums.add(trees, alone)
             found = sums.values().T.astype(np.float64)
             return found if finish is None else finish(found)
 
-        n_bits = max(tree.lookup.weights.shape[1] for tree in some)
+        n_bits = max(trees.lookup.decisions.weights.shape[1] for trees in groups)
         return by_rows(of_rows, table, n_bits, (n_outputs,), np.float64)
+
+    def _groups(self, first: int, last: int) -> list[Equations]:
+        """Trees whose splits are decided together, of similar sizes."""
+        if last - first == 1 and self.steps[first] == 1.0:
+            return [once(self.trees[first], _equations_alone)]
+        if (first, last) not in self._equations:
+            some, groups = range(first, last), []
+            size = {which: _n_bits(self.trees[which]) for which in some}
+            for n_bits, alike in groupby(
+                sorted(some, key=size.__getitem__), size.__getitem__
+            ):
+                which, together = list(alike), max(_GROUP_BITS // max(n_bits, 1), 1)
+                starts = range(0, len(which), together)
+                groups += [which[start : start + together] for start in starts]
+            self._equations[first, last] = [
+                equations_of([self.trees[i] for i in group], self.steps[group])
+                for group in groups
+            ]
+        return self._equations[first, last]
+
+
+def _n_bits(tree: Tree) -> int:
+    return -(-(tree.n_nodes // 2) // BYTE) * BYTE
+
+
+def _equations_alone(tree: Tree) -> Equations:
+    return equations_of([tree], np.ones(1))
 
 
 def _packed_alone(tree: Tree) -> PackedTrees:
@@ -130,10 +160,10 @@ def _packed_alone(tree: Tree) -> PackedTrees:
 
 def leaves_by_tables(tree: Tree, table: Table) -> np.ndarray:
     """Find the leaf of each of many rows, shape (n_rows,), int32."""
-    lookup = once(tree, lookup_of)
-    node = lookup.node.astype(np.int32)
+    lookup = once(tree, _equations_alone).lookup
+    node, scratch = lookup.node.astype(np.int32), Scratch()
 
     def of_rows(table: Table) -> np.ndarray:
-        return node.take(lookup.states(RowBlock(table)))
+        return node.take(lookup.states(RowBlock(table, scratch))[0])
 
-    return by_rows(of_rows, table, lookup.weights.shape[1], (), np.int32)
+    return by_rows(of_rows, table, lookup.decisions.weights.shape[1], (), np.int32)

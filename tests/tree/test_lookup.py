@@ -9,8 +9,9 @@ import pytest
 from random_trees import random_tree
 
 from secret_jax.data.rows import Table
+from secret_jax.tree.decisions import RowBlock, Scratch
 from secret_jax.tree.equations import Sums, equations_of
-from secret_jax.tree.lookup import RowBlock, lookup_of
+from secret_jax.tree.lookup import lookup_of
 from secret_jax.tree.walk import leaves_of, values_at
 
 N_ROWS = 600
@@ -27,9 +28,9 @@ def table(spread=1.0):
 @pytest.mark.parametrize("n_leaves", [1, 2, 9, 10, 17, 18, 40, 120])
 def test_tables_find_the_leaves_of_the_walk(n_leaves, kinds):
     tree = random_tree(n_leaves, n_leaves, kinds=kinds)
-    rows, lookup = table(), lookup_of(tree)
-    assert (lookup.short is None) == bool((tree.kind == 2).any())
-    found = lookup.node[lookup.states(RowBlock(rows))]
+    rows, lookup = table(), lookup_of(tree, [0])
+    assert (lookup.decisions.columns is None) == bool((tree.kind == 2).any())
+    found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
 
 
@@ -40,24 +41,21 @@ def test_a_missing_value_counts_as_the_factor_of_its_indicator():
     tree = dataclasses.replace(tree, direction=direction)
     rows = table()
     rows.x[::3, :4], rows.x[:, 4] = 0.0, np.arange(N_ROWS) % 3 == 0
-    lookup = lookup_of(tree)
-    assert lookup.short is not None
-    found = lookup.node[lookup.states(RowBlock(rows))]
+    lookup = lookup_of(tree, [0])
+    assert lookup.decisions.columns is not None
+    found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
 
 
 @pytest.mark.parametrize("kinds", [(1,), (1, 2, 3)])
 @pytest.mark.parametrize("spread", [0.01, 1.0, 100.0])
 def test_added_equations_are_clipped_where_a_leaf_clips(spread, kinds):
-    rows, steps = table(spread), (1.0, -0.3, 0.2)
+    rows, steps = table(spread), np.array([1.0, -0.3, 0.2])
     trees = [random_tree(n, n, kinds=kinds, n_outputs=2) for n in (5, 14, 30)]
     each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
-    block = RowBlock(rows)
-    sums, clips = Sums(block, 2), []
-    for tree, step in zip(trees, steps, strict=True):
-        equations = equations_of(tree).times(step)
-        clips.append(equations.may_clip(block))
-        sums.add(equations)
+    block = RowBlock(rows, Scratch())
+    sums, equations = Sums(block, 2), equations_of(trees, steps)
+    sums.add(equations)
     expected = np.tensordot(steps, each, axes=1)
     np.testing.assert_allclose(sums.values().T, expected, rtol=2e-5, atol=2e-5)
-    assert any(clips) == (spread > 0.01)
+    assert equations.may_clip(block).any() == (spread > 0.01)
