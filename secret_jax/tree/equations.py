@@ -26,13 +26,27 @@ class Equations(NamedTuple):
     coefficient : ndarray of shape (n_outputs, n_states, 1 + n_columns), float32
         Zero for columns that are only split on.
     low, high : ndarray of shape (n_outputs, n_states), float32
+    """
+
+    lookup: Lookup
+    coefficient: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Bounds(NamedTuple):
+    """Equations and ranges of the leaves of many trees.
+
+    Attributes
+    ----------
+    coefficient : ndarray of shape (n_outputs, 1 + n_columns, n_leaves), float32
+    low, high : ndarray of shape (n_outputs, n_leaves), float32
     least, most : ndarray of shape (n_columns, n_leaves), float32
         Range of the columns in each leaf, as far as splits on single columns tell.
     first : ndarray of shape (n_trees,), int
         First leaf of each tree.
     """
 
-    lookup: Lookup
     coefficient: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -44,35 +58,93 @@ class Equations(NamedTuple):
         """Whether a value could leave the range of its leaf, shape (n_trees,), bool."""
         least = np.maximum(self.least, rows.ranges[0])
         most = np.minimum(self.most, rows.ranges[1])
-        leaves = slice(-self.least.shape[1], None)
-        model = self.coefficient[:, leaves].transpose(0, 2, 1)
+        value, slope = self.coefficient[:, 0], self.coefficient[:, 1:]
         with np.errstate(over="ignore", invalid="ignore"):
-            ends = model[:, 1:] * least, model[:, 1:] * most
-            lowest = model[:, 0] + np.minimum(*ends).sum(axis=1)
-            highest = model[:, 0] + np.maximum(*ends).sum(axis=1)
-        inside = (lowest >= self.low[:, leaves]) & (highest <= self.high[:, leaves])
+            ends = slope * least, slope * most
+            lowest = value + np.minimum(*ends).sum(axis=1)
+            highest = value + np.maximum(*ends).sum(axis=1)
+        inside = (lowest >= self.low) & (highest <= self.high)
         empty = (least > most).any(axis=0)  # no row of these reaches the leaf
         return ~np.logical_and.reduceat((inside | empty).all(axis=0), self.first)
 
 
-def equations_of(trees: Sequence[Tree], steps: np.ndarray) -> Equations:
-    """Collect the equations of weighted trees of one schema."""
+class Forest(NamedTuple):
+    """Trees of a sum, in groups that are decided together; bounds if there are many."""
+
+    groups: list[Equations]
+    bounds: Bounds | None
+
+    def values(self, rows: RowBlock) -> np.ndarray:
+        """Sum the values of the trees, shape (n_outputs, n_rows), float32."""
+        sizes = [len(trees.lookup.root) for trees in self.groups]
+        at_once = (
+            np.ones(1, bool) if self.bounds is None else self.bounds.may_clip(rows)
+        )
+        clips = np.split(at_once, np.cumsum(sizes)[:-1])
+        total = np.zeros((len(self.groups[0].low), len(rows)), np.float32)
+        shape, summed = (len(total), *rows.design.shape), None
+        if not at_once.all():
+            summed = rows.scratch.array("summed", shape, np.float32)
+            summed[:] = 0.0
+        equation = rows.scratch.array("equation", shape[1:], np.float32)
+        for trees, clipped in zip(self.groups, clips, strict=True):
+            states = trees.lookup.states(rows)
+            for output, coefficient in enumerate(trees.coefficient):
+                for state, clip in zip(states, clipped, strict=True):
+                    coefficient.take(state, axis=0, out=equation, mode="clip")
+                    if not clip and summed is not None:
+                        summed[output] += equation
+                        continue
+                    value = _applied(equation, rows)
+                    np.maximum(value, trees.low[output].take(state), out=value)
+                    np.minimum(value, trees.high[output].take(state), out=value)
+                    total[output] += value
+        for output, added in enumerate(() if summed is None else summed):
+            total[output] += _applied(added, rows)
+        return total
+
+
+def _applied(equation: np.ndarray, rows: RowBlock) -> np.ndarray:
+    """Apply an equation of its own to every row, in place."""
+    equation *= rows.design
+    return np.matmul(equation, np.ones(equation.shape[1], np.float32))
+
+
+def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> Forest:
+    """Collect the equations of weighted trees of one schema, in groups."""
+    several = [_equations_of(*group) for group in zip(groups, steps, strict=True)]
+    if sum(map(len, groups)) == 1:
+        return Forest([several[0][0]], None)
+    sizes = [len(bounds.low[0]) for _, bounds in several]
+    starts = np.cumsum([0, *sizes[:-1]])
+    *arrays, first = zip(*(bounds for _, bounds in several), strict=True)
+    joint = (np.concatenate(array, axis=-1) for array in arrays)
+    first = np.concatenate([a + b for a, b in zip(starts, first, strict=True)])
+    return Forest([equations for equations, _ in several], Bounds(*joint, first=first))
+
+
+def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, Bounds]:
     forest, size = joined(trees), np.array([tree.n_nodes for tree in trees])
     lookup = lookup_of(forest, (np.cumsum(size) - size).tolist())
     node, is_leaf = lookup.node, forest.is_leaf[lookup.node]
     tree = np.repeat(np.arange(len(size)), size)[node]
     step = steps[tree, None]
     edges = np.stack([step * edge[node] for edge in forest.clip_range()])
-    model = np.where(
-        is_leaf[:, None, None], step[:, None] * forest.coefficient[node], 0
+    low, high = (
+        edges.min(axis=0).T.astype(np.float32),
+        edges.max(axis=0).T.astype(np.float32),
     )
+    model = step[:, None] * forest.coefficient[node]
     more = lookup.decisions.weights.shape[0] - model.shape[2]  # that are only split on
     model = np.pad(model.transpose(1, 0, 2), [(0, 0), (0, 0), (0, more)])
+    model = model.astype(np.float32)
     ranges = (ends[node[is_leaf]].T for ends in _ranges(forest))
-    arrays = model, edges.min(axis=0).T, edges.max(axis=0).T, *ranges
-    arrays = (array.astype(np.float32) for array in arrays)
     first = np.searchsorted(tree[is_leaf], np.arange(len(size)))
-    return Equations(lookup, *arrays, first=first)
+    of_leaves = (array[:, is_leaf] for array in (low, high))
+    bounds = Bounds(
+        model[:, is_leaf].transpose(0, 2, 1), *of_leaves, *ranges, first=first
+    )
+    return Equations(lookup, model, low, high), bounds
 
 
 def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
@@ -92,51 +164,3 @@ def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
             most[left, at] = min(most[left, at], threshold)
             least[right, at] = max(least[right, at], threshold)
     return least, most
-
-
-class Sums:
-    """Values of rows, summed over trees."""
-
-    def __init__(self, rows: RowBlock, n_outputs: int):
-        self._rows = rows
-        self._values = np.zeros((n_outputs, len(rows)), np.float32)
-        self._sums: np.ndarray | None = None
-
-    def add(self, trees: Equations, alone: bool = False) -> None:
-        """Add the values of trees; of one ``alone`` there is nothing to add up."""
-        state = trees.lookup.states(self._rows)
-        at_once = np.ones(1, bool) if alone else trees.may_clip(self._rows)
-        free = state[np.logical_not(at_once)] if np.any(at_once) else state
-        for output, coefficient in enumerate(trees.coefficient):
-            for own in state[at_once]:
-                value = self._applied(self._equation(coefficient, own))
-                np.maximum(value, trees.low[output].take(own), out=value)
-                np.minimum(value, trees.high[output].take(own), out=value)
-                self._values[output] += value
-            for own in free:
-                self._summed()[output] += self._equation(coefficient, own)
-
-    def values(self) -> np.ndarray:
-        """Sums of the values, shape (n_outputs, n_rows), float32."""
-        if self._sums is not None:
-            for value, equation in zip(self._values, self._sums, strict=True):
-                value += self._applied(equation)
-        return self._values
-
-    def _summed(self) -> np.ndarray:
-        """Sums of equations, shape (n_outputs, n_rows, 1 + n_columns)."""
-        if self._sums is None:
-            shape = len(self._values), *self._rows.design.shape
-            self._sums = self._rows.scratch.array("sums", shape, np.float32)
-            self._sums[:] = 0.0
-        return self._sums
-
-    def _equation(self, coefficient: np.ndarray, state: np.ndarray) -> np.ndarray:
-        """Take the equation of each row, shape (n_rows, 1 + n_columns)."""
-        out = self._rows.scratch.array("equation", self._rows.design.shape, np.float32)
-        return coefficient.take(state, axis=0, out=out, mode="clip")
-
-    def _applied(self, equation: np.ndarray) -> np.ndarray:
-        """Apply an equation of its own to every row, in place."""
-        equation *= self._rows.design
-        return np.matmul(equation, np.ones(equation.shape[1], np.float32))

@@ -15,7 +15,7 @@ from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import by_rows, computed, on_host, once, shape_of
 from secret_jax.tree.decisions import BYTE, RowBlock, Scratch
-from secret_jax.tree.equations import Equations, Sums, equations_of
+from secret_jax.tree.equations import Forest, forest_of
 from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
 from secret_jax.tree.structure import Tree, joined
 from secret_jax.tree.walk import descend, leaves_of, values_at
@@ -39,7 +39,7 @@ class TreeSum:
         self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
         self._arrays: PackedTrees | None = None
         self._joined: Tree | None = None
-        self._equations: dict[tuple[int, int], list[Equations]] = {}
+        self._forests: dict[tuple[int, int], Forest] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TreeSum, (self.trees, self.steps)  # without what is made again
@@ -112,46 +112,41 @@ class TreeSum:
         last: int,
         finish: Callable[[np.ndarray], np.ndarray] | None,
     ) -> np.ndarray:
-        groups, n_outputs = self._groups(first, last), self.trees[0].n_outputs
-        alone, scratch = last - first == 1, Scratch()
+        forest, scratch = self._forest(first, last), Scratch()
 
         def of_rows(table: Table) -> np.ndarray:
-            rows = RowBlock(table, scratch)
-            sums = Sums(rows, n_outputs)
-            for trees in groups:
-                sums.add(trees, alone)
-            found = sums.values().T.astype(np.float64)
-            return found if finish is None else finish(found)
+            values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
+            return values if finish is None else finish(values)
 
-        n_bits = max(trees.lookup.decisions.weights.shape[1] for trees in groups)
-        return by_rows(of_rows, table, n_bits, (n_outputs,), np.float64)
+        n_bits = max(trees.lookup.decisions.weights.shape[1] for trees in forest.groups)
+        shape = (self.trees[0].n_outputs,)
+        return by_rows(of_rows, table, n_bits, shape, np.float64)
 
-    def _groups(self, first: int, last: int) -> list[Equations]:
-        """Trees whose splits are decided together, of similar sizes."""
+    def _forest(self, first: int, last: int) -> Forest:
+        """Trees in groups of similar sizes whose splits are decided together."""
         if last - first == 1 and self.steps[first] == 1.0:
-            return [once(self.trees[first], _equations_alone)]
-        if (first, last) not in self._equations:
+            return once(self.trees[first], _forest_of_one)
+        if (first, last) not in self._forests:
             some, groups = range(first, last), []
             size = {which: _n_bits(self.trees[which]) for which in some}
-            for n_bits, alike in groupby(
-                sorted(some, key=size.__getitem__), size.__getitem__
-            ):
+            by_size = size.__getitem__
+            for n_bits, alike in groupby(sorted(some, key=by_size), by_size):
                 which, together = list(alike), max(_GROUP_BITS // max(n_bits, 1), 1)
                 starts = range(0, len(which), together)
                 groups += [which[start : start + together] for start in starts]
-            self._equations[first, last] = [
-                equations_of([self.trees[i] for i in group], self.steps[group])
-                for group in groups
-            ]
-        return self._equations[first, last]
+            self._forests[first, last] = forest_of(
+                [[self.trees[which] for which in group] for group in groups],
+                [self.steps[group] for group in groups],
+            )
+        return self._forests[first, last]
 
 
 def _n_bits(tree: Tree) -> int:
     return -(-(tree.n_nodes // 2) // BYTE) * BYTE
 
 
-def _equations_alone(tree: Tree) -> Equations:
-    return equations_of([tree], np.ones(1))
+def _forest_of_one(tree: Tree) -> Forest:
+    return forest_of([[tree]], [np.ones(1)])
 
 
 def _packed_alone(tree: Tree) -> PackedTrees:
@@ -160,7 +155,7 @@ def _packed_alone(tree: Tree) -> PackedTrees:
 
 def leaves_by_tables(tree: Tree, table: Table) -> np.ndarray:
     """Find the leaf of each of many rows, shape (n_rows,), int32."""
-    lookup = once(tree, _equations_alone).lookup
+    lookup = once(tree, _forest_of_one).groups[0].lookup
     node, scratch = lookup.node.astype(np.int32), Scratch()
 
     def of_rows(table: Table) -> np.ndarray:

@@ -10,7 +10,7 @@ from random_trees import random_tree
 
 from secret_jax.data.rows import Table
 from secret_jax.tree.decisions import RowBlock, Scratch
-from secret_jax.tree.equations import Sums, equations_of
+from secret_jax.tree.equations import forest_of
 from secret_jax.tree.lookup import lookup_of
 from secret_jax.tree.walk import leaves_of, values_at
 
@@ -54,8 +54,7 @@ def test_added_equations_are_clipped_where_a_leaf_clips(spread, kinds):
     trees = [random_tree(n, n, kinds=kinds, n_outputs=2) for n in (5, 14, 30)]
     each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
     block = RowBlock(rows, Scratch())
-    sums, equations = Sums(block, 2), equations_of(trees, steps)
-    sums.add(equations)
+    forest = forest_of([trees[:1], trees[1:]], [steps[:1], steps[1:]])
     expected = np.tensordot(steps, each, axes=1)
-    np.testing.assert_allclose(sums.values().T, expected, rtol=2e-5, atol=2e-5)
-    assert equations.may_clip(block).any() == (spread > 0.01)
+    np.testing.assert_allclose(forest.values(block).T, expected, rtol=2e-5, atol=2e-5)
+    assert forest.bounds.may_clip(block).any() == (spread > 0.01)
