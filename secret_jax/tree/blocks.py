@@ -18,6 +18,7 @@ from secret_jax.runtime.parallel import (
     ROW_BLOCK,
     in_blocks,
     one_thread_for_products,
+    side_by_side,
 )
 from secret_jax.runtime.shapes import bucket, next_power_of_two
 from secret_jax.tree.packed import PackedTrees
@@ -60,18 +61,22 @@ def by_rows(
     """Apply a function to blocks of rows, in threads, and put its results together."""
     n_rows, n_columns = shape_of(table)
     found = np.empty((n_rows, *shape), dtype)
-    if not isinstance(table, Unencoded):
-        table = table.on_host()
-
-    def fill(rows: slice) -> None:
-        part = table.block(rows) if isinstance(table, Unencoded) else table.take(rows)
-        found[rows] = function(part)
-
+    block = table.block if isinstance(table, Unencoded) else table.on_host().take
     most = max(_HOST_BYTES // (2 * n_bits + 20 * n_columns), _SMALLEST_BLOCK)
     size = min(most, _HOST_ROWS, max(-(-n_rows // N_WORKERS), _ROWS_PER_THREAD))
+    starts = iter(range(0, n_rows, size))  # of which every thread takes the next one
+
+    def fill(_: int) -> None:
+        for start in starts:
+            rows = slice(start, min(start + size, n_rows))
+            found[rows] = function(block(rows))
+
+    n_threads = min(-(-n_rows // size), N_WORKERS)
     with one_thread_for_products():
-        for _ in in_blocks(fill, n_rows, size):
-            pass
+        if n_threads == 1:
+            fill(0)
+        else:
+            side_by_side(fill, range(n_threads))
     return found
 
 
