@@ -85,13 +85,14 @@ def lookup_of(forest: Tree, roots: Sequence[int]) -> Lookup:
     state[node] = np.arange(len(node))
     # A row that has reached its leaf stays there.
     staying = node if n_steps > 1 else node[: len(pieces)]
-    following = np.repeat(state[staying, None], 1 << n_bits, axis=1)
+    most = sizes.max() if n_bits > BYTE else n_bits  # bits above are 0
+    following = np.repeat(state[staying, None], 1 << most, axis=1)
     bit = np.full(len(left), -1)
     for piece, nodes in enumerate(pieces):
         table = _table(left, right, nodes[0], set(nodes), state)
-        before, after = start[piece], n_bits - start[piece] - len(nodes)
-        following[piece] = np.tile(np.repeat(table, 1 << after), 1 << before)
-        bit[nodes] = place[piece] * n_bits + before + np.arange(len(nodes))
+        table = np.repeat(table, 1 << (n_bits - start[piece] - len(nodes)))
+        following[piece] = np.tile(table, following.shape[1] // len(table))
+        bit[nodes] = place[piece] * n_bits + start[piece] + np.arange(len(nodes))
     n_numbers = max(place, default=-1) + 1
     return Lookup(
         decisions=decisions_of(forest, bit, n_numbers, n_bits),

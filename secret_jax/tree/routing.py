@@ -68,8 +68,7 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """
 
     def finish(value: np.ndarray) -> np.ndarray:
-        found = tree.schema.restore_targets(tree.loss.prediction(value))
-        return found.reshape(value.shape)
+        return tree.schema.restore_outputs(tree.loss.prediction(value))
 
     found = (
         finish(values(tree, table))
