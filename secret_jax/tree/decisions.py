@@ -53,7 +53,12 @@ class RowBlock:
         n_rows, n_columns = self.x.shape
         design = self.scratch.array("design", (n_rows, 1 + n_columns), np.float32)
         design[:, 0] = 1.0
-        design[:, 1:] = self.x
+        if n_columns:  # rows are copied as records: loops along few columns are slow
+            record = np.dtype((np.void, n_columns * design.itemsize))
+            records = np.ndarray(
+                n_rows, record, design, design.itemsize, design.strides[:1]
+            )
+            records[:] = np.ascontiguousarray(self.x, np.float32).view(record)[:, 0]
         return design
 
     @cached_property
