@@ -3,7 +3,8 @@
 A sum of linear equations is one equation, so the trees of a sum add up the equations of
 a row's leaves, and a row is multiplied once. Where a leaf clips its values that is no
 longer so; but mostly no row can be clipped, as the splits and the rows of the block
-bound the columns.
+bound the columns. (So a value of a sum depends on the other rows of its block, but only
+as float32 rounds.)
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class TreeSum:
         self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
         self._arrays: PackedTrees | None = None
         self._joined: Tree | None = None
-        self._forests: dict[tuple[int, int], Forest] = {}
+        self._forest: Forest | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TreeSum, (self.trees, self.steps)  # without what is made again
@@ -112,7 +112,13 @@ class TreeSum:
         last: int,
         finish: Callable[[np.ndarray], np.ndarray] | None,
     ) -> np.ndarray:
-        forest, scratch = self._forest(first, last), Scratch()
+        if last - first == 1 and self.steps[first] == 1.0:
+            forest = once(self.trees[first], _forest_of_one)
+        elif last - first < len(self.trees):
+            forest = _grouped(self.trees[first:last], self.steps[first:last])
+        else:
+            forest = self._forest = self._forest or _grouped(self.trees, self.steps)
+        scratch = Scratch()
 
         def of_rows(table: Table) -> np.ndarray:
             values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
@@ -122,27 +128,17 @@ class TreeSum:
         shape = (self.trees[0].n_outputs,)
         return by_rows(of_rows, table, n_bits, shape, np.float64)
 
-    def _forest(self, first: int, last: int) -> Forest:
-        """Trees in groups of similar sizes whose splits are decided together."""
-        if last - first == 1 and self.steps[first] == 1.0:
-            return once(self.trees[first], _forest_of_one)
-        if (first, last) not in self._forests:
-            some, groups = range(first, last), []
-            size = {which: _n_bits(self.trees[which]) for which in some}
-            by_size = size.__getitem__
-            for n_bits, alike in groupby(sorted(some, key=by_size), by_size):
-                which, together = list(alike), max(_GROUP_BITS // max(n_bits, 1), 1)
-                starts = range(0, len(which), together)
-                groups += [which[start : start + together] for start in starts]
-            self._forests[first, last] = forest_of(
-                [[self.trees[which] for which in group] for group in groups],
-                [self.steps[group] for group in groups],
-            )
-        return self._forests[first, last]
 
-
-def _n_bits(tree: Tree) -> int:
-    return -(-(tree.n_nodes // 2) // BYTE) * BYTE
+def _grouped(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
+    """Collect trees in groups of one size whose splits are decided together."""
+    size = [-(-(tree.n_nodes // 2) // BYTE) * BYTE for tree in trees]
+    by_size, groups = size.__getitem__, []
+    for n_bits, alike in groupby(sorted(range(len(trees)), key=by_size), by_size):
+        which, together = list(alike), max(_GROUP_BITS // max(n_bits, 1), 1)
+        starts = range(0, len(which), together)
+        groups += [which[start : start + together] for start in starts]
+    some = [[trees[which] for which in group] for group in groups]
+    return forest_of(some, [steps[group] for group in groups])
 
 
 def _forest_of_one(tree: Tree) -> Forest:
