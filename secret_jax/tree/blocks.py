@@ -29,7 +29,7 @@ _Made = TypeVar("_Made")
 
 # Maximum number of pairs of a row and a tree that are walked, as calls cost more then
 # than work.
-FEW_PAIRS = 1 << 14
+FEW_PAIRS = 1 << 12
 # Minimum block: padding costs less than a program of its own. Maximum number of values
 # in a block of a program: they stay in a processor's cache (4 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
