@@ -154,7 +154,8 @@ def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool
     wide = (-1, several * block.shape[1])
     center, scale = (np.tile(each, several) for each in (schema.center, schema.scale))
     with np.errstate(over="ignore", invalid="ignore"):
-        offset = np.subtract(block.reshape(wide), center, dtype=np.float64)
+        offset = block.reshape(wide).astype(np.float64)
+        offset -= center
         np.divide(offset, scale, out=x.reshape(wide), casting="same_kind")
     return bool(max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR)
 

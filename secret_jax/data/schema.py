@@ -202,10 +202,19 @@ class TableSchema(Attributes):
         return ((y.T - center) / scale).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
-        """Convert standardised targets back to their original units, float64."""
-        center, scale = self._target_columns
-        own = (np.asarray(value, np.float64).T * scale + center).T
+        """Convert standardised targets back to their original units, float64.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs
+        """
+        own = self.restore_outputs(value)
         return own[:, 0] if self.n_outputs == 1 else own
+
+    def restore_outputs(self, value: np.ndarray) -> np.ndarray:
+        """Convert like `restore_targets`, to the shape (n_rows, n_outputs) always."""
+        center, scale = self._target_columns
+        return (np.asarray(value, np.float64).T * scale + center).T
 
     @property
     def _target_columns(self) -> tuple[np.ndarray, np.ndarray]:

@@ -177,7 +177,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
-            return self.ensemble_.values(self._encoded(X))
+            return self.ensemble_.values(self._unencoded(X))
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         return with_all_classes(CrossEntropy().prediction(scores))

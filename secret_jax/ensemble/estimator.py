@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import encode
+from secret_jax.data.encoding import Unencoded, encode, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
@@ -168,9 +168,13 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
             ) from None
         return model
 
-    def _encoded(self, X: TableLike) -> Table:
+    def _unencoded(self, X: TableLike) -> Table | Unencoded:
         X = validated(self, X, reset=False)
-        return encode(self.ensemble_.schema, X)
+        return unencoded(self.ensemble_.schema, X)
+
+    def _encoded(self, X: TableLike) -> Table:
+        table = self._unencoded(X)
+        return table.encoded() if isinstance(table, Unencoded) else table
 
     def _computing(
         self, X: TableLike, fall_back: bool = False

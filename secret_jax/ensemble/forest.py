@@ -246,7 +246,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         """
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
-            return self.ensemble_.predict(self._encoded(X))
+            return self.ensemble_.predict(self._unencoded(X))
 
 
 def out_of_bag(

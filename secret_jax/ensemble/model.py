@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import TreeSize
-from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import Tree, joined, separated
+from secret_jax.tree.sums import TreeSum
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,13 +124,14 @@ class Ensemble:
         """All trees, round by round, with their weights in the prediction."""
         return zip(self._sum.trees, self._sum.steps.tolist(), strict=True)
 
-    def values(self, table: Table) -> np.ndarray:
+    def values(self, table: Table | Unencoded) -> np.ndarray:
         """Predict in standardised units, shape (n_rows, n_outputs)."""
         return self._sum.values(table)
 
-    def predict(self, table: Table) -> np.ndarray:
+    def predict(self, table: Table | Unencoded) -> np.ndarray:
         """Predict in the units of the target, shape (n_rows[, n_outputs])."""
-        return self.schema.restore_targets(self.values(table))
+        found = self._sum.values(table, finish=self.schema.restore_outputs)
+        return found[:, 0] if self.schema.n_outputs == 1 else found
 
     def staged(self, table: Table) -> Iterator[np.ndarray]:
         """Predict after every round, beginning with the first models alone."""

@@ -163,7 +163,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
         """
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
-            prediction = self.ensemble_.predict(self._encoded(X))
+            prediction = self.ensemble_.predict(self._unencoded(X))
         if not return_std:
             return prediction
         return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()

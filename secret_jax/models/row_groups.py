@@ -9,8 +9,8 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.slices import slice_positions
-from secret_jax.tree.routing import descend
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import descend
 
 
 class RowGroups(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from secret_jax.runtime.devices import carried
 
@@ -35,7 +36,13 @@ def one_thread_for_products() -> AbstractContextManager[Any]:
     Our own threads run beside them: with as many again per product they would only get
     in each other's way, and a table of a hundred columns took six times as long.
     """
-    return threadpool_limits(1, user_api="blas")
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Libraries with threads of their own; to find them takes some milliseconds."""
+    return ThreadpoolController()
 
 
 def in_blocks(

@@ -1,4 +1,4 @@
-"""Trees as padded arrays, and the compiled functions that route rows through them.
+"""Trees as padded arrays, and programs that route rows through them on accelerators.
 
 Rows are decided at all splits at once. In a tree of few leaves every split strikes out
 the leaves on the side that a row does not take: its leaf is the leftmost one that is
@@ -10,7 +10,6 @@ the links, and takes the model of its leaf.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,12 +23,12 @@ from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind, Tree
 
-# Leaves, and categories, of a word of bits.
+# Leaves, and categories, of a word of bits. (Of two words of leaves the links are
+# faster.)
 _WORD = 32
 _EVERY = (1 << _WORD) - 1
-# Maximum number of leaves that are told apart by bits (of 64, in two words, the links
-# are faster); minimum number after padding.
-_MOST_BITS, _FEWEST = 32, 16
+# Minimum number of leaves after padding.
+_FEWEST = 16
 
 
 class PackedTrees(NamedTuple):
@@ -50,9 +49,9 @@ class PackedTrees(NamedTuple):
     child : Array of shape (n_trees, n_splits, 2), int32
         Right and left child: a split, or ``n_splits`` plus a leaf.
     depth : Array of shape (n_trees,), int32
-    right : Array of shape (n_trees, n_splits, n_words), uint32
+    right : Array of shape (n_trees, n_splits, 1), uint32
         Leaves still possible for a row that goes right: those not below the left child.
-        No words in larger trees.
+        No word, shape (n_trees, n_splits, 0), in larger trees.
     node : Array of shape (n_trees, n_leaves), int32
         Node ids of the leaves.
     coefficient : Array of shape (n_trees, n_outputs, n_leaves, 1 + n_regressors)
@@ -102,8 +101,8 @@ def _packed(tree: Tree, n_leaves: int) -> PackedTrees:
     place = np.where(is_leaf, n_leaves + first, np.cumsum(~is_leaf) - 1)
     left = tree.left[inner]
     words = np.zeros((len(inner), 0), np.uint32)
-    if n_leaves <= _MOST_BITS:
-        bit = np.arange(-(-n_leaves // _WORD) * _WORD)[None]
+    if n_leaves <= _WORD:
+        bit = np.arange(_WORD)[None]
         start = first[left][:, None]
         words = _words((bit < start) | (bit >= start + below[left][:, None]))
     discrete = tree.kind[inner] == SplitKind.DISCRETE
@@ -199,36 +198,27 @@ def _left(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
     )
 
 
-def _reached(tree: PackedTrees, left: jax.Array) -> list[jax.Array]:
-    """Words with the bit of every row's leaf, (n_rows,) each."""
-    every = jnp.full(left.shape[1], _EVERY, jnp.uint32)
-    words = [every] * tree.right.shape[-1]
+def _reached(tree: PackedTrees, left: jax.Array) -> jax.Array:
+    """Word with the bit of every row's leaf, shape (n_rows,), uint32."""
+    word = jnp.full(left.shape[1], _EVERY, jnp.uint32)
     for split in range(len(left)):
-        words = [
-            jnp.where(left[split], word, word & tree.right[split, at])
-            for at, word in enumerate(words)
-        ]
-    lowest = [word & (~word + jnp.uint32(1)) for word in words]
-    for at in range(1, len(words)):
-        before = functools.reduce(jnp.bitwise_or, words[:at])
-        lowest[at] = jnp.where(before > 0, jnp.uint32(0), lowest[at])
-    return lowest
+        word = jnp.where(left[split], word, word & tree.right[split, 0])
+    return word & (~word + jnp.uint32(1))
 
 
 def _at_leaf(
-    reached: list[jax.Array],
+    reached: jax.Array,
     every: jax.Array,
     low: jax.Array | None = None,
     high: jax.Array | None = None,
 ) -> jax.Array:
     """Select each row's leaf from values of shape (n_leaves[, n_rows]), clipped."""
-    value = jnp.zeros(reached[0].shape, every.dtype)
+    value = jnp.zeros(reached.shape, every.dtype)
     for leaf in range(len(every)):
         own = every[leaf]
         if low is not None and high is not None:
             own = jnp.clip(own, low[leaf], high[leaf])
-        word, bit = divmod(leaf, _WORD)
-        value = jnp.where(reached[word] == jnp.uint32(1 << bit), own, value)
+        value = jnp.where(reached == jnp.uint32(1 << leaf), own, value)
     return value
 
 

@@ -19,7 +19,7 @@ from handmade import (
 )
 
 from secret_jax.data.rows import Table
-from secret_jax.tree import routing
+from secret_jax.tree import blocks, routing, sums
 from secret_jax.tree.routing import apply, predict, values, walk
 from secret_jax.tree.structure import SplitKind, compact
 from secret_jax.tree.walk import descend, left_of_splits, values_at
@@ -132,18 +132,22 @@ def test_an_unseen_category_goes_to_the_larger_child(larger_left):
     assert found.tolist() == [1, 2, 1, 1 if larger_left else 2]
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("width", [0.0, 0.3])
-def test_programs_agree_with_the_host_whatever_the_blocks(width, monkeypatch):
+def test_many_rows_agree_with_few_whatever_the_blocks(compiled, width, monkeypatch):
     tree, table = build_tree(BUSHY, seed=1), rows(3000)
     gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
     tree = dataclasses.replace(tree, gate_width=gates)
     expected, leaf = predict(tree, table), apply(tree, table)
-    monkeypatch.setattr(routing, "_FEW_PAIRS", 0)
-    monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
+    for module in (routing, sums):
+        monkeypatch.setattr(module, "on_accelerator", lambda: compiled)
+    monkeypatch.setattr(blocks, "FEW_PAIRS", 0)
+    monkeypatch.setattr(blocks, "_SMALLEST_BLOCK", 256)
     found = predict(tree, table)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert np.array_equal(apply(tree, table), leaf)
-    monkeypatch.setattr(routing, "ROW_BLOCK", 256)
+    for name in ("ROW_BLOCK", "_HOST_ROWS"):
+        monkeypatch.setattr(blocks, name, 256)
     assert np.array_equal(predict(tree, table), found)
     one = table.take(slice(7, 8))
     np.testing.assert_allclose(predict(tree, one), found[7:8], rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Sums of trees: the bits of leaves, and the walk of larger ones, against each tree."""
+"""Sums of trees in all ways of computing them, against each tree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from random_trees import random_tree
 
 from secret_jax.data.rows import Table
-from secret_jax.tree import routing
-from secret_jax.tree.routing import TreeSum
+from secret_jax.tree import blocks, sums
+from secret_jax.tree.sums import TreeSum
 from secret_jax.tree.walk import descend, values_at
 
 N_ROWS, N_CATEGORIES = 700, 70
@@ -39,8 +39,9 @@ def test_a_sum_is_what_its_trees_say_one_by_one(table, n_leaves, monkeypatch):
     leaves = [descend(tree, table, root, tree.max_depth) for tree in trees]
     each = [values_at(t, table, own) for t, own in zip(trees, leaves, strict=True)]
     total = TreeSum(trees, steps)
-    for most in (1 << 20, 0):  # on the host, and compiled
-        monkeypatch.setattr(routing, "_FEW_PAIRS", most)
+    for most, compiled in ((1 << 20, False), (0, False), (0, True)):
+        monkeypatch.setattr(blocks, "FEW_PAIRS", most)
+        monkeypatch.setattr(sums, "on_accelerator", lambda own=compiled: own)
         for first, last in ((0, 4), (1, 3)):
             expected = np.tensordot(steps[first:last], each[first:last], axes=1)
             found = total.values(table, first, last)

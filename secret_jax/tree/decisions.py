@@ -1,0 +1,231 @@
+"""Decisions of many rows at all splits of some trees, as bits, in NumPy.
+
+Splits on single columns compare the columns one after the other; others are products.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.rows import Table
+from secret_jax.tree.structure import SplitKind, Tree
+
+BYTE = 8
+_WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
+# Minimum number of pairs of a row and a split that are worth some more calls.
+_MANY_PAIRS = 1 << 15
+# Maximum number of multiplications of a product: small ones stay in a cache, and have a
+# way of their own in OpenBLAS.
+_PRODUCT = 10**6
+
+
+class Scratch(threading.local):
+    """Memory that the steps of a thread use again: new pages cost as much as a step."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Take the memory of a name for an array of any content."""
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if name not in self._kept or self._kept[name].nbytes < n_bytes:
+            self._kept[name] = np.empty(n_bytes, np.uint8)
+        return self._kept[name][:n_bytes].view(dtype).reshape(shape)
+
+
+class RowBlock:
+    """Rows in the layouts that splits and models read, each made when asked for."""
+
+    def __init__(self, table: Table, scratch: Scratch):
+        (self.x, self.codes), self.scratch = table, scratch
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @cached_property
+    def design(self) -> np.ndarray:
+        """Ones, then the columns, shape (n_rows, 1 + n_columns), float32."""
+        n_rows, n_columns = self.x.shape
+        design = self.scratch.array("design", (n_rows, 1 + n_columns), np.float32)
+        design[:, 0] = 1.0
+        if n_columns:  # rows are copied as records: loops along few columns are slow
+            record = np.dtype((np.void, n_columns * design.itemsize))
+            records = np.ndarray(
+                n_rows, record, design, design.itemsize, design.strides[:1]
+            )
+            records[:] = np.ascontiguousarray(self.x, np.float32).view(record)[:, 0]
+        return design
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """Columns one after the other, shape (n_columns, n_rows), float32."""
+        columns = self.scratch.array("columns", self.x.shape[::-1], np.float32)
+        columns[:] = self.x.T
+        return columns
+
+    @cached_property
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest number of every column, shape (n_columns, 1) each."""
+        least = self.columns.min(axis=1, keepdims=True)
+        return least, self.columns.max(axis=1, keepdims=True)
+
+
+class _Listed(NamedTuple):
+    """Discrete split; of categories the last one is any unseen."""
+
+    bit: int
+    attribute: int
+    goes_left: np.ndarray
+
+
+class _Columns(NamedTuple):
+    """Continuous splits by their columns.
+
+    Attributes
+    ----------
+    single : list of (int, ndarray of shape (n_splits, 1))
+        Columns with the thresholds of the splits on them.
+    pairs : list of (list of int, ndarray of shape (2,), float32)
+        Columns, factors and threshold of further splits.
+    order : ndarray of shape (8, n_bytes), int
+        Which of the splits each bit is, first these, then the discrete ones; one more
+        for bits that nobody reads.
+    """
+
+    single: list[tuple[int, np.ndarray]]
+    pairs: list[tuple[list[int], np.ndarray, np.ndarray]]
+    order: np.ndarray
+
+
+class Decisions(NamedTuple):
+    """Splits of some trees, each with a bit.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (1 + n_columns, n_bits), float32
+        A row goes left where the product of its design with them is not positive.
+    columns : _Columns or None
+        None where splits are on several columns.
+    listed : list of _Listed
+    word : dtype
+        Of the numbers that the bits are parts of.
+    """
+
+    weights: np.ndarray
+    columns: _Columns | None
+    listed: list[_Listed]
+    word: np.dtype
+
+    def numbers(self, rows: RowBlock) -> np.ndarray:
+        """Decide rows, and read the bits as numbers, shape (n_numbers, n_rows)."""
+        if self.columns and len(rows) * self.weights.shape[1] >= _MANY_PAIRS:
+            return self._by_columns(self.columns, rows)
+        n_columns, n_bits = self.weights.shape
+        size = max(_PRODUCT // (n_columns * n_bits), 1)
+        left = rows.scratch.array("left", (len(rows), n_bits), bool)
+        shape = min(size, len(rows)), n_bits
+        product = rows.scratch.array("product", shape, np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(rows), size):
+                part = rows.design[start : start + size]
+                np.matmul(part, self.weights, out=product[: len(part)])
+                out = left[start : start + size]
+                np.less_equal(product[: len(part)], 0, out=out)
+        for bit, attribute, goes_left in self.listed:
+            left[:, bit] = goes_left.take(rows.codes[:, attribute])
+        return np.packbits(left.ravel()).view(self.word).reshape(len(rows), -1).T
+
+    def _by_columns(self, columns: _Columns, rows: RowBlock) -> np.ndarray:
+        n_splits = sum(len(threshold) for _, threshold in columns.single)
+        n_splits += len(columns.pairs) + len(self.listed)
+        left = rows.scratch.array("left", (n_splits + 1, len(rows)), bool)
+        stop = 0
+        for column, thresholds in columns.single:
+            start, stop = stop, stop + len(thresholds)
+            np.less_equal(rows.columns[column], thresholds, out=left[start:stop])
+        for which, factors, threshold in columns.pairs:
+            np.less_equal(factors @ rows.columns[which], threshold, out=left[stop])
+            stop += 1
+        for _, attribute, goes_left in self.listed:
+            left[stop], stop = goes_left.take(rows.codes[:, attribute]), stop + 1
+        left[stop] = False
+        shape = *columns.order.shape, len(rows)
+        packed = rows.scratch.array("packed", shape, np.uint8)
+        left.view(np.uint8).take(columns.order, axis=0, out=packed, mode="clip")
+        packed *= _WORTH
+        numbers = np.bitwise_or.reduce(packed, axis=0).astype(self.word, copy=False)
+        if self.word.itemsize > 1:
+            numbers = numbers[::2] | (numbers[1::2] << BYTE)
+        return numbers
+
+
+def decisions_of(
+    forest: Tree, bit: np.ndarray, n_numbers: int, n_bits: int
+) -> Decisions:
+    """Collect the splits of trees.
+
+    Parameters
+    ----------
+    bit : ndarray of shape (n_nodes,), int
+        Bit of every split, -1 of leaves.
+    n_numbers, n_bits : int
+        Numbers of 8 or 16 bits.
+    """
+    if n_bits > BYTE:  # the first byte of a number is the lesser one
+        bit = np.where(bit >= 0, bit ^ BYTE, bit)
+    inner = np.flatnonzero(bit >= 0)
+    is_discrete = forest.kind[inner] == SplitKind.DISCRETE
+    weights = np.zeros((1 + forest.direction.shape[1], n_numbers * n_bits), np.float32)
+    weights[0] = 1.0  # bits that nobody reads are 0
+    weights[0, bit[inner]] = -forest.threshold[inner]
+    weights[1:, bit[inner]] = forest.direction[inner].T
+    goes_left = np.c_[forest.goes_left, forest.larger_left]
+    discrete = inner[is_discrete]
+    listed = [
+        _Listed(int(bit[node]), int(forest.attribute[node]), goes_left[node])
+        for node in discrete
+    ]
+    columns = _columns_of(forest, inner[~is_discrete], discrete, bit, weights.shape[1])
+    word = np.dtype("<u2" if n_bits > BYTE else "u1")
+    return Decisions(weights, columns, listed, word)
+
+
+def _columns_of(
+    forest: Tree,
+    continuous: np.ndarray,
+    discrete: np.ndarray,
+    bit: np.ndarray,
+    n_bits: int,
+) -> _Columns | None:
+    used = forest.direction[continuous] != 0
+    n_used = used.sum(axis=1)
+    if ((n_used < 1) | (n_used > 2)).any():
+        return None
+    first = used.argmax(axis=1)
+    factor = np.take_along_axis(forest.direction[continuous], first[:, None], 1)[:, 0]
+    alone = (n_used == 1) & (factor == 1)
+    by_column = np.flatnonzero(alone)[np.argsort(first[alone], kind="stable")]
+    single = [
+        (
+            int(column),
+            forest.threshold[continuous[by_column], None][first[by_column] == column],
+        )
+        for column in np.unique(first[alone])
+    ]
+    pairs = [
+        (
+            np.flatnonzero(row).tolist(),
+            forest.direction[node, row],
+            forest.threshold[node],
+        )
+        for node, row in zip(continuous[~alone], used[~alone], strict=True)
+    ]
+    nodes = np.r_[continuous[by_column], continuous[~alone], discrete]
+    order = np.full(n_bits, len(nodes))
+    order[bit[nodes]] = np.arange(len(nodes))
+    return _Columns(single, pairs, order.reshape(-1, BYTE).T)

@@ -1,0 +1,60 @@
+"""Leaves by tables, and sums of equations, against the walk down the tree."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from random_trees import random_tree
+
+from secret_jax.data.rows import Table
+from secret_jax.tree.decisions import RowBlock, Scratch
+from secret_jax.tree.equations import forest_of
+from secret_jax.tree.lookup import lookup_of
+from secret_jax.tree.walk import leaves_of, values_at
+
+N_ROWS = 600
+
+
+def table(spread=1.0):
+    """Rows in a range of their own, with categories, some of them never seen."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-spread, spread, size=(N_ROWS, 5)).astype(np.float32)
+    return Table(x, rng.integers(-1, 3, (N_ROWS, 2)).astype(np.int32))
+
+
+@pytest.mark.parametrize("kinds", [(1,), (1, 3), (1, 2, 3)])
+@pytest.mark.parametrize("n_leaves", [1, 2, 9, 10, 17, 18, 40, 120])
+def test_tables_find_the_leaves_of_the_walk(n_leaves, kinds):
+    tree = random_tree(n_leaves, n_leaves, kinds=kinds)
+    rows, lookup = table(), lookup_of(tree, [0])
+    assert (lookup.decisions.columns is None) == bool((tree.kind == 2).any())
+    found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
+    assert np.array_equal(found, leaves_of(tree, rows))
+
+
+def test_a_missing_value_counts_as_the_factor_of_its_indicator():
+    tree = random_tree(3, 12, kinds=(1,))
+    direction = tree.direction.copy()
+    direction[~tree.is_leaf, 4] += np.float32(0.25)
+    tree = dataclasses.replace(tree, direction=direction)
+    rows = table()
+    rows.x[::3, :4], rows.x[:, 4] = 0.0, np.arange(N_ROWS) % 3 == 0
+    lookup = lookup_of(tree, [0])
+    assert lookup.decisions.columns is not None
+    found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
+    assert np.array_equal(found, leaves_of(tree, rows))
+
+
+@pytest.mark.parametrize("kinds", [(1,), (1, 2, 3)])
+@pytest.mark.parametrize("spread", [0.01, 1.0, 100.0])
+def test_added_equations_are_clipped_where_a_leaf_clips(spread, kinds):
+    rows, steps = table(spread), np.array([1.0, -0.3, 0.2])
+    trees = [random_tree(n, n, kinds=kinds, n_outputs=2) for n in (5, 14, 30)]
+    each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
+    block = RowBlock(rows, Scratch())
+    forest = forest_of([trees[:1], trees[1:]], [steps[:1], steps[1:]])
+    expected = np.tensordot(steps, each, axes=1)
+    np.testing.assert_allclose(forest.values(block).T, expected, rtol=2e-5, atol=2e-5)
+    assert forest.bounds.may_clip(block).any() == (spread > 0.01)
