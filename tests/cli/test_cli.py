@@ -541,4 +541,4 @@ def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
     assert "\r" not in err
     lines = [line for line in err.splitlines() if line.startswith("00:0")]
     stages = [line[6:].split(",")[0] for line in lines]
-    assert stages[:3] == ["reading the columns", "growing 11 trees", "fitting models"]
+    assert stages[:3] == ["reading the columns", "growing 6 trees", "fitting models"]
