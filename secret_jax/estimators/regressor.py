@@ -52,13 +52,11 @@ class SecretRegressor(
         Maximum number of leaves in growth, by the best splits; pruning leaves fewer.
     max_depth : int or None, default=None
         Maximum number of splits on the path from the root to a leaf.
-    pruning_tolerance : float, default=0.03
-        Relative increase of the error allowed for half as many leaves, where trees are
-        compared on rows that did not grow them (``prune`` by cross-validation or
-        held-out rows): of trees of nearly equal error the smaller one reads better. It
-        is multiplied by the root of the share of the variance that stays unexplained: a
-        tree that explains nearly everything may be large. Up to four leaves cost
-        nothing. 0: the tree of least error.
+    pruning_tolerance : float, default=0.09
+        Relative increase of the error allowed for half as many numbers to read, in
+        splits and short equations, where trees are compared on rows that did not grow
+        them (``prune`` by cross-validation or held-out rows). The first forty numbers
+        cost nothing. 0: the tree of least error.
     equation_tolerance : float, default=0.03
         How much a short equation may differ from its node's full model, as a share of
         the noise variance in the node, times the share of the variance that the tree
