@@ -44,7 +44,7 @@ def _along(name: str, *values: float) -> dict[str, Setting]:
 
 
 TAU = _along("equation_tolerance", 0.0, 0.01, 0.03, 0.05, 0.1)
-TOLERANCE = _along("pruning_tolerance", 0.0, 0.03, 0.06, 0.09, 0.15)
+TOLERANCE = _along("pruning_tolerance", 0.0, 0.03, 0.06, 0.1, 0.15)
 LINES = {
     "ours along equation_tolerance": TAU,
     "ours along pruning_tolerance": TOLERANCE,

@@ -13,13 +13,18 @@ from sklearn.utils._param_validation import StrOptions, make_constraint
 
 from secret_jax.cli.messages import CommandError
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.presets import Presets
+from secret_jax.estimators.presets import AccuratePreset, Presets
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime.values import constraints_of, value_class
 
 _ANSWERS = {"yes": True, "no": False, "none": None}
 _WORDS = {value: word for word, value in _ANSWERS.items()}
-PRESETS = [name for name in vars(Presets) if not name.startswith("_")]
+PRESETS = [
+    name
+    for owner in (AccuratePreset, Presets)
+    for name in vars(owner)
+    if not name.startswith("_")
+]
 
 
 def parameter_names() -> list[str]:

@@ -17,8 +17,8 @@ import numpy as np
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 
-# Encoded values saturate here, so that their sums with coefficients stay finite.
-FAR = 1e30
+# Centers, scales and bounds of encoded columns.
+Scaling = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
 
 
 def is_resident(X: Any) -> TypeGuard[jax.Array]:
@@ -66,21 +66,20 @@ def in_64_bits() -> AbstractContextManager[Any]:
     return jax.enable_x64(True)
 
 
-def standardised(x: AnyArray, center: AnyArray, scale: AnyArray) -> jax.Array:
+def standardised(x: AnyArray, scaling: Scaling) -> jax.Array:
     """Standardise columns in float64, rounded to float32; traceable in `in_64_bits`."""
+    center, scale, low, high = scaling
     value = (x.astype(jnp.float64) - center) / scale
-    return jnp.clip(value, -FAR, FAR).astype(jnp.float32)
+    return jnp.clip(value, low, high).astype(jnp.float32)
 
 
 _standardised = program()(standardised)
 
 
-def encode_on_device(
-    X: jax.Array, center: np.ndarray, scale: np.ndarray
-) -> jax.Array | None:
+def encode_on_device(X: jax.Array, scaling: Scaling) -> jax.Array | None:
     """Standardise columns to float32 on the device of ``X``.
 
     None if there is a value that is no finite number: the host knows what to do.
     """
     with in_64_bits():
-        return _standardised(X, center, scale) if jnp.isfinite(X).all() else None
+        return _standardised(X, scaling) if jnp.isfinite(X).all() else None

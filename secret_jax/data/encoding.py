@@ -14,10 +14,10 @@ from secret_jax.data.columns import (
     read_columns,
     warn_of_unseen,
 )
-from secret_jax.data.device import FAR, encode_on_device, is_resident
+from secret_jax.data.device import encode_on_device, is_resident
 from secret_jax.data.rows import Table
 from secret_jax.data.scaling import row_block
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
 # Rows of plain numbers that are standardised as if they were one.
@@ -93,7 +93,7 @@ def unencoded(
     """Read rows for a schema and match their columns."""
     if is_resident(X):
         if schema.is_plain and X.shape[1] == schema.n_columns:
-            x = encode_on_device(X, schema.center, schema.scale)
+            x = encode_on_device(X, (schema.center, schema.scale, *schema.saturation))
             if x is not None:
                 return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)
@@ -157,7 +157,12 @@ def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool
         offset = block.reshape(wide).astype(np.float64)
         offset -= center
         np.divide(offset, scale, out=x.reshape(wide), casting="same_kind")
-    return bool(max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR)
+    if not max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR:
+        return False
+    if schema.tails:
+        low, high = (bounds.astype(np.float32) for bounds in schema.saturation)
+        np.clip(x, low, high, out=x)
+    return True
 
 
 def encode_block(
@@ -183,6 +188,10 @@ def encode_block(
                 numbers(column, schema.names[i], schema.allow_missing)  # may refuse it
         # Far outside the training range numbers saturate.
         np.clip(block, -FAR, FAR, out=block)
+    if schema.tails:
+        low, high = (bounds[position, None] for bounds in schema.saturation)
+        np.clip(block, low, high, out=block)
+    if missing is not None:
         block[missing] = 0.0
     place = {i: which for which, i in enumerate(schema.continuous_positions)}
     for i, indicator in schema.missing_columns:

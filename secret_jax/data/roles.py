@@ -44,6 +44,8 @@ class ColumnOptions:
     category_indicators, missing_indicators : bool or "auto"
         Whether the models see indicators of categories, and of missing values; "auto":
         those with many rows each.
+    tail_share : float
+        Share of the rows beyond each bound of columns with far tails; 0: no bounds.
     """
 
     categorical_features: Sequence[Any] | None = None
@@ -52,6 +54,7 @@ class ColumnOptions:
     missing: str = "error"
     category_indicators: bool | str = False
     missing_indicators: bool | str = False
+    tail_share: float = 0.0
 
 
 def roles_of(

@@ -17,7 +17,10 @@ from secret_jax.data.attributes import Attributes, Role
 from secret_jax.data.columns import listed, read_columns
 from secret_jax.runtime.values import is_integer
 
-__all__ = ["Role", "TableSchema"]
+__all__ = ["FAR", "Role", "TableSchema"]
+
+# Encoded values saturate here, so that their sums with coefficients stay finite.
+FAR = 1e30
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,6 +57,9 @@ class TableSchema(Attributes):
         Whether a missing value is no error.
     whole : tuple of int
         Continuous attributes that held only whole numbers.
+    tails : tuple of (int, float, float)
+        Continuous attributes with far tails, and the bounds in units of the data beyond
+        which values count as the bound; infinite on a side without a tail.
     """
 
     continuous: tuple[int, ...]
@@ -71,6 +77,7 @@ class TableSchema(Attributes):
     missing_shares: tuple[tuple[int, float], ...] = ()
     allow_missing: bool = True
     whole: tuple[int, ...] = ()
+    tails: tuple[tuple[int, float, float], ...] = ()
 
     @property
     def n_columns(self) -> int:
@@ -150,6 +157,15 @@ class TableSchema(Attributes):
             *continuous[first:],
             *split,
         )
+
+    @property
+    def saturation(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of every encoded column, in encoded units, shape (n_columns,) each."""
+        low, high = np.array([[-FAR], [FAR]]).repeat(self.n_columns, axis=1)
+        for column, *bounds in self.tails:
+            i = self.position_of(column)
+            low[i], high[i] = (np.array(bounds) - self.center[i]) / self.scale[i]
+        return np.maximum(low, -FAR), np.minimum(high, FAR)
 
     def columns_of(self, X: Any) -> list[np.ndarray]:
         """Read the columns of a table, in the order of ``names``."""

@@ -8,7 +8,7 @@ sample goes to the host once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import jax
@@ -142,6 +142,8 @@ class ShardedRows(WeighedRows):
         Positive.
     copies : ndarray of shape (n_rows,), int64, or None
         Number of rows that each one stands for; None: one.
+    drawn : dict
+        See `secret_jax.data.source.HostRows`.
     """
 
     schema: TableSchema
@@ -149,11 +151,12 @@ class ShardedRows(WeighedRows):
     targets: np.ndarray
     weight: np.ndarray
     copies: np.ndarray | None = None
+    drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `secret_jax.data.source.RowSource`."""
         if n_wanted < self.n_rows:
-            index = self._below(n_wanted / self.n_rows, seed)
+            index = self.below(n_wanted, seed)
             there = self._on_host(index)
             found = few_copies(there.take(None), there.copies, n_wanted, seed)
             if found is not None:
@@ -165,6 +168,12 @@ class ShardedRows(WeighedRows):
     ) -> Iterator[_Result]:
         """See `secret_jax.data.source.RowSource`: by way of the host."""
         return self._on_host(None).blocks(function, size)
+
+    def below(self, n_wanted: int, seed: int) -> np.ndarray:
+        """Find about ``n_wanted`` rows of least hashes, fewer than there are."""
+        if (n_wanted, seed) not in self.drawn:
+            self.drawn[n_wanted, seed] = self._below(n_wanted / self.n_rows, seed)
+        return self.drawn[n_wanted, seed]
 
     def _below(self, share: float, seed: int) -> np.ndarray:
         shards, n_shards = self.shards, self.shards.mesh.size
@@ -188,13 +197,13 @@ class ShardedRows(WeighedRows):
         if index is None:
             x = np.asarray(self.shards)
         else:
-            x, targets, weight = self._rows(index), targets[index], weight[index]
+            x, targets, weight = self.values_at(index), targets[index], weight[index]
             copies = None if copies is None else copies[index]
         columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
         return HostRows(self.schema, columns, targets, weight, copies)
 
-    def _rows(self, index: np.ndarray) -> np.ndarray:
-        """Gather rows from their shards."""
+    def values_at(self, index: np.ndarray) -> np.ndarray:
+        """Gather rows, in units of the data, from their shards."""
         shards, n_shards = self.shards, self.shards.mesh.size
         shard, place = np.divmod(index, len(shards.x) // n_shards)
         count = np.bincount(shard, minlength=n_shards)

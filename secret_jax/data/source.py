@@ -7,7 +7,7 @@ tree does it on a sample; so rows may lie in the memory of the host or of a devi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -137,6 +137,8 @@ class HostRows(WeighedRows):
         Positive.
     copies : ndarray of shape (n_rows,), int64, or None
         Number of rows that each one stands for; None: one.
+    drawn : dict
+        Indices of samples, by their arguments: `below` remembers them.
     """
 
     schema: TableSchema
@@ -144,15 +146,21 @@ class HostRows(WeighedRows):
     targets: np.ndarray
     weight: np.ndarray
     copies: np.ndarray | None = None
+    drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+
+    def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
+        """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
+        if n_wanted >= self.n_rows:
+            return None
+        if (n_wanted, seed) not in self.drawn:
+            columns = hashed_columns(self.columns, self.schema.categories, self.targets)
+            limit = int(sampling_limit(n_wanted / self.n_rows))
+            self.drawn[n_wanted, seed] = rows_below(columns, limit, seed)[0]
+        return self.drawn[n_wanted, seed]
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`."""
-        index = None
-        if n_wanted < self.n_rows:
-            columns = hashed_columns(self.columns, self.schema.categories, self.targets)
-            limit = int(sampling_limit(n_wanted / self.n_rows))
-            index, _ = rows_below(columns, limit, seed)
-        return self.sample_of(index, n_wanted, seed)
+        return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
 
     def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
         """Sample about ``n_wanted`` rows: those of an index, unless many are copies."""

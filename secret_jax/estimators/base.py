@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.device import FAR
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
@@ -364,7 +363,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
             return None
         schema = self.tree_.schema
         with np.errstate(over="ignore"):
-            x = np.clip((X - schema.center) / schema.scale, -FAR, FAR)
+            x = np.clip((X - schema.center) / schema.scale, *schema.saturation)
         return Table(x.astype(np.float32), np.zeros((1, 0), np.int32))
 
     def _is_plain_hard_tree(self) -> bool:

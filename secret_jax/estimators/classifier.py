@@ -24,7 +24,7 @@ from secret_jax.estimators.parameters import (
     ClassifierParameters,
     Named,
 )
-from secret_jax.estimators.presets import cart_parameters
+from secret_jax.estimators.presets import AccuratePreset, cart_parameters
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
@@ -36,7 +36,11 @@ from secret_jax.tree import routing
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecretClassifier(
-    ClassSetsMixin, ClassifierMixin, TreeEstimator, ClassifierParameters
+    AccuratePreset,
+    ClassSetsMixin,
+    ClassifierMixin,
+    TreeEstimator,
+    ClassifierParameters,
 ):
     """Readable classification tree with logistic regressions in its leaves.
 

@@ -156,7 +156,7 @@ class TreeParameters:
 
     max_leaf_nodes: int | None = None
     max_depth: int | None = None
-    pruning_tolerance: float = 0.09
+    pruning_tolerance: float = 0.1
     equation_tolerance: float = 0.03
     oblique: bool | Literal["auto"] = "auto"
     leaf: str | LeafModel

@@ -61,6 +61,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         missing=parameters["missing_values"] if learned else "mean",
         category_indicators=leaf.indicators if linear else False,
         missing_indicators=leaf.indicators,
+        tail_share=leaf.tail_share if leaf.uses_regressors else 0.0,
     )
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth", "max_features"),

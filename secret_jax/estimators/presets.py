@@ -1,4 +1,4 @@
-"""Presets of `SecretRegressor` for learners of the literature."""
+"""Presets of estimators: the most accurate tree, and learners of the literature."""
 
 from __future__ import annotations
 
@@ -45,17 +45,47 @@ def _linear_parameters(splits: SplitFinder) -> dict[str, Any]:
     """Parameters of trees with least squares in their leaves."""
     return _AS_GROWN | {
         "splits": replace(splits, max_samples=None),
-        "leaf": LeastSquares(clip_margin=None, indicators=False),
+        "leaf": LeastSquares(clip_margin=None, indicators=False, tail_share=0.0),
         "prune": StandardErrors(factor=0.0),
     }
 
 
-class Presets:
-    """Constructors of `SecretRegressor` for learners of the literature."""
+class AccuratePreset:
+    """Constructor of an estimator of one tree, as accurate as it can be."""
 
     if TYPE_CHECKING:  # that of the estimator
 
         def __init__(self, **parameters: Any) -> None: ...
+
+    @classmethod
+    def accurate(cls, *, gates: bool = True, **parameters: Any) -> Self:
+        """Build the most accurate single tree, at any size.
+
+        The default fits on a page: a longer tree has to earn its length. This one is
+        pruned to the least error, and its splits become gates, trained with the leaves,
+        where rows held out say that it helps. It still prints.
+
+        Parameters
+        ----------
+        gates : bool, default=True
+            False: hard splits, short equations.
+        **parameters
+            Parameters of the estimator that override the preset's.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.accurate().refine
+        'soft'
+        >>> SecretRegressor.accurate(gates=False).pruning_tolerance
+        0.0
+        """
+        refine = "soft" if gates else None
+        return cls(**{"pruning_tolerance": 0.0, "refine": refine} | parameters)
+
+
+class Presets(AccuratePreset):
+    """Constructors of `SecretRegressor` for learners of the literature."""
 
     @classmethod
     def paper(
@@ -107,7 +137,7 @@ class Presets:
         return cls(
             oblique=oblique,
             splits=SecretSplits(start=start, n_starts=1, max_samples=None),
-            leaf=models[leaf](clip_margin=None),
+            leaf=models[leaf](clip_margin=None, tail_share=0.0),
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
             equation_tolerance=0.0,
             pruning_tolerance=0.0,
@@ -219,7 +249,9 @@ class Presets:
         0.05
         """
         own: dict[str, Any] = {
-            "leaf": M5Linear(attributes="tested", clip_margin=None, indicators=False),
+            "leaf": M5Linear(
+                attributes="tested", clip_margin=None, indicators=False, tail_share=0.0
+            ),
             "prune": M5Pruning(),
             "min_samples_split": 4,
             "min_samples_leaf": 2,

@@ -17,6 +17,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
+from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.grower import ROUNDING
@@ -123,7 +124,7 @@ def read_rows(
     that is worthwhile.
     """
     X, targets, weight, copies, names = given
-    learner = Learner(plan.columns, names)
+    learner, tail_share = Learner(plan.columns, names), plan.columns.tail_share
     every_target, every_weight = targets, weight
     if is_resident(X) or is_sharded(X):
         shards = as_they_lie(X) if _stays(plan, X, weight) else None
@@ -134,6 +135,10 @@ def read_rows(
             learner.measure(sums, targets, weight)
             schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
+            index = source.below(enough_rows(plan, len(X)), ROW_ORDER)
+            values = [*source.values_at(index).T]
+            schema = with_flat_tails(schema, values, weight[index], tail_share)
+            source = replace(source, schema=schema)
             return schema, source, _prune_source(schema, eval_set)
         X = np.asarray(X)
     columns = learner.add(read_columns(X), targets, weight)
@@ -149,6 +154,11 @@ def read_rows(
     schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
     columns, used = columns.recoded(learner.places()), weight > 0
     source = HostRows(schema, columns, targets[used], weight[used], copies[used])
+    index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
+    some = columns if index is None else columns.take(index)
+    weight = source.weight if index is None else source.weight[index]
+    schema = with_flat_tails(schema, some.values, weight, tail_share)
+    source = replace(source, schema=schema)
     return schema, source, _prune_source(schema, eval_set)
 
 

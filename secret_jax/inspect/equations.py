@@ -38,6 +38,8 @@ class Term(NamedTuple):
         units of the data; standard error of the factor, NaN where it is not known.
     whole : bool
         Whether the column holds only whole numbers.
+    low, high : float
+        Bounds at which the column is flat.
     """
 
     factor: float
@@ -54,6 +56,8 @@ class Term(NamedTuple):
     moves: float = 1.0
     error: float = math.nan
     whole: bool = False
+    low: float = -math.inf
+    high: float = math.inf
 
     @property
     def effect(self) -> float:
@@ -158,8 +162,12 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
     # negative one turns the inequality round.
     first = effect[order[0]] / spread[0] if len(order) else 1.0
     coefficient = effect[order] / spread / first
+    terms = _terms(tree, order, coefficient)
+    if tree.kind[node] == SplitKind.AXIS and not tree.gate_width[node]:
+        # No threshold lies beyond a bound.
+        terms = tuple(t._replace(low=-math.inf, high=math.inf) for t in terms)
     return LinearSplit(
-        terms=_terms(tree, order, coefficient),
+        terms=terms,
         threshold=float(tree.threshold[node] / first + coefficient @ center),
         at_most=bool(first > 0),
         width=float(tree.gate_width[node] / abs(first)),
@@ -261,6 +269,7 @@ def _terms(
     first = schema.n_regressors - schema.n_indicators
     categories = dict(enumerate(schema.indicators, first))
     missing = {indicator for _, indicator in schema.missing_columns}
+    tails = {column: bounds for column, *bounds in schema.tails}
     terms = []
     for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
         column = schema.input_columns[position]
@@ -288,7 +297,9 @@ def _terms(
             term = term._replace(asks="category", category=category)
         elif position in missing:
             term = term._replace(asks="missing")
-        elif schema.allow_missing:
-            term = term._replace(missing_as=center)
+        else:
+            low, high = tails.get(column, (-math.inf, math.inf))
+            missing_as = center if schema.allow_missing else None
+            term = term._replace(missing_as=missing_as, low=low, high=high)
         terms.append(term)
     return tuple(terms)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from secret_jax.inspect.equations import mixture_range
 from secret_jax.inspect.printing import number, quoted, some
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.tree.structure import StopReason, Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
 # A smaller share of the error is not worth a line.
@@ -67,6 +69,25 @@ def missing_facts(tree: Tree) -> str:
         if columns:
             facts.append(f"{fact}: {some(columns, most=_COLUMNS_SHOWN)}")
     return "; ".join(facts)
+
+
+def tail_facts(tree: Tree) -> str:
+    """Say at which bounds columns are flat in the sums of a tree."""
+    schema, leaf = tree.schema, tree.is_leaf
+    in_sums = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
+    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
+    in_sums |= np.any(tree.direction[sums, : schema.n_regressors], axis=0)
+    bounded = []
+    for column, low, high in schema.tails:
+        if in_sums[schema.position_of(column)]:
+            ends = ((low, "at least"), (high, "at most"))
+            words = [
+                f"{word} {number(end)}" for end, word in ends if math.isfinite(end)
+            ]
+            bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
+    if not bounded:
+        return ""
+    return f"far values count as bounds in sums: {some(bounded, most=_COLUMNS_SHOWN)}"
 
 
 def mixture_facts(tree: Tree) -> str:

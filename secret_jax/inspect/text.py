@@ -18,6 +18,7 @@ from secret_jax.inspect.notes import (
     mixture_facts,
     one_leaf_sentence,
     shortening_facts,
+    tail_facts,
 )
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.views import Readable, as_view
@@ -102,7 +103,8 @@ def export_text(
             f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
         ]
     lines += textwrap.wrap(shortening_facts(tree), _WIDTH)
-    lines += textwrap.wrap(missing_facts(tree), _WIDTH, break_on_hyphens=False)
+    for facts in (missing_facts(tree), tail_facts(tree)):
+        lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
     lines.append("")
 
     oblique = tree.kind == SplitKind.OBLIQUE

@@ -196,6 +196,7 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     options = {"clip_margin": leaf.clip_margin, "of": loss}
     options["clip_min_samples"] = leaf.clip_min_samples
     options["indicators"] = leaf.indicators
+    options["tail_share"] = leaf.tail_share
     if type(leaf) is Constant:
         return ConstantOfLoss(**options)
     if type(leaf) is LeastSquares:

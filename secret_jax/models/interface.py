@@ -59,16 +59,22 @@ class LeafModel(Value, ABC):
         of the categories with 30 or more rows and as many others (of fewer than 600
         rows, with 5 % of them, but at least 5), and of the columns with 30 or more
         missing values and others. Only where the split finder knows them: `RssSplits`.
+    tail_share : float, default=0.005
+        A regressor with values further from its median than the range of its inner 98 %
+        is wide counts as the bound beyond the quantiles of this share at both ends. 0:
+        no bounds.
     """
 
     clip_margin: float | None = 0.1
     clip_min_samples: int = 50
     indicators: bool | str = "auto"
+    tail_share: float = 0.005
 
     _parameter_constraints: ClassVar[dict] = {
         "indicators": ["boolean", StrOptions({"auto"})],
         "clip_margin": [real(0.0), None],
         "clip_min_samples": [at_least(0)],
+        "tail_share": [real(0.0, 0.5)],
     }
     uses_regressors: ClassVar[bool] = True
     """False makes every continuous attribute split-only."""

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.device import in_64_bits, standardised
+from secret_jax.data.device import Scaling, in_64_bits, standardised
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import RUN, ShardedRows, over_tiles
 from secret_jax.data.shards import RowShards
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
@@ -39,7 +40,7 @@ def sharded_statistics(
             shards.x,
             shards.beside(schema.scale_targets(source.targets).astype(np.float32)),
             shards.beside(source.weight.astype(np.float32)),
-            (schema.center - shards.center, schema.scale),
+            _scaling(schema, shards),
             packed,
             number[packed.node].astype(np.int32),
             padded(shift, next_power_of_two(len(leaves)), 0),
@@ -62,12 +63,17 @@ def sharded_statistics(
     )
 
 
+def _scaling(schema: TableSchema, shards: RowShards) -> Scaling:
+    """Scaling of columns that lie without the centers of the shards."""
+    return schema.center - shards.center, schema.scale, *schema.saturation
+
+
 @program(static_argnames=("n_shards",))
 def _leaf_sums(
     x: AnyArray,
     targets: AnyArray,
     weight: AnyArray,
-    scaling: tuple[AnyArray, AnyArray],
+    scaling: Scaling,
     packed: Any,
     number: AnyArray,
     shift: AnyArray,
@@ -79,7 +85,7 @@ def _leaf_sums(
     n_outputs = targets.shape[1]
 
     def of_tile(raw: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
-        z = standardised(raw, *scaling)
+        z = standardised(raw, scaling)
         codes = jnp.zeros((len(z), 0), jnp.int32)
         leaf = number[leaf_of(packed, z, codes)]
         member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
@@ -112,11 +118,11 @@ def _leaf_sums(
 
 @program()
 def _predicted(
-    x: AnyArray, scaling: tuple[AnyArray, AnyArray], packed: Any
+    x: AnyArray, scaling: Scaling, packed: Any
 ) -> tuple[jax.Array, jax.Array]:
     """Predict every row in standardised units; return also whether x is finite."""
     codes = jnp.zeros((len(x), 0), jnp.int32)
-    value = value_of(packed, standardised(x, *scaling), codes)
+    value = value_of(packed, standardised(x, scaling), codes)
     return value.T, jnp.isfinite(x).all()
 
 
@@ -150,7 +156,7 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
 
 
 def _value(tree: Tree, shards: RowShards) -> jax.Array | None:
-    scaling = tree.schema.center - shards.center, tree.schema.scale
+    scaling = _scaling(tree.schema, shards)
     with in_64_bits():
         value, finite = _predicted(shards.x, scaling, packed_of(tree))
     return value if bool(finite) else None

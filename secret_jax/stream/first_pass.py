@@ -18,6 +18,7 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import hashed_columns, rows_below
+from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import MOST_COPIES
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
@@ -155,12 +156,19 @@ class FirstPass:
             )
         schema = learner.schema(weights.factor)
         learner.warn_of_targets()
+        self.reduce(weights.n_used, enough, self.pool.merged)
         pool = self.pool.rows
         # Of the rows beyond the sample, the most extreme targets are known.
         total = joint_sums(learner.target_sums)
         extremes = np.stack([total.lowest, total.highest])
         loss.check_targets(np.concatenate([pool.targets, extremes]))
         schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        schema = with_flat_tails(
+            schema,
+            pool.columns.values,
+            pool.weight * weights.factor,
+            learner.options.tail_share,
+        )
         rows = self.pool.sample(
             schema,
             learner.places(),

@@ -40,6 +40,11 @@ def _flaw_of_schema(schema: TableSchema) -> str:
         return "the schema has another number of regressors than columns for them"
     if schema.center.shape != (n_columns,) or schema.scale.shape != (n_columns,):
         return "the schema has no center or scale for a column"
+    if any(
+        column not in schema.continuous or not low < high
+        for column, low, high in schema.tails
+    ):
+        return "the schema has no range for a bounded column"
     n_outputs = len(schema.target_names)
     scales = len(schema.target_centers), len(schema.target_scales)
     return "" if scales == (n_outputs, n_outputs) else "an output has no scale"

@@ -221,7 +221,7 @@ def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
     assert {eval_set for _, eval_set, *_ in asked} == {None}
     default = SecretRegressor()
     taus = sorted({0.0, 0.01, 0.03, 0.05, 0.1, default.equation_tolerance})
-    shares = sorted({0.0, 0.03, 0.06, 0.09, 0.15, default.pruning_tolerance})
+    shares = sorted({0.0, 0.03, 0.06, 0.1, 0.15, default.pruning_tolerance})
     along = [
         (equation_tolerance, default.pruning_tolerance) for equation_tolerance in taus
     ]

@@ -54,14 +54,16 @@ def test_encoding_on_the_device(rng):
     x = (rng.normal(size=(300, 3)) * [1, 10, 1e-2] + [0, 5, 1e3]).astype("f4")
     x[0, 0], x[1, 0] = 3e38, -3e38
     center, scale = np.array([0.1, 5.0, 1e3 + 1e-5]), np.array([1e-3, 10.0, 1e-2])
-    found = encode_on_device(jnp.asarray(x), center, scale)
+    low, high = np.array([-1e30, -0.3, -1e30]), np.array([1e30, 0.5, 1e30])
+    scaling = center, scale, low, high
+    found = encode_on_device(jnp.asarray(x), scaling)
     assert isinstance(found, jax.Array)
     assert found.dtype == np.float32
-    exact = np.clip((x.astype(np.float64) - center) / scale, -1e30, 1e30)
+    exact = np.clip((x.astype(np.float64) - center) / scale, low, high)
     # The digits of x are exact in the difference; only the quotient is rounded.
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
     for bad in (np.nan, np.inf, -np.inf):
-        assert encode_on_device(jnp.asarray(x).at[7, 1].set(bad), center, scale) is None
+        assert encode_on_device(jnp.asarray(x).at[7, 1].set(bad), scaling) is None
 
 
 @pytest.mark.parametrize("rows", [slice(0, 8), slice(5, 13), slice(16, 20)])

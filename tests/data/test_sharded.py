@@ -36,7 +36,7 @@ from secret_jax.splits.rss import RssSplits
 
 SMALL = dict(
     splits=RssSplits(max_samples=64), max_leaf_nodes=8, oblique=False, random_state=0,
-    equation_tolerance=0.0,
+    equation_tolerance=0.0, pruning_tolerance=0.0,
 )
 found = {"devices": jax.device_count()}
 
@@ -124,7 +124,7 @@ found["whole numbers"] = float(np.abs(np.asarray(shard_rows(whole)) - whole).max
 if os.environ.get("SECRET_JAX_DATA"):
     abalone = load("abalone", os.environ["SECRET_JAX_DATA"])
     numbers = abalone.X.select_dtypes("number").to_numpy(np.float32)
-    few = SMALL | {"splits": RssSplits(max_samples=32), "prune": None}
+    few = SMALL | {"splits": RssSplits(max_samples=48), "prune": None}
     compared(
         "abalone",
         SecretRegressor(**few).fit(shard_rows(numbers), abalone.y),

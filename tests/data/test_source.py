@@ -37,8 +37,9 @@ def host_rows(x, y, weight=None) -> HostRows:
 
 def device_rows(x, y, weight=None) -> ShardedRows:
     """The same rows as an array of JAX."""
-    schema, _, targets, weight, _ = vars(host_rows(x, y, weight)).values()
-    return ShardedRows(schema, as_they_lie(jnp.asarray(x)), targets, weight)
+    host = host_rows(x, y, weight)
+    shards = as_they_lie(jnp.asarray(x))
+    return ShardedRows(host.schema, shards, host.targets, host.weight)
 
 
 def assert_same(found: Rows, expected: Rows):

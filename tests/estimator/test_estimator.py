@@ -77,7 +77,7 @@ def test_the_setting_of_the_paper():
         "splits__gain": "normal",
         "splits__n_starts": 1,
         "oblique": False,
-        "leaf": Constant(clip_margin=None),
+        "leaf": Constant(clip_margin=None, tail_share=0.0),
         "leaf__clip_margin": None,
         "prune": HoldOut(fraction=0.375, refit=False),
         "refine": None,

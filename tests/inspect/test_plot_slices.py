@@ -240,7 +240,7 @@ def test_places_far_from_all_rows_are_pale(houses):
     model, X, y = houses
     near = model.plot_partition("area", data=(X, y)).ax
     assert "far from" not in near.get_title(loc="left")
-    far = model.plot_partition("area", data=(X, y), at={"age": 2000}).ax
+    far = model.plot_partition("age", data=(X, y), at={"area": 2000}).ax
     assert "dotted: far from every row" in far.get_title(loc="left")
     assert {line.get_linestyle() for line in far.lines} == {":"}
     surface = model.plot_partition("age", "area", data=(X, y), resolution=10).ax

@@ -136,7 +136,11 @@ def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
     tree = model.fit(values[:, None], y).tree_
     assert round(split_in_original_units(tree, 0).threshold) == first + 12
     center, scale = tree.schema.center, tree.schema.scale
-    x = np.asarray(encode_on_device(jnp.asarray(values[:, None]), center, scale))
+    x = np.asarray(
+        encode_on_device(
+            jnp.asarray(values[:, None]), (center, scale, *tree.schema.saturation)
+        )
+    )
     on_host = model.apply(values[:, None])
     on_device = apply(tree, Table(x, np.zeros((len(x), 0), np.int32)))
     assert set(on_host[values <= first + 12]).isdisjoint(on_host[values > first + 12])

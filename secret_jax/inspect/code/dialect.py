@@ -36,10 +36,6 @@ class Dialect(ABC):
         """Write what a row holds in a column, a mean in place of missing numbers."""
 
     @abstractmethod
-    def filled(self, name: str, missing_as: float) -> str:
-        """Write a column of numbers with another value in place of missing ones."""
-
-    @abstractmethod
     def missing(self, name: str) -> str:
         """Write the condition that a column is missing."""
 
@@ -55,7 +51,8 @@ class Dialect(ABC):
 
     def clipped(self, value: str, low: float, high: float) -> str:
         """Write a value, cut at its bounds if it has any."""
-        return value if math.isinf(low) else self.clip(value, low, high)
+        unbounded = math.isinf(low) and math.isinf(high)
+        return value if unbounded else self.clip(value, low, high)
 
     def term(self, term: Term) -> str:
         """Write a term; a number's factor of one is left out."""
@@ -67,6 +64,7 @@ class Dialect(ABC):
             holds = self.member(term.name, [term.category], True, missing)
             return factor + self.indicator.format(holds)
         value = self.column(term.name, term.missing_as)
+        value = self.clipped(value, term.low, term.high)
         return value if term.factor == 1 else factor + value
 
     def sum_of(self, terms: Iterable[Term], constant: float | None = None) -> str:
@@ -99,9 +97,12 @@ class Dialect(ABC):
         """Write the share of a row that goes left."""
         if isinstance(split, CategorySplit) or split.width == 0:
             return self.indicator.format(self.condition(split, "left"))
-        total = self.sum_of(split.terms)
+        terms = split.terms
         if split.missing_value is not None:
-            total = self.filled(split.terms[0].name, split.missing_value)
+            (term,) = terms
+            more = split.missing_value - (term.missing_as or 0.0)
+            terms = term, term._replace(asks="missing", factor=more)
+        total = self.sum_of(terms)
         ends = self.number(split.threshold), f"({total})"
         end, start = ends if split.at_most else ends[::-1]
         return self.sigmoid.format(f"({end} - {start}) / {self.number(split.width)}")

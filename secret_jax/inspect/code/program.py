@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.device import FAR
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.equations import (
     CategorySplit,

@@ -82,9 +82,6 @@ class _Python(Dialect):
         del missing_as  # in the variable already
         return self.names[name]
 
-    def filled(self, name: str, missing_as: float) -> str:
-        return f"({missing_as!r} if {self.missing(name)} else {self.column(name)})"
-
     def missing(self, name: str) -> str:
         return f"{self.names[name]}_missing"
 
@@ -99,6 +96,10 @@ class _Python(Dialect):
         return f"{self.column(name)} {word} ({', '.join(listed)})"
 
     def clip(self, value: str, low: float, high: float) -> str:
+        if math.isinf(low):
+            return f"min({value}, {high!r})"
+        if math.isinf(high):
+            return f"max({value}, {low!r})"
         return f"clip({value}, {low!r}, {high!r})"
 
 

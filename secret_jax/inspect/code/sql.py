@@ -95,9 +95,6 @@ class _SQL(Dialect):
             return text
         return f"COALESCE({text}, {self.number(missing_as)})"
 
-    def filled(self, name: str, missing_as: float) -> str:
-        return self.column(name, missing_as)
-
     def missing(self, name: str) -> str:
         return f"{self.column(name)} IS NULL"
 

@@ -51,6 +51,7 @@ class Side:
         self.position = schema.input_columns.index(column)
         self.center = float(schema.center[self.position])
         self.scale = float(schema.scale[self.position])
+        self.bounds = [bounds[self.position] for bounds in schema.saturation]
         ends = _drawn_range(tree, self.position, rows)
         self.ends = tuple(self.center + self.scale * end for end in ends)
 
@@ -112,7 +113,8 @@ class Slice:
         table = encode(self.tree.schema, rows).on_host().take(which)
         for side, own, at in zip(self.sides, index, places, strict=True):
             if not side.is_discrete:
-                table.x[:, side.position] = (at[own] - side.center) / side.scale
+                encoded = (at[own] - side.center) / side.scale
+                table.x[:, side.position] = np.clip(encoded, *side.bounds)
         return table
 
     def predicted(self, places: list[np.ndarray]) -> np.ndarray:

@@ -1,0 +1,86 @@
+"""Flatten regressors with far tails, beyond the bulk of their values.
+
+A few lots of a square mile would else decide the slope of all, and be far off
+themselves. Splits are as before: no threshold lies beyond the rows that it parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.attributes import Role
+from secret_jax.data.schema import TableSchema
+
+# Share of the rows outside of a column's range, on either side; a tail is far if it
+# reaches further from the median than this range is wide.
+_OUTSIDE = 0.01
+# A column of fewer values counts, or names, something.
+_LEAST_VALUES = 10
+
+
+def with_flat_tails(
+    schema: TableSchema,
+    columns: Sequence[np.ndarray],
+    weight: np.ndarray,
+    tail_share: float,
+) -> TableSchema:
+    """Bound the regressors whose values have far tails, and scale them anew.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of shape (n_rows,)
+        The continuous attributes, of all rows or of a sample; NaN where missing.
+    weight : ndarray of shape (n_rows,)
+    tail_share : float
+        Share of the weight beyond each bound. 0: no bounds.
+    """
+    if not tail_share:
+        return schema
+    center, scale, tails = schema.center.copy(), schema.scale.copy(), []
+    positions = schema.continuous_positions
+    for column, position, values in zip(
+        schema.continuous, positions, columns, strict=True
+    ):
+        if schema.roles[column] is not Role.REGRESSOR:
+            continue
+        used = ~np.isnan(values) & (weight > 0)
+        bounds = _bounds(values[used].astype(np.float64), weight[used], tail_share)
+        if bounds is None:
+            continue
+        flat, mass = np.clip(values[used], *bounds), weight[used]
+        center[position] = np.average(flat, weights=mass)
+        scale[position] = (
+            np.average((flat - center[position]) ** 2, weights=mass) ** 0.5
+        )
+        tails.append((column, *bounds))
+    return replace(schema, center=center, scale=scale, tails=tuple(tails))
+
+
+def _bounds(
+    values: np.ndarray, weight: np.ndarray, tail_share: float
+) -> tuple[float, float] | None:
+    """Bounds of a column with a far tail; infinite where no row is beyond."""
+    if not len(values):
+        return None
+    order = np.argsort(values, kind="stable")
+    values, below = values[order], np.cumsum(weight[order])
+    above = below[-1] - below + weight[order]
+
+    def ends(share: float) -> tuple[float, float]:
+        """First and last values with at least a share of the weight beyond."""
+        mass = share * below[-1]
+        first, last = np.argmax(below >= mass), np.flatnonzero(above >= mass)[-1]
+        return float(values[first]), float(values[last])
+
+    (low, high), median = ends(_OUTSIDE), sum(ends(0.5)) / 2.0
+    width, reach = high - low, (median - values[0], values[-1] - median)
+    if max(reach) <= width or len(np.unique(values)) < _LEAST_VALUES:
+        return None
+    low, high = ends(tail_share)
+    far = low > values[0], high < values[-1]
+    if not (low < high and any(far)):
+        return None
+    return (low if far[0] else -np.inf), (high if far[1] else np.inf)
