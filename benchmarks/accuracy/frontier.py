@@ -45,9 +45,20 @@ def _along(name: str, *values: float) -> dict[str, Setting]:
 
 TAU = _along("equation_tolerance", 0.0, 0.01, 0.03, 0.05, 0.1)
 TOLERANCE = _along("pruning_tolerance", 0.0, 0.03, 0.06, 0.1, 0.15)
+ACCURATE = {
+    "pruning_tolerance 0": TOLERANCE["pruning_tolerance 0"],
+    "accurate": Setting(
+        {
+            name: value
+            for name, value in SecretRegressor.accurate().get_params(deep=False).items()
+            if value != DEFAULT[name]
+        }
+    ),
+}
 LINES = {
     "ours along equation_tolerance": TAU,
     "ours along pruning_tolerance": TOLERANCE,
+    "ours accurate, hard and with gates": ACCURATE,
 }
 READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"
@@ -64,7 +75,7 @@ SHOWN = Shown(
         for line, along in LINES.items()
     },
     READABLE,
-    {"ours by default": "default"},
+    {"ours by default": "default", "ours accurate": "accurate"},
     HORIZON,
     "numbers",
 )

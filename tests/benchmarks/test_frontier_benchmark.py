@@ -205,7 +205,10 @@ def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
 
     def fit(self, X, y, sample_weight=None, *, eval_set=None):
         asked.append(
-            (len(y), eval_set, self.equation_tolerance, self.pruning_tolerance)
+            (
+                *(len(y), eval_set, self.refine),
+                *(self.equation_tolerance, self.pruning_tolerance),
+            )
         )
         raise InterruptedError
 
@@ -226,9 +229,13 @@ def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
         (equation_tolerance, default.pruning_tolerance) for equation_tolerance in taus
     ]
     along += [(default.equation_tolerance, share) for share in shares]
-    # The default is on both lines, and fitted once.
-    assert len(asked) == len(along) - 1
-    assert [found[2:] for found in asked] == list(dict.fromkeys(along))
+    # The default is on both lines, and fitted once; so is the tree without a price.
+    *hard, accurate = asked
+    assert len(hard) == len(along) - 1
+    assert [found[2:] for found in hard] == [
+        (None, *pair) for pair in dict.fromkeys(along)
+    ]
+    assert accurate[2:] == ("soft", default.equation_tolerance, 0.0)
 
 
 def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, capsys):

@@ -92,7 +92,9 @@ def test_the_setting_of_the_paper():
     assert {name: found[name] for name in expected} == expected
     assert SecretRegressor.paper(min_samples_split=0.04).min_samples_split == 0.04
     assert SecretRegressor.paper().oblique is True
-    assert SecretRegressor.paper().leaf == LeastSquares(clip_margin=None)
+    assert SecretRegressor.paper().leaf == LeastSquares(
+        clip_margin=None, tail_share=0.0
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from secret_jax import SecretRegressor
+from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import SupportSplits
 from secret_jax.learners.sign_tests import class_means, normal_score, t_statistics
 from secret_jax.tree.structure import SplitKind
@@ -42,7 +42,7 @@ def test_scores_have_the_p_values_of_their_statistics(degrees):
 def support(**parameters):
     options = {
         "splits": SupportSplits(),
-        "leaf": "linear",
+        "leaf": LeastSquares(tail_share=0.0),
         "oblique": False,
         "prune": None,
         "max_depth": 1,
