@@ -85,6 +85,7 @@ def _linear() -> Any:
 
 MODELS: dict[str, Callable[[], Any]] = {
     "secret": SecretClassifier,
+    "secret, accurate": SecretClassifier.accurate,
     "secret, axis": lambda: SecretClassifier(oblique=False),
     "secret, constant": lambda: SecretClassifier(leaf="constant"),
     "sklearn tree": _tree,

@@ -88,5 +88,6 @@ def learners(
         for finder in finders
         for leaf in leaves
         for pruning in prunings
-        if kind == "axis" or value_of("splits", FINDERS[finder], NAMED).may_be_oblique
+        if kind == "axis"
+        or value_of("splits", FINDERS[finder], NAMED).max_attributes != 1
     ]

@@ -168,7 +168,7 @@ class Plan:
     @property
     def kinds(self) -> tuple[bool, ...]:
         """Kinds of trees to grow: without and with oblique splits."""
-        if not self.splits.may_be_oblique:
+        if self.splits.max_attributes == 1:
             return (False,)
         return (False, True) if self.oblique == "auto" else (bool(self.oblique),)
 

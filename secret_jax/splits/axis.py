@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -145,8 +145,6 @@ AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
 @dataclass(frozen=True, kw_only=True)
 class AxisSplits(SplitFinder):
     """Base of the finders that split on one attribute."""
-
-    may_be_oblique: ClassVar[bool] = False
 
     @property
     def max_attributes(self) -> int:

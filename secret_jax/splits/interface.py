@@ -193,8 +193,6 @@ class SplitFinder(Value, ABC):
         "max_samples": [at_least(16), None],
         "min_gain": [real(0.0), StrOptions({"auto"})],
     }
-    may_be_oblique: ClassVar[bool] = True
-    """Whether its splits can be oblique at all, where a node may be split obliquely."""
     implies_models: ClassVar[bool] = False
     """Whether its splits come with models of the children."""
     knows_indicators: ClassVar[bool] = False
@@ -224,7 +222,7 @@ class SplitFinder(Value, ABC):
 
     @property
     def max_attributes(self) -> int | None:
-        """Most attributes of one of its splits; None: any number."""
+        """Most attributes of one of its splits: 1 if none is oblique, None for any."""
         return None
 
     @property

@@ -71,7 +71,7 @@ def used(found, k):
     [
         pytest.param(finder, oblique, id=f"{name}, {'oblique' if oblique else 'axis'}")
         for name, finder in FINDERS.items()
-        for oblique in {False, finder.may_be_oblique}
+        for oblique in {False, finder.max_attributes != 1}
     ],
 )
 def test_splits_keep_to_what_is_allowed(finder, oblique):

@@ -302,7 +302,7 @@ def weighted(nodes):
 def test_numpy_finds_what_compiled_programs_find(change, finder):
     n_same, n_nodes = 0, 0
     for seed in range(3):
-        oblique = finder.may_be_oblique
+        oblique = finder.max_attributes != 1
         nodes = change(mixed_nodes(finder, oblique=oblique, seed=seed))
         n = len(nodes.x)
         with np.errstate(all="ignore"):
