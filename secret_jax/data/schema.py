@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ class TableSchema(Attributes):
             *split,
         )
 
-    @property
+    @cached_property
     def saturation(self) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of every encoded column, in encoded units, shape (n_columns,) each."""
         low, high = np.array([[-FAR], [FAR]]).repeat(self.n_columns, axis=1)

@@ -77,7 +77,7 @@ def _bounds(
 
     (low, high), median = ends(_OUTSIDE), sum(ends(0.5)) / 2.0
     width, reach = high - low, (median - values[0], values[-1] - median)
-    if max(reach) <= width or len(np.unique(values)) < _LEAST_VALUES:
+    if max(reach) <= width or np.count_nonzero(np.diff(values)) < _LEAST_VALUES - 1:
         return None
     low, high = ends(tail_share)
     far = low > values[0], high < values[-1]
