@@ -87,7 +87,7 @@ def tail_facts(tree: Tree) -> str:
             bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
     if not bounded:
         return ""
-    return f"far values count as bounds in sums: {some(bounded, most=_COLUMNS_SHOWN)}"
+    return f"far values are cut in sums: {some(bounded, most=_COLUMNS_SHOWN)}"
 
 
 def mixture_facts(tree: Tree) -> str:

@@ -91,7 +91,7 @@ def test_rows_beyond_a_bound_are_as_rows_at_it(fitted):
     far, at = X[:50].assign(income=1e9), X[:50].assign(income=high)
     np.testing.assert_array_equal(model.predict(far), model.predict(at))
     assert (model.predict(far) > model.predict(X[:50].assign(income=20.0))).all()
-    told = f"bounds in sums: income at least {low:g} and at most {high:g}\n"
+    told = f"far values are cut in sums: income at least {low:g} and at most {high:g}\n"
     assert told in model.export_text()
     bare = SecretRegressor(leaf=Ridge(tail_share=0.0), random_state=0)
     assert bare.fit(X, fitted[2]).tree_.schema.tails == ()
