@@ -58,6 +58,7 @@ def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
     """Fit a tree as `fit_tree`, to rows that were read and measured."""
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
+    short = replace(short, longer=fitted.longer)
     return FitResult(short, fitted._replace(tree=full), prepared)
 
 
@@ -154,6 +155,7 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         training=training,
         held_out=held_out,
         refit=rule.refit,
+        longer=pruned.longer,
     )
     if not rule.refit or prepared.source is not None:
         return fitted

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from secret_jax.inspect.equations import mixture_range
-from secret_jax.inspect.printing import number, quoted, some
+from secret_jax.inspect.printing import counted, number, quoted, some
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -40,14 +40,38 @@ def shortening_facts(tree: Tree) -> str:
     short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
     if not full > 0 or short / full - 1.0 < _NOTICEABLE:
         return ""
+    what, (short, full) = _quality(tree, short, full)
+    return (
+        f"{what} on the training rows: {short} with these short equations, {full} with "
+        "full ones (equation_tolerance=0)"
+    )
+
+
+def longer_facts(tree: Tree) -> str:
+    """Compare the tree with a longer one; empty if that errs hardly less.
+
+    Both by rows that did not grow them.
+    """
+    longer = tree.longer
+    if longer is None or tree.is_soft:
+        return ""
+    if not 0 < longer.error < (1.0 - _NOTICEABLE) * longer.error_of_chosen:
+        return ""
+    what, (chosen, least) = _quality(tree, longer.error_of_chosen, longer.error)
+    return (
+        f"{what} on rows that did not grow it: about {chosen}; of a tree of "
+        f"{counted(longer.numbers, 'number', 'numbers')} to read {least} "
+        "(pruning_tolerance=0)"
+    )
+
+
+def _quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
+    """Write mean losses of a tree; squared errors as R²."""
     what = tree.loss.error_name
     if isinstance(tree.loss, SquaredError):
         variance = float((tree.deviation[0] ** 2).sum())
-        what, short, full = "R²", 1.0 - short / variance, 1.0 - full / variance
-    return (
-        f"{what} on the training rows: {number(short, digits=3)} with these short "
-        f"equations, {number(full, digits=3)} with full ones (equation_tolerance=0)"
-    )
+        what, errors = "R²", tuple(1.0 - error / variance for error in errors)
+    return what, [number(error, digits=3) for error in errors]
 
 
 def missing_facts(tree: Tree) -> str:

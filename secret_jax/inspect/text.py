@@ -14,6 +14,7 @@ from secret_jax.inspect.arguments import (
     check_counts,
 )
 from secret_jax.inspect.notes import (
+    longer_facts,
     missing_facts,
     mixture_facts,
     one_leaf_sentence,
@@ -102,7 +103,8 @@ def export_text(
             "27 %",
             f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
         ]
-    lines += textwrap.wrap(shortening_facts(tree), _WIDTH)
+    for facts in (longer_facts(tree), shortening_facts(tree)):
+        lines += textwrap.wrap(facts, _WIDTH)
     for facts in (missing_facts(tree), tail_facts(tree)):
         lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
     lines.append("")

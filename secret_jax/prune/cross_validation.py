@@ -12,7 +12,6 @@ from secret_jax.models.errors import node_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import (
     PruningPath,
-    smallest_within,
     training_errors,
     weakest_links,
 )
@@ -55,8 +54,8 @@ class CrossValidation(PruningRule):
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value."""
         found = cross_validated(tree, evidence, _path)
-        value = evidence.penalised_error(tree, found.path, found.error)
-        return found.pruned(tree, smallest_within(value), value)
+        best = evidence.best_size(tree, found.path, found.error)
+        return found.pruned(tree, best.index, best.value)._replace(longer=best.longer)
 
 
 class FoldErrors(NamedTuple):
@@ -76,10 +75,10 @@ class FoldErrors(NamedTuple):
     error: np.ndarray
     fold_trees: Callable[[int], tuple[Tree, ...]]
 
-    def pruned(self, tree: Tree, index: int, value: np.ndarray) -> Pruned:
+    def pruned(self, tree: Tree, index: int, value: float) -> Pruned:
         """Cut a tree and those of its folds to the subtree of an index."""
         subtree = self.path.subtree(tree, index)
-        return Pruned(subtree, float(value[index]), self.fold_trees(index))
+        return Pruned(subtree, value, self.fold_trees(index))
 
 
 def cross_validated(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from secret_jax.models.errors import node_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.prune.path import best_subtree, smallest_within, weakest_links
+from secret_jax.prune.path import best_subtree, weakest_links
 from secret_jax.runtime.values import real
 from secret_jax.tree.structure import Tree
 
@@ -52,6 +52,6 @@ class HoldOut(PruningRule):
         found = best_subtree(tree, node_errors(tree, evidence.held_out))
         error = node_errors(found, evidence.held_out)
         path = weakest_links(found, error)
-        value = evidence.penalised_error(found, path, path.totals(error))
-        best = smallest_within(value)
-        return Pruned(path.subtree(found, best), float(value[best]))
+        best = evidence.best_size(found, path, path.totals(error))
+        tree = path.subtree(found, best.index)
+        return Pruned(tree, best.value, longer=best.longer)

@@ -13,10 +13,10 @@ from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import numbers_of_leaves
-from secret_jax.prune.path import PruningPath
+from secret_jax.prune.path import PruningPath, smallest_within
 from secret_jax.runtime.values import Value
 from secret_jax.tree.degrees import split_numbers
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import LongerTree, Tree
 
 # Numbers to read below which a smaller tree is no easier to read.
 _AT_A_GLANCE = 40.0
@@ -37,7 +37,7 @@ class Evidence(NamedTuple):
         For every part a tree of the same kind, grown on the rows outside of it.
     tolerance : float
         Increase of the error allowed for halving what is to be read, see
-        `penalised_error`.
+        `best_size`.
     equation_tolerance : float
         Of the short equations that are read, see
         `secret_jax.models.shorten.shortened`.
@@ -57,10 +57,15 @@ class Evidence(NamedTuple):
         """Rows of a fold."""
         return self.training.take(np.flatnonzero(self.unseen[fold]))
 
-    def penalised_error(
-        self, tree: Tree, path: PruningPath, error: np.ndarray
-    ) -> np.ndarray:
-        """Penalise the errors of subtrees by what is to be read: the least is the best.
+    @property
+    def unseen_weight(self) -> float:
+        """Total weight of the rows that trees have not seen, over all folds."""
+        if self.held_out is not None:
+            return float(self.held_out.weight.sum())
+        return float(sum(self.training.weight[part].sum() for part in self.unseen))
+
+    def best_size(self, tree: Tree, path: PruningPath, error: np.ndarray) -> BestSize:
+        """Choose the subtree of least error, penalised by what is to be read.
 
         A tree of twice as many numbers, in its splits and in the short equations of its
         leaves, must err less by the tolerance, as a share. The first forty are free.
@@ -69,17 +74,40 @@ class Evidence(NamedTuple):
         ----------
         error : ndarray of shape (n_subtrees,)
             Summed over the rows that each tree had not seen, and over outputs.
-
-        Returns
-        -------
-        ndarray of shape (n_subtrees,), float64
         """
+        least = smallest_within(error)
         if self.tolerance == 0:
-            return error
+            return BestSize(least, float(error[least]), None)
         in_leaf = numbers_of_leaves(tree, self.training, self.equation_tolerance)
         numbers = path.totals(in_leaf, split_numbers(tree))
         doublings = np.log2(np.maximum(numbers / _AT_A_GLANCE, 1.0))
-        return error * (1.0 + self.tolerance) ** doublings
+        value = error * (1.0 + self.tolerance) ** doublings
+        best = smallest_within(value)
+        longer = None
+        if error[least] < error[best]:
+            mean = error / self.unseen_weight
+            longer = LongerTree(
+                int(numbers[least]), float(mean[least]), float(mean[best])
+            )
+        return BestSize(best, float(value[best]), longer)
+
+
+class BestSize(NamedTuple):
+    """Subtree of a path that was chosen by its size-penalised error.
+
+    Attributes
+    ----------
+    index : int
+        Of the path.
+    value : float
+        Its penalised error.
+    longer : LongerTree or None
+        Subtree of least error, if it is another one.
+    """
+
+    index: int
+    value: float
+    longer: LongerTree | None
 
 
 class Pruned(NamedTuple):
@@ -92,11 +120,14 @@ class Pruned(NamedTuple):
         Criterion: of the trees with and without oblique splits the lower value is kept.
     fold_trees : tuple of Tree
         The trees of the folds, pruned alike; empty without folds.
+    longer : LongerTree or None
+        Subtree of least error, if the price of its size has kept it back.
     """
 
     tree: Tree
     value: float
     fold_trees: tuple[Tree, ...] = ()
+    longer: LongerTree | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

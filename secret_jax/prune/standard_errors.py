@@ -72,7 +72,8 @@ class StandardErrors(PruningRule):
         # The standard error of the sum: a row of weight two is two rows.
         loss = error / count - error.sum() / max(count.sum(), 1.0)
         most = found.error[least] + self.factor * np.sqrt(count @ loss**2)
-        return found.pruned(tree, smallest_within(found.error, most), found.error)
+        index = smallest_within(found.error, most)
+        return found.pruned(tree, index, float(found.error[index]))
 
 
 def _path_by_leaves(tree: Tree) -> PruningPath:

@@ -11,7 +11,7 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import LongerTree, Tree
 
 
 class RefinementWarning(UserWarning):
@@ -68,6 +68,8 @@ class Fitted(NamedTuple):
     student_rows : Rows or None
         Rows that the tree was fitted to, if not the training rows; see
         `secret_jax.refine.distillation`.
+    longer : LongerTree or None
+        Of the pruned tree, see `secret_jax.prune.interface.Pruned`.
     """
 
     tree: Tree
@@ -79,6 +81,7 @@ class Fitted(NamedTuple):
     held_out: Rows | None
     refit: bool
     student_rows: Rows | None = None
+    longer: LongerTree | None = None
 
     def all_rows(self, *, shuffle: bool = False) -> Rows:
         """Rows that may train the final tree, in an order without meaning."""

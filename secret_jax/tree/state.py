@@ -13,12 +13,14 @@ from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import ModelFileError
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import LongerTree, Tree
 
 _Kind = TypeVar("_Kind", bound=type)
 
 # Classes that a file may hold beside the package's option values; see `recorded`.
-_RECORDS: dict[str, Any] = {kind.__name__: kind for kind in (Tree, TableSchema)}
+_RECORDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Tree, TableSchema, LongerTree)
+}
 _PLAIN = (str, int, float, bool)
 # Maximum size of an array whose items the JSON holds.
 _MOST_BYTES = 1 << 26

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,23 @@ _STOP_SENTENCES = {
     StopReason.MIN_GAIN: "no split gains more than its coefficients cost",
     StopReason.PRUNED: "splitting it further did not pay",
 }
+
+
+class LongerTree(NamedTuple):
+    """Subtree of least error, where the price of its size has kept it back.
+
+    Attributes
+    ----------
+    numbers : int
+        To read in it.
+    error, error_of_chosen : float
+        Mean loss of it and of the chosen subtree on rows that did not grow them, summed
+        over the outputs.
+    """
+
+    numbers: int
+    error: float
+    error_of_chosen: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,6 +140,8 @@ class Tree:
     full_error : tuple of float, or None
         Mean training error of each output with the full equations, which the short ones
         stand for. None: there were no others.
+    longer : LongerTree or None
+        What a longer tree would err. None: no longer one errs less, or it is not known.
     clip_leaves : bool
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
@@ -161,6 +181,7 @@ class Tree:
     clip_margin: float | None = None
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     full_error: tuple[float, ...] | None = None
+    longer: LongerTree | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss = SQUARED_ERROR
@@ -267,7 +288,7 @@ class Tree:
         if self.full_error is not None:
             full = self.full_error[part]
         found = replace(self, schema=schema, bounds=bounds, **arrays)
-        return replace(found, full_error=full)
+        return replace(found, full_error=full, longer=None)
 
 
 ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
@@ -322,7 +343,7 @@ def compact(
     for name in _LINKS:
         ids = arrays[name]
         arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
-    return replace(tree, **arrays)
+    return replace(tree, longer=None, **arrays)
 
 
 def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:

@@ -263,7 +263,7 @@ def fitted_tree(n_outputs=1, **changes):
 def test_a_criterion_equals_its_definition(criterion, n_outputs):
     tree, rows = fitted_tree(n_outputs)
     rule = InformationCriterion(criterion=criterion)
-    pruned, value, fold_trees = rule(tree, Evidence(rows))
+    pruned, value, fold_trees, _ = rule(tree, Evidence(rows))
     residual = (rows.targets - values(pruned, rows.table)).ravel()
     n = rows.n_rows * n_outputs
     degrees = n_outputs * model_degrees(pruned)[pruned.is_leaf].sum()

@@ -10,9 +10,11 @@ import pytest
 from configurations import crease, regressor, shop, tree_bytes
 from handmade import SHAPES, build_tree, rows
 
-from secret_jax import HoldOut, SecretRegressor
+from secret_jax import CrossValidation, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows
+from secret_jax.datasets import make_3dsin
 from secret_jax.models.errors import node_errors, total_error
+from secret_jax.prune import interface
 from secret_jax.prune.interface import Evidence
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import SplitKind, StopReason, Tree, compact
@@ -52,7 +54,7 @@ def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
     for seed in range(3):
         tree = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
         best = min(error_of(subtree, given.held_out) for subtree in subtrees(tree))
-        pruned, error, fold_trees = HoldOut()(tree, given)
+        pruned, error, fold_trees, _ = HoldOut()(tree, given)
         assert error == pytest.approx(best, rel=1e-4)
         assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
         assert fold_trees == ()
@@ -101,7 +103,38 @@ def test_a_tie_goes_to_the_smaller_tree():
 
 def test_without_rows_to_prune_on_the_tree_stays():
     tree = build_tree(SHAPES["bushy"], seed=0)
-    assert HoldOut()(tree, evidence()._replace(held_out=None)) == (tree, 0.0, ())
+    pruned = HoldOut()(tree, evidence()._replace(held_out=None))
+    assert pruned == (tree, 0.0, (), None)
+
+
+@pytest.mark.parametrize("rule", [HoldOut(), CrossValidation()], ids=str)
+def test_a_page_says_what_a_longer_tree_would_err(rule, tmp_path):
+    X, y = make_3dsin(1500, random_state=0)
+    page = regressor("default", prune=rule, pruning_tolerance=9.0).fit(X, y)
+    accurate = regressor("default", prune=rule, pruning_tolerance=0.0).fit(X, y)
+    longer = page.tree_.longer
+    assert longer.error < longer.error_of_chosen
+    assert page.n_leaves_ < accurate.n_leaves_
+    assert accurate.tree_.longer is None
+    assert f"{longer.numbers} numbers to read" in " ".join(page.export_text().split())
+    page.save(tmp_path / "page.npz")
+    assert SecretRegressor.load(tmp_path / "page.npz").tree_.longer == longer
+    assert compact(page.tree_, page.tree_.is_leaf).longer is None
+    assert page.tree_.output(0).longer == longer
+
+
+def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
+    monkeypatch.setattr(interface, "_AT_A_GLANCE", 1e-9)  # these trees are small
+    given = evidence(weight=np.random.default_rng(1).uniform(0.5, 2, 50))
+    given = given._replace(tolerance=1e9)
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    found = HoldOut()(tree, given)
+    best = HoldOut()(tree, given._replace(tolerance=0.0))
+    weight = given.held_out.weight.sum()
+    assert best.tree.n_leaves > found.tree.n_leaves
+    assert found.longer.error == pytest.approx(best.value / weight)
+    held_out = error_of(found.tree, given.held_out)
+    assert found.longer.error_of_chosen == pytest.approx(held_out / weight)
 
 
 def test_splits_that_no_pruning_row_reaches_are_cut():
@@ -109,7 +142,7 @@ def test_splits_that_no_pruning_row_reaches_are_cut():
     left = table.take(walk(tree, table)[0][1] == tree.left[0])
     as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
     given = Evidence(as_predicted.take(slice(0)), as_predicted)
-    pruned, error, _ = HoldOut()(tree, given)
+    pruned, error, _, _ = HoldOut()(tree, given)
     assert error == pytest.approx(0, abs=1e-8)
     assert tree.left[tree.right[0]] >= 0
     assert not pruned.is_leaf[0]

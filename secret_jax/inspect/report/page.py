@@ -12,6 +12,7 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import check_counts, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import (
+    longer_facts,
     missing_facts,
     mixture_facts,
     shortening_facts,
@@ -77,7 +78,8 @@ def to_html(
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(parts, depth)
     notes = (
-        *(shortening_facts(view.tree), missing_facts(view.tree), tail_facts(view.tree)),
+        *(longer_facts(view.tree), shortening_facts(view.tree)),
+        *(missing_facts(view.tree), tail_facts(view.tree)),
         *(mixture_facts(view.tree), _cut(view.tree, depth), _abbreviated(nodes)),
     )
     lines = parts.lines(comparison)
