@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     )
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
+    from secret_jax.fit.prune.cost_complexity import CostComplexity as CostComplexity
+    from secret_jax.fit.prune.criteria import (
+        InformationCriterion as InformationCriterion,
+    )
+    from secret_jax.fit.prune.cross_validation import CrossValidation as CrossValidation
+    from secret_jax.fit.prune.hold_out import HoldOut as HoldOut
+    from secret_jax.fit.prune.standard_errors import StandardErrors as StandardErrors
+    from secret_jax.fit.refine.blend import Blend as Blend
+    from secret_jax.fit.refine.distillation import Distillation as Distillation
+    from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
+    from secret_jax.fit.refine.soft.choose import SoftGates as SoftGates
+    from secret_jax.fit.refine.tao import Tao as Tao
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
@@ -39,16 +51,6 @@ if TYPE_CHECKING:
     from secret_jax.models.linear import MixtureLeaf as MixtureLeaf
     from secret_jax.models.linear import SimpleLinear as SimpleLinear
     from secret_jax.models.ridge import Ridge as Ridge
-    from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
-    from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
-    from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
-    from secret_jax.prune.hold_out import HoldOut as HoldOut
-    from secret_jax.prune.standard_errors import StandardErrors as StandardErrors
-    from secret_jax.refine.blend import Blend as Blend
-    from secret_jax.refine.distillation import Distillation as Distillation
-    from secret_jax.refine.interface import RefinementWarning as RefinementWarning
-    from secret_jax.refine.soft.choose import SoftGates as SoftGates
-    from secret_jax.refine.tao import Tao as Tao
     from secret_jax.runtime.programs import keep_programs as keep_programs
     from secret_jax.splits.classes import ClassSplits as ClassSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
@@ -59,22 +61,22 @@ __version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
-    "Blend": "refine.blend",
+    "Blend": "fit.refine.blend",
     "ClassSplits": "splits.classes",
     "Constant": "models.linear",
-    "CostComplexity": "prune.cost_complexity",
-    "CrossValidation": "prune.cross_validation",
-    "Distillation": "refine.distillation",
-    "HoldOut": "prune.hold_out",
+    "CostComplexity": "fit.prune.cost_complexity",
+    "CrossValidation": "fit.prune.cross_validation",
+    "Distillation": "fit.refine.distillation",
+    "HoldOut": "fit.prune.hold_out",
     "Huber": "losses.numbers",
     "MixtureLeaf": "models.linear",
-    "InformationCriterion": "prune.criteria",
+    "InformationCriterion": "fit.prune.criteria",
     "KernelTreeRegressor": "composed.kernel.estimator",
     "LeastSquares": "models.linear",
     "Logistic": "models.glm",
     "Poisson": "losses.numbers",
     "Quantile": "losses.quantile",
-    "RefinementWarning": "refine.interface",
+    "RefinementWarning": "fit.refine.interface",
     "Ridge": "models.ridge",
     "RowShards": "data.shards",
     "RssSplits": "splits.rss",
@@ -87,10 +89,10 @@ _HOMES = {
     "SecretSplits": "splits.secret",
     "ClassFrequencies": "models.glm",
     "SimpleLinear": "models.linear",
-    "SoftGates": "refine.soft.choose",
-    "StandardErrors": "prune.standard_errors",
+    "SoftGates": "fit.refine.soft.choose",
+    "StandardErrors": "fit.prune.standard_errors",
     "StreamError": "stream.batches",
-    "Tao": "refine.tao",
+    "Tao": "fit.refine.tao",
     "TreeSize": "ensemble.options",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",

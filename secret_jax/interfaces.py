@@ -6,30 +6,30 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.fit.prune.interface import Evidence as Evidence
+    from secret_jax.fit.prune.interface import Pruned as Pruned
+    from secret_jax.fit.prune.interface import PruningRule as PruningRule
+    from secret_jax.fit.refine.interface import Fitted as Fitted
+    from secret_jax.fit.refine.interface import Refined as Refined
+    from secret_jax.fit.refine.interface import Refinement as Refinement
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
-    from secret_jax.prune.interface import Evidence as Evidence
-    from secret_jax.prune.interface import Pruned as Pruned
-    from secret_jax.prune.interface import PruningRule as PruningRule
-    from secret_jax.refine.interface import Fitted as Fitted
-    from secret_jax.refine.interface import Refined as Refined
-    from secret_jax.refine.interface import Refinement as Refinement
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
 
 _HOMES = {
-    "Evidence": "prune.interface",
-    "Fitted": "refine.interface",
+    "Evidence": "fit.prune.interface",
+    "Fitted": "fit.refine.interface",
     "LeafModel": "models.interface",
     "Loss": "losses.interface",
     "Models": "models.interface",
     "Node": "splits.interface",
-    "Pruned": "prune.interface",
-    "PruningRule": "prune.interface",
-    "Refined": "refine.interface",
-    "Refinement": "refine.interface",
+    "Pruned": "fit.prune.interface",
+    "PruningRule": "fit.prune.interface",
+    "Refined": "fit.refine.interface",
+    "Refinement": "fit.refine.interface",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
 }

@@ -30,15 +30,15 @@ from benchmarks.shared import markdown
 from secret_jax import RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.grow.program import find_splits
-from secret_jax.learners import CartSplits
-from secret_jax.refine.soft.parameters import to_parameters, with_widths
-from secret_jax.refine.soft.steps import (
+from secret_jax.fit.refine.soft.parameters import to_parameters, with_widths
+from secret_jax.fit.refine.soft.steps import (
     Rates,
     TrainingData,
     initial_state,
     train_chunk,
 )
+from secret_jax.grow.program import find_splits
+from secret_jax.learners import CartSplits
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.programs import Program
 from secret_jax.splits.em import STEPS_TOGETHER

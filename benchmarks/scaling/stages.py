@@ -62,7 +62,7 @@ _PREPARE = "secret_jax.fit.prepare:"
 _BASE, _SHARDED = "secret_jax.estimators.base:", "secret_jax.data.sharded:"
 _SOURCE, _FITTING = "secret_jax.data.source:", "secret_jax.models.fitting:"
 _SEARCH, _GROWER = "secret_jax.grow.search:", "secret_jax.grow.grower:"
-_TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.refine.distillation:"
+_TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.fit.refine.distillation:"
 _GROWING = "rest of growing"
 _PRUNING, _DISTILLING, _REFINING = "prune", "distill", "refine"
 _RULES = {
@@ -90,7 +90,7 @@ STAGES = (
     _stage("shuffle and sample", _SOURCE, "HostRows.sample", "EncodedRows.sample"),
     _stage("shuffle and sample", _SHARDED, "ShardedRows.sample"),
     _stage("shuffle and sample", _FIT, "divided"),
-    _stage("shuffle and sample", "secret_jax.refine.interface:", "Fitted.all_rows"),
+    _stage("shuffle and sample", "secret_jax.fit.refine.interface:", "Fitted.all_rows"),
     _stage("shuffle and sample", _DISTILLATION, "shuffled"),
     _stage("search (EM, splits, scores)", _SEARCH, "Search.find"),
     _stage("models of the searched nodes", _SEARCH, "Search._models"),
@@ -108,7 +108,7 @@ STAGES = (
     _stage("models of the nodes", _FIT, "fit_models"),
     _stage(_GROWING, _TREES, "Recipe.grow"),
     *(
-        _stage(_PRUNING, f"secret_jax.prune.{module}:", f"{rule}.__call__")
+        _stage(_PRUNING, f"secret_jax.fit.prune.{module}:", f"{rule}.__call__")
         for module, rules in _RULES.items()
         for rule in rules
     ),

@@ -96,7 +96,7 @@ def _error_table(model: Any, source: BatchSource) -> str:
     import pandas as pd
 
     from secret_jax.cli.evaluation import TREE, Score, score_table
-    from secret_jax.prune.path import of_size
+    from secret_jax.fit.prune.path import of_size
 
     root = copy.copy(model)
     root.tree_ = of_size(model.tree_, 1)

@@ -18,7 +18,7 @@ from secret_jax.ensemble.growth import Booster, add_round, total_error
 from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.ensemble.race import Candidate, can_catch_up
-from secret_jax.prune.cross_validation import parts_of
+from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.

@@ -19,16 +19,16 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.growth import total_error
 from secret_jax.ensemble.model import Boosted, Ensemble
 from secret_jax.fit.plan import Plan
+from secret_jax.fit.prune.cross_validation import CrossValidation
+from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.prune.path import of_size
+from secret_jax.fit.refine.distillation import Distillation, measured_on, student_rows
+from secret_jax.fit.refine.interface import Candidate, Fitted
+from secret_jax.fit.refine.soft.choose import SoftGates, with_mixture_errors
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import node_statistics
 from secret_jax.models.short_models import with_short_equations
-from secret_jax.prune.cross_validation import CrossValidation
-from secret_jax.prune.interface import Evidence
-from secret_jax.prune.path import of_size
-from secret_jax.refine.distillation import Distillation, measured_on, student_rows
-from secret_jax.refine.interface import Candidate, Fitted
-from secret_jax.refine.soft.choose import SoftGates, with_mixture_errors
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values

@@ -13,7 +13,7 @@ from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.distill import Teacher, distil
 from secret_jax.ensemble.estimator import OF_THE_TREE
 from secret_jax.estimators.planning import plan_of
-from secret_jax.refine.interface import RefinementWarning
+from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.runtime.warning import warn
 
 

@@ -29,12 +29,12 @@ from secret_jax.estimators.targets import Targets
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
+from secret_jax.fit.prune.interface import PruningRule
+from secret_jax.fit.prune.path import training_path
+from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
-from secret_jax.prune.interface import PruningRule
-from secret_jax.prune.path import training_path
-from secret_jax.refine.interface import RefinementWarning
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn

@@ -8,6 +8,17 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
+from secret_jax.fit.prune.cost_complexity import Unpruned
+from secret_jax.fit.prune.criteria import InformationCriterion
+from secret_jax.fit.prune.cross_validation import CrossValidation
+from secret_jax.fit.prune.hold_out import HoldOut
+from secret_jax.fit.prune.interface import PruningRule
+from secret_jax.fit.prune.standard_errors import StandardErrors
+from secret_jax.fit.refine.blend import Blend
+from secret_jax.fit.refine.distillation import Distillation
+from secret_jax.fit.refine.interface import Refinement
+from secret_jax.fit.refine.soft.choose import SoftGates
+from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
@@ -23,17 +34,6 @@ from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear
 from secret_jax.models.ridge import Ridge
-from secret_jax.prune.cost_complexity import Unpruned
-from secret_jax.prune.criteria import InformationCriterion
-from secret_jax.prune.cross_validation import CrossValidation
-from secret_jax.prune.hold_out import HoldOut
-from secret_jax.prune.interface import PruningRule
-from secret_jax.prune.standard_errors import StandardErrors
-from secret_jax.refine.blend import Blend
-from secret_jax.refine.distillation import Distillation
-from secret_jax.refine.interface import Refinement
-from secret_jax.refine.soft.choose import SoftGates
-from secret_jax.refine.tao import Tao
 from secret_jax.runtime.values import Value, at_least, constraints_of, real
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import SplitFinder

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from secret_jax.fit.prune.cost_complexity import Unpruned
+from secret_jax.fit.prune.hold_out import HoldOut
+from secret_jax.fit.prune.standard_errors import StandardErrors
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
@@ -14,9 +17,6 @@ from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
-from secret_jax.prune.cost_complexity import Unpruned
-from secret_jax.prune.hold_out import HoldOut
-from secret_jax.prune.standard_errors import StandardErrors
 from secret_jax.runtime.values import refuse
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits

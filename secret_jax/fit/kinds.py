@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
+from secret_jax.fit.prune.interface import Evidence, PruningRule
+from secret_jax.fit.prune.watch import LEVELS_BELOW, Kind, Watch
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
-from secret_jax.prune.cross_validation import CrossValidation, parts_of
-from secret_jax.prune.interface import Evidence, PruningRule
-from secret_jax.prune.watch import LEVELS_BELOW, Kind, Watch
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 

@@ -16,14 +16,14 @@ from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
+from secret_jax.fit.prune.hold_out import HoldOut
+from secret_jax.fit.prune.interface import Evidence, PruningRule
+from secret_jax.fit.prune.path import of_size
+from secret_jax.fit.prune.watch import LEVELS_BELOW
+from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
-from secret_jax.prune.cross_validation import CrossValidation, parts_of
-from secret_jax.prune.hold_out import HoldOut
-from secret_jax.prune.interface import Evidence, PruningRule
-from secret_jax.prune.path import of_size
-from secret_jax.prune.watch import LEVELS_BELOW
-from secret_jax.refine.interface import Candidate, Fitted, FoldFit, Refined
 from secret_jax.runtime.progress import Stage
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits

@@ -9,13 +9,13 @@ import numpy as np
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.prune.interface import PruningRule
+from secret_jax.fit.refine.distillation import Distillation
+from secret_jax.fit.refine.interface import Refinement
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
-from secret_jax.prune.interface import PruningRule
-from secret_jax.refine.distillation import Distillation
-from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.progress import Progress, silent
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder

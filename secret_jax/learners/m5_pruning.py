@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.m5_leaves import M5Linear
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
-from secret_jax.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.prune.path import TIE
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree, compact
 

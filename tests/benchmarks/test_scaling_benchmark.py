@@ -25,8 +25,8 @@ from benchmarks.scaling.report import PAPER, Record, Run, extrapolated, ratios, 
 from benchmarks.shared import read_records
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
+from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.grow import in_numpy, search, trees
-from secret_jax.prune.cross_validation import CrossValidation
 
 
 def residual(x, y):

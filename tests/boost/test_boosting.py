@@ -13,7 +13,7 @@ import secret_jax.ensemble.boosting as boosting_module
 from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.data.encoding import encode
 from secret_jax.ensemble.race import can_catch_up
-from secret_jax.prune.cross_validation import parts_of
+from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError, load_tree
 

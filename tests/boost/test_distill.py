@@ -16,8 +16,8 @@ from secret_jax import (
 )
 from secret_jax.ensemble.distill import Teacher
 from secret_jax.estimators.parameters import NAMED
+from secret_jax.fit.refine.distillation import Distillation, student_rows
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.refine.distillation import Distillation, student_rows
 
 
 def wave(n_rows=300, seed=0):

@@ -28,6 +28,7 @@ from secret_jax import (
     learners,
 )
 from secret_jax.estimators.parameters import NAMED
+from secret_jax.fit.refine.interface import Fitted, Refined
 from secret_jax.interfaces import (
     LeafModel,
     Models,
@@ -37,7 +38,6 @@ from secret_jax.interfaces import (
     Split,
     SplitFinder,
 )
-from secret_jax.refine.interface import Fitted, Refined
 from secret_jax.runtime.values import Value, at_least, constraints_of
 from secret_jax.tree.structure import SplitKind, compact
 

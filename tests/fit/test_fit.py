@@ -10,9 +10,9 @@ from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
 from secret_jax.fit.pipeline import divided, fit_prepared
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+from secret_jax.fit.prune.cost_complexity import Unpruned
+from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.grow.trees import Recipe
-from secret_jax.prune.cost_complexity import Unpruned
-from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.splits.rss import RssSplits
 
 

@@ -16,9 +16,9 @@ from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
+from secret_jax.fit.refine.soft.parameters import to_parameters, to_tree, with_widths
 from secret_jax.inspect.equations import split_in_original_units
 from secret_jax.inspect.words import split_sentence
-from secret_jax.refine.soft.parameters import to_parameters, to_tree, with_widths
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind
 

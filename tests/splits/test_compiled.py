@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from secret_jax import RssSplits, SecretSplits
+from secret_jax.fit.refine.hyperplanes import PreferenceSplits
 from secret_jax.grow.program import find_splits
 from secret_jax.learners import (
     CartSplits,
@@ -15,7 +16,6 @@ from secret_jax.learners import (
     RetisSplits,
     SupportSplits,
 )
-from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.splits.interface import Columns, Node
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3

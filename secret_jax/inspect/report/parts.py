@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.inspect.rows import Rows
-from secret_jax.prune.path import of_size
 
 Figures = list[tuple[str, str]]
 """Figures of quality in words, each with its standard error."""
@@ -61,7 +61,7 @@ class Parts(ABC):
     ) -> list[dict[str, Any]]:
         """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods.
 
-        The subtrees are those of the weakest-link path (`secret_jax.prune.path`), so
+        The subtrees are those of the weakest-link path (`secret_jax.fit.prune.path`):
         what leads from one line to the next is the part of the tree that pays least.
         Their leaves predict with the models that the inner nodes have. A line has a
         name, how many leaves and numbers there are to read, figures, and the length of

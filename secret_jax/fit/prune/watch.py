@@ -1,0 +1,84 @@
+"""Early stop of growth, where pruning would remove any further split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.fit.prune.interface import Pruned
+from secret_jax.tree.structure import Tree
+
+# Growth ends this number of levels below the pruned tree: a split without gain of its
+# own may pay for the splits below it.
+LEVELS_BELOW = 3
+
+
+class Kind(NamedTuple):
+    """Trees that are grown alike, and what pruning keeps of the first one.
+
+    Attributes
+    ----------
+    trees : tuple of Tree
+        That of all training rows, then those of the folds, with models.
+    pruned : Pruned
+    oblique : bool
+        Whether they may split obliquely.
+    """
+
+    trees: tuple[Tree, ...]
+    pruned: Pruned
+    oblique: bool
+
+
+class Watch:
+    """Monitor that tells which growing trees are deep enough.
+
+    Trees come in kinds, each pruned by itself. A kind is deep enough when the tree that
+    pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier.
+
+    Parameters
+    ----------
+    judge : callable
+        Fits models to the trees of a kind, by its index, and prunes them.
+    n_kinds : int
+        Trees come from each kind in turn.
+
+    Attributes
+    ----------
+    judged : dict of int to Kind
+        Last result for every kind that was deep enough.
+    """
+
+    def __init__(
+        self,
+        judge: Callable[[int, Sequence[Tree]], Kind],
+        n_kinds: int,
+    ):
+        self._judge = judge
+        self._next_look = [LEVELS_BELOW + 1] * n_kinds
+        self.judged: dict[int, Kind] = {}
+
+    def __call__(
+        self, depth: int, so_far: Callable[[], Sequence[Tree]]
+    ) -> Sequence[int]:
+        """Positions of the trees that need not grow further.
+
+        Parameters
+        ----------
+        depth : int
+            Levels that were searched.
+        so_far : callable
+            Gives the trees as they are, without models.
+        """
+        done: list[int] = []
+        n_kinds = len(self._next_look)
+        for kind in np.flatnonzero(np.equal(self._next_look, depth)).tolist():
+            trees = so_far()
+            result = self._judge(kind, trees[kind::n_kinds])
+            self._next_look[kind] = result.pruned.tree.max_depth + LEVELS_BELOW
+            if self._next_look[kind] <= depth:
+                self.judged[kind] = result
+                done += range(kind, len(trees), n_kinds)
+        return done

@@ -1,0 +1,130 @@
+"""Interface of refinements: values that turn a fitted tree into another one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from secret_jax.data.rows import Rows, join, shuffled
+from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.grow.trees import Recipe
+from secret_jax.losses.interface import Loss
+from secret_jax.runtime.values import Value
+from secret_jax.tree.structure import LongerTree, Tree
+
+
+class RefinementWarning(UserWarning):
+    """Warning that refinement did not pay, and the hard tree was kept."""
+
+
+class Candidate(NamedTuple):
+    """Grown tree and its pruned form, with models of the training rows alone.
+
+    Attributes
+    ----------
+    grown, pruned : Tree
+        Before and after pruning.
+    """
+
+    grown: Tree
+    pruned: Tree
+
+
+class FoldFit(NamedTuple):
+    """Tree fitted without some rows, in the same way as the final one.
+
+    Attributes
+    ----------
+    tree : Tree
+        Pruned; its models are from the training rows.
+    """
+
+    tree: Tree
+    training: Rows
+    held_out: Rows
+
+
+class Fitted(NamedTuple):
+    """Fitted tree with what a refinement starts from.
+
+    Attributes
+    ----------
+    tree : Tree
+    oblique : bool
+        Whether it was allowed to split obliquely.
+    n_leaves_grown : int
+        Before pruning.
+    candidates : tuple of Candidate
+        The trees that were grown, the chosen one first.
+    folds : tuple of FoldFit
+        One where rows were held out, one for each part of a cross-validation.
+    training : Rows
+        Rows that grew it.
+    held_out : Rows or None
+        Rows that pruned it; None if it was cross-validated or not pruned.
+    refit : bool
+        Whether held-out rows may train, once they have chosen.
+    student_rows : Rows or None
+        Rows that the tree was fitted to, if not the training rows; see
+        `secret_jax.fit.refine.distillation`.
+    longer : LongerTree or None
+        Of the pruned tree, see `secret_jax.fit.prune.interface.Pruned`.
+    """
+
+    tree: Tree
+    oblique: bool
+    n_leaves_grown: int
+    candidates: tuple[Candidate, ...]
+    folds: tuple[FoldFit, ...]
+    training: Rows
+    held_out: Rows | None
+    refit: bool
+    student_rows: Rows | None = None
+    longer: LongerTree | None = None
+
+    def all_rows(self, *, shuffle: bool = False) -> Rows:
+        """Rows that may train the final tree, in an order without meaning."""
+        if not self.refit or self.held_out is None:
+            return self.training
+        rows = join([self.training, self.held_out])
+        return shuffled(rows, ROW_ORDER) if shuffle else rows
+
+
+class Refined(NamedTuple):
+    """Result of a refinement.
+
+    Attributes
+    ----------
+    tree : Tree
+    n_steps : int
+        Steps or passes that were taken for it; 0 if it is the tree that was given, or
+        where nothing is counted.
+    refusal : str
+        Why the tree was kept as it was, if somebody should know.
+    has_models : bool
+        Whether the models of its leaves were trained together, and stay as they are;
+        otherwise they are fitted again.
+    """
+
+    tree: Tree
+    n_steps: int = 0
+    refusal: str = ""
+    has_models: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refinement(Value, ABC):
+    """Base of the refinements; a new one is a subclass with a method ``__call__``."""
+
+    # Share of the rows to hold out if none are: a class attribute, or a field.
+    validation_fraction = 0.0
+
+    def knows(self, loss: Loss) -> bool:
+        """Whether it supports trees of a loss."""
+        del loss
+        return True
+
+    @abstractmethod
+    def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
+        """Refine a fitted tree; the result is a tree of the same kind."""

@@ -1,0 +1,114 @@
+"""Splits of inner nodes that send rows to the subtree that predicts them better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.fit.refine.hyperplanes import PreferenceSplits
+from secret_jax.grow.compiled import CompiledSearch
+from secret_jax.grow.frontier import Level, Places
+from secret_jax.models.errors import weighted_errors
+from secret_jax.runtime.linalg import safe_divide
+from secret_jax.splits.interface import Split
+from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import descend, values_at
+
+
+def proposed(
+    tree: Tree, nodes: np.ndarray, rows: Rows, least: float, node_rows: int
+) -> Tree:
+    """Replace the splits of some nodes by the best ones for their present subtrees.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (n_nodes,), int
+        Nodes of one depth, split on continuous attributes.
+    rows : Rows
+        In shuffled order.
+    least : float
+        Least weight of a side.
+    node_rows : int
+        Maximum number of rows used of a node.
+
+    Returns
+    -------
+    Tree
+        The very tree that was given if no split can be bettered; the models are those
+        of the old splits.
+    """
+    level = int(tree.depth[nodes[0]])
+    reached = descend(tree, rows.table, np.zeros(rows.n_rows, np.int64), level)
+    slot = np.full(tree.n_nodes, -1)
+    slot[nodes] = np.arange(len(nodes))
+    row = np.flatnonzero(slot[reached] >= 0)
+    row = row[np.argsort(slot[reached[row]], kind="stable")]
+    # Only a prefix of each node's rows, which are in random order.
+    count = np.bincount(slot[reached[row]], minlength=len(nodes))
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    row = row[within < node_rows]
+    part, node = rows.take(row), reached[row]
+    depth = tree.max_depth - level - 1
+    by_left, by_right = (
+        weighted_errors(
+            values_at(tree, part.table, descend(tree, part.table, side[node], depth)),
+            part,
+            tree.loss,
+        )
+        for side in (tree.left, tree.right)
+    )
+    saving = (by_right - by_left).astype(np.float32)
+    weight = part.weight.astype(np.float32)
+    places = Places(
+        part.table, np.arange(len(row)), saving[:, None], weight, np.arange(len(row))
+    )
+    n_sampled = np.bincount(slot[node], minlength=len(nodes))
+    sampled_weight = np.bincount(slot[node], weight, len(nodes))
+    share = safe_divide(sampled_weight, tree.weight[nodes])
+    stop = np.cumsum(n_sampled)
+    oblique = tree.kind[nodes] == SplitKind.OBLIQUE
+    search = CompiledSearch(
+        PreferenceSplits(),
+        places,
+        tree.schema,
+        oblique=bool(oblique.any()),
+        sample=node_rows,
+        deep=False,
+    )
+    frontier = Level.of_slices(
+        stop - n_sampled, stop, sampled_weight, least * share, oblique, tree.schema
+    )
+    present = {
+        "direction": search.wider(tree.direction[nodes]),
+        "threshold": tree.threshold[nodes],
+    }
+    return _with_splits(tree, nodes, search.find(frontier, present).splits)
+
+
+def _with_splits(tree: Tree, nodes: np.ndarray, found: Split) -> Tree:
+    """Apply the new splits that reduce the error."""
+    useful = np.isfinite(found.gain) & (found.gain > 0)
+    if not useful.any():
+        return tree
+    chosen = nodes[useful]
+    left, right = tree.left.copy(), tree.right.copy()
+    direction, threshold = tree.direction.copy(), tree.threshold.copy()
+    attribute = tree.attribute.copy()
+    axis = found.kind == SplitKind.AXIS
+    direction[chosen] = np.where(
+        axis[:, None], np.abs(found.direction), found.direction
+    )[useful]
+    threshold[chosen] = found.threshold[useful]
+    attribute[chosen] = found.attribute[useful]
+    exchanged = nodes[useful & axis & (found.direction.min(axis=1) < 0)]
+    left[exchanged], right[exchanged] = tree.right[exchanged], tree.left[exchanged]
+    return replace(
+        tree,
+        left=left,
+        right=right,
+        direction=direction,
+        threshold=threshold,
+        attribute=attribute,
+    )

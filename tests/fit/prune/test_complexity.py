@@ -1,0 +1,419 @@
+"""Pruning on the training rows: weakest links, cross-validation, criteria."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from configurations import (
+    assert_same_tree,
+    crease,
+    refusal,
+    regressor,
+    shop,
+)
+from handmade import SHAPES, build_tree
+from sklearn.tree import DecisionTreeRegressor
+
+from secret_jax import (
+    CostComplexity,
+    CrossValidation,
+    InformationCriterion,
+    Ridge,
+    SecretRegressor,
+)
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.fit.prune.criteria import covariance_complexity
+from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.prune.path import training_errors, training_path, weakest_links
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.tree.degrees import model_degrees, split_degrees
+from secret_jax.tree.routing import values
+from secret_jax.tree.structure import SplitKind, compact
+
+RULES = ["cross-validation", "aic", "bic", "icomp"]
+every_rule = pytest.mark.parametrize("rule", RULES)
+
+
+def all_subtrees(tree):
+    inner = np.flatnonzero(~tree.is_leaf)
+    for choice in itertools.product([False, True], repeat=len(inner)):
+        keep = np.zeros(tree.n_nodes, bool)
+        keep[inner] = choice
+        yield compact(tree, keep)
+
+
+def leaf_error(tree):
+    """The errors of the leaves, which these trees keep in ``train_error``."""
+    return tree.train_error[tree.is_leaf].sum()
+
+
+def with_errors(shape, seed):
+    """A tree whose nodes carry random errors; children may err more than parents."""
+    tree = build_tree(SHAPES[shape], seed)
+    error = np.random.default_rng(seed).uniform(0, 10, tree.n_nodes) / (1 + tree.depth)
+    return dataclasses.replace(tree, train_error=error[:, None])
+
+
+def path_of(tree, size=None):
+    return weakest_links(tree, tree.train_error[:, 0], size)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("seed", range(2))
+def test_every_subtree_is_the_best_at_its_penalty(shape, seed):
+    tree = with_errors(shape, seed)
+    path = path_of(tree)
+    assert path.alphas[0] == 0
+    assert (np.diff(path.alphas) > 0).all()
+    best = [(leaf_error(t), t.n_leaves) for t in all_subtrees(tree)]
+    upper = np.append(path.alphas[1:], path.alphas[-1] + 1)
+    for index, (low, high) in enumerate(zip(path.alphas, upper, strict=True)):
+        subtree = path.subtree(tree, index)
+        found = leaf_error(subtree), subtree.n_leaves
+        for penalty in (low, 0.5 * (low + high)):
+            least = min(error + penalty * size for error, size in best)
+            assert found[0] + penalty * found[1] == pytest.approx(least)
+    assert path.subtree(tree, len(path.alphas) - 1).n_leaves == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_totals_are_sums_over_the_leaves_of_the_subtrees(shape):
+    tree = with_errors(shape, 5)
+    path = path_of(tree)
+    for index, total in enumerate(path.totals(tree.train_error[:, 0])):
+        assert total == pytest.approx(leaf_error(path.subtree(tree, index)))
+
+
+def test_sizes_need_not_be_one():
+    tree = with_errors("bushy", 0)
+    twice = path_of(tree, np.full(tree.n_nodes, 2.0))
+    once = path_of(tree)
+    np.testing.assert_allclose(2 * twice.alphas, once.alphas)
+    assert np.array_equal(twice.step, once.step)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_node_may_spend_more_than_the_leaves_below_it(shape):
+    tree = with_errors(shape, 3)
+    size = np.where(tree.is_leaf, 2.0, 9.0)
+    path = path_of(tree, size)
+    # Then it counts as if only its split was saved: by these sizes the path is right.
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        size[node] = min(9.0, size[[tree.left[node], tree.right[node]]].sum() - 1)
+    both = np.column_stack([tree.train_error[:, 0], size])
+    tree = dataclasses.replace(tree, train_error=both)
+    sums = [t.train_error[t.is_leaf].sum(axis=0) for t in all_subtrees(tree)]
+    for index, alpha in enumerate(path.alphas):
+        subtree = path.subtree(tree, index)
+        found = subtree.train_error[subtree.is_leaf].sum(axis=0)
+        least = min(error + alpha * spent for error, spent in sums)
+        assert found[0] + alpha * found[1] == pytest.approx(least)
+    assert subtree.n_leaves == 1
+
+
+def test_a_split_that_saves_terms_is_cut_at_the_penalty_of_its_threshold():
+    tree = with_errors("stump", 0)
+    for spent in (3.0, 4.0, 40.0):
+        path = weakest_links(
+            tree, np.array([3.0, 1.0, 0.5]), np.array([spent, 2.0, 2.0])
+        )
+        np.testing.assert_allclose(path.alphas, [0.0, 1.5])
+
+
+def test_the_path_is_that_of_scikit_learn():
+    X, y = crease(128)
+    cart = DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(X, y)
+    whole = cart.tree_
+    # scikit-learn numbers depth first, so parents come before children there too.
+    links = list(zip(whole.children_left, whole.children_right, strict=True))
+    tree = build_tree(links, seed=0)
+    error = whole.impurity * whole.weighted_n_node_samples / len(y)
+    path = weakest_links(tree, error)
+    expected = cart.cost_complexity_pruning_path(X, y)
+    np.testing.assert_allclose(path.alphas, expected.ccp_alphas, atol=1e-12)
+    np.testing.assert_allclose(path.totals(error), expected.impurities)
+
+
+@pytest.mark.parametrize("configuration", ["default", "paper"])
+def test_each_penalty_of_the_path_gives_its_error(configuration):
+    X, y = crease()
+    model = regressor(
+        configuration, prune=None, equation_tolerance=0
+    )  # the path is of full models
+    path = model.cost_complexity_pruning_path(X, y)
+    assert not hasattr(model, "tree_")
+    grown = model.fit(X, y).n_leaves_
+    assert len(path.ccp_alphas) == len(path.impurities) > 1
+    assert (np.diff(path.impurities) > 0).all()
+    chosen = np.unique([0, len(path.ccp_alphas) // 2, len(path.ccp_alphas) - 1])
+    sizes = []
+    for alpha, impurity in zip(
+        path.ccp_alphas[chosen], path.impurities[chosen], strict=True
+    ):
+        model.set_params(prune=CostComplexity(alpha=float(alpha))).fit(X, y)
+        assert np.mean((model.predict(X) - y) ** 2) == pytest.approx(impurity, rel=1e-4)
+        assert model.n_leaves_grown_ == grown
+        sizes.append(model.n_leaves_)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 1
+
+
+@every_rule
+def test_pruning_rows_are_refused_where_none_are_used(rule):
+    with refusal("eval_set", repr(rule), "'holdout'"):
+        SecretRegressor(prune=rule).fit(*crease(), eval_set=crease(seed=1))
+
+
+@pytest.mark.parametrize("rule", ["cross-validation", "bic"])
+def test_all_rows_are_trained_on(rule):
+    X, y = crease()
+    model = regressor("paper", prune=rule).fit(X, y)
+    grown = regressor("paper", prune=None).fit(X, y)
+    assert model.tree_.weight[0] == len(y)
+    assert 1 < model.n_leaves_ <= model.n_leaves_grown_ <= grown.n_leaves_
+    assert model.score(*crease(seed=9)) > 0.8
+
+
+@pytest.mark.parametrize("rule", ["cross-validation", "icomp"])
+def test_the_order_of_rows_and_their_repetition_change_nothing(rule):
+    X, y = shop()
+    weight = np.random.default_rng(0).integers(1, 3, len(y))
+    model = regressor("default", prune=rule).fit(X, y, weight)
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    again = regressor("default", prune=rule)
+    again.fit(X.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy())
+    assert_same_tree(again.tree_, model.tree_)
+
+
+@every_rule
+def test_nothing_is_left_of_noise(rule):
+    X, _ = crease()
+    y = np.random.default_rng(3).normal(size=len(X))
+    # The criteria know nothing of the search, so they are given a small one.
+    few = {"max_depth": 1, "oblique": False, "splits": "secret"}
+    model = regressor("default", prune=rule, **few).fit(X, y)
+    assert model.n_leaves_ == 1
+
+
+def test_constant_outputs_and_single_rows():
+    X, _ = crease()
+    for rule in ("cross-validation", "aic", "icomp"):
+        model = regressor("paper", prune=rule).fit(X, np.full(len(X), 3.0))
+        np.testing.assert_allclose(model.predict(X), 3.0)
+        assert regressor("paper", prune=rule).fit(X[:1], [2.0]).predict(X[:1]) == [2.0]
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2, 3])
+def test_parts_have_like_weight_and_hold_every_row_once_a_time(n_repeats):
+    weight = np.random.default_rng(0).integers(1, 5, 1000).astype(float)
+    parts = np.array(parts_of(weight, 5, n_repeats))
+    assert parts.shape == (5 * n_repeats, 1000)
+    rounds = parts.reshape(n_repeats, 5, 1000)
+    assert (rounds.sum(axis=1) == 1).all()
+    # A part is made of so many runs of rows, each off by one row at most.
+    for repeat, these in enumerate(rounds):
+        runs = 5**repeat
+        np.testing.assert_allclose(
+            these @ weight, weight.sum() / 5, atol=runs * weight.max()
+        )
+    # The first time the rows are cut in order.
+    assert (np.diff(np.argmax(rounds[0], axis=0)) >= 0).all()
+
+
+def test_rows_of_one_part_are_in_all_parts_the_next_time():
+    """Trees that were grown without the same rows would say the same twice."""
+    parts = np.array(parts_of(np.ones(1000), 5, 2)).astype(int)
+    np.testing.assert_array_equal(parts[:5] @ parts[5:].T, np.full((5, 5), 40))
+
+
+def test_no_part_is_empty_or_holds_all_rows():
+    for n_rows in range(1, 12):
+        for part in parts_of(np.ones(n_rows), 5, 2):
+            assert 0 < part.sum() < n_rows or n_rows == 1
+    assert parts_of(np.ones(1), 5, 2) == []
+
+
+def test_cross_validation_measures_trees_on_rows_they_have_not_seen():
+    # A penalty that is chosen on the training rows themselves would be zero.
+    X, y = crease(256)
+    noisy = y + np.random.default_rng(0).normal(size=len(y)) * 2
+    model = regressor("paper", prune="cross-validation").fit(X, noisy)
+    assert model.n_leaves_ < 0.5 * model.n_leaves_grown_
+
+
+@functools.cache
+def fitted_tree(n_outputs=1, **changes):
+    """A grown tree, and the rows that it was grown on."""
+    X, y = shop()
+    targets = np.stack([y, X["width"] * X["height"] - y / 9], axis=1)[:, :n_outputs]
+    model = regressor("default", prune=None, oblique=True, **changes)
+    tree = model.fit(X, targets if n_outputs > 1 else y).tree_
+    targets = tree.schema.scale_targets(targets)
+    return tree, Rows(encode(tree.schema, X), targets, np.ones(len(y)))
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_criterion_equals_its_definition(criterion, n_outputs):
+    tree, rows = fitted_tree(n_outputs)
+    rule = InformationCriterion(criterion=criterion)
+    pruned, value, fold_trees, _ = rule(tree, Evidence(rows))
+    residual = (rows.targets - values(pruned, rows.table)).ravel()
+    n = rows.n_rows * n_outputs
+    degrees = n_outputs * model_degrees(pruned)[pruned.is_leaf].sum()
+    k = degrees + split_degrees(pruned).sum() + 1
+    penalty = 2.0 * n / (n - k - 1) if criterion == "aic" else np.log(n)
+    expected = n * np.log(residual @ residual / n) + penalty * k
+    assert value == pytest.approx(expected, rel=1e-4)
+    assert fold_trees == ()
+    root = compact(tree, np.zeros(tree.n_nodes, bool))
+    assert value < rule(root, Evidence(rows)).value
+
+
+def test_bic_keeps_fewer_leaves_than_aic():
+    tree, rows = fitted_tree(min_samples_leaf=3, leaf=Ridge(indicators=False))
+    rules = [InformationCriterion(criterion=name) for name in ("aic", "bic")]
+    sizes = [rule(tree, Evidence(rows)).tree.n_leaves for rule in rules]
+    assert sizes[0] > sizes[1] > 1
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_complexity_is_that_of_the_whole_covariance_matrix(rng, n_outputs):
+    # A stump: the path has the two leaves and the root.
+    tree = with_errors("stump", 0)
+    path = weakest_links(tree, np.array([3.0, 1.0, 1.0]))
+    p, weight = 2, np.array([30.0, 10.0, 20.0])
+    width = p + n_outputs
+    roots = rng.normal(size=(3, width, width))
+    scatter = roots @ roots.transpose(0, 2, 1)
+    unused = np.zeros((3, n_outputs))
+    mean = np.zeros((3, width))
+    rounding = np.zeros(3)
+    statistics = NodeStatistics(weight, mean, scatter, unused, unused, rounding)
+    variance = np.array([0.3, 0.7])
+    found = covariance_complexity(path, statistics, variance)
+
+    def complexity(leaves, noise):
+        # One variance for all outputs: so many more rows estimate it.
+        blocks = [np.array([[2 * noise**2 / (n_outputs * weight[0])]])]
+        for leaf in leaves:
+            of_output = [
+                np.array([[noise / weight[leaf]]]),
+                noise * np.linalg.inv(scatter[leaf, :p, :p] + np.eye(p)),
+            ]
+            blocks += n_outputs * of_output
+        q = sum(len(block) for block in blocks)
+        matrix, at = np.zeros((q, q)), 0
+        for block in blocks:
+            matrix[at : at + len(block), at : at + len(block)] = block
+            at += len(block)
+        return q / 2 * np.log(np.trace(matrix) / q) - np.linalg.slogdet(matrix)[1] / 2
+
+    expected = [complexity([1, 2], 0.3), complexity([0], 0.7)]
+    np.testing.assert_allclose(found, expected)
+    # C1 is zero for equal eigenvalues only, and never negative.
+    assert (found > 0).all()
+
+
+def test_the_path_of_several_outputs_is_in_units_of_the_targets():
+    tree, rows = fitted_tree(2)
+    path, errors = training_path(tree, rows)
+    scale = np.array(tree.schema.target_scales)
+    assert scale.max() > 2 * scale.min()
+    for index in (0, len(path.alphas) // 2, len(path.alphas) - 1):
+        subtree = path.subtree(tree, index)
+        residual = (rows.targets - values(subtree, rows.table)) * scale
+        expected = np.mean(np.sum(residual**2, axis=1))
+        assert errors[index] == pytest.approx(expected, rel=1e-4)
+        alpha = np.append(path.alphas, np.inf)[index : index + 2].mean()
+        if np.isfinite(alpha):
+            kept = CostComplexity(alpha=float(alpha))(tree, Evidence(rows)).tree
+            assert np.array_equal(kept.left, subtree.left)
+
+
+def test_cross_validation_adds_up_the_outputs():
+    """The definition, by hand, for trees of two outputs."""
+    tree, rows = fitted_tree(2)
+    unseen = parts_of(rows.weight, 3)
+    cut = weakest_links(tree, training_errors(tree), 1 + model_degrees(tree))
+    # Any trees will do, of several sizes.
+    fold_trees = [cut.subtree(tree, size) for size in range(3)]
+    pruned = CrossValidation(n_folds=3)(
+        tree, Evidence(rows, unseen=unseen, fold_trees=fold_trees)
+    )
+    whole = weakest_links(tree, training_errors(tree), 1 + model_degrees(tree))
+    alphas = np.append(whole.alphas, np.inf)
+    typical = np.sqrt(alphas[:-1] * alphas[1:])
+    error = np.zeros(len(typical))
+    for part, own in zip(unseen, fold_trees, strict=True):
+        path = weakest_links(own, training_errors(own), 1 + model_degrees(own))
+        held_out = rows.take(part)
+        for index, penalty in enumerate(typical):
+            which = np.flatnonzero(path.alphas <= penalty)[-1]
+            subtree = path.subtree(own, which)
+            residual = held_out.targets - values(subtree, held_out.table)
+            error[index] += np.sum(residual**2)
+    assert pruned.value == pytest.approx(error.min(), rel=1e-4)
+    best = len(error) - 1 - np.argmin(error[::-1])
+    assert np.array_equal(pruned.tree.left, whole.subtree(tree, best).left)
+    assert len(pruned.fold_trees) == 3
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2])
+def test_a_larger_tolerance_never_keeps_more_leaves(n_repeats):
+    tree, rows = fitted_tree(min_samples_leaf=3)
+    unseen = parts_of(rows.weight, 2, n_repeats)
+    given = Evidence(rows, unseen=unseen, fold_trees=[tree] * len(unseen))
+    rule = CrossValidation(n_folds=2, n_repeats=n_repeats)
+    sizes = [
+        rule(tree, given._replace(tolerance=tolerance)).tree.n_leaves
+        for tolerance in (0.0, 0.02, 0.1, 0.5, 5.0)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
+
+
+def test_two_identical_outputs_are_pruned_as_one_at_twice_the_penalty():
+    X, y = crease(256)
+    y = y + np.random.default_rng(0).normal(size=len(y))
+    trees = []
+    for alpha, targets in ((0.2, y), (0.4, np.stack([y, y], axis=1))):
+        model = SecretRegressor(
+            splits="cart", prune=CostComplexity(alpha=alpha), random_state=0
+        )
+        model.fit(X, targets)
+        trees.append(model.tree_)
+        assert 1 < model.n_leaves_ < model.n_leaves_grown_
+    # A split saves as much of either.
+    once = dataclasses.replace(trees[0], gain=2 * trees[0].gain)
+    for output in (0, 1):
+        assert_same_tree(trees[1].output(output), once)
+
+
+def test_degrees_of_least_squares_are_its_coefficients():
+    tree, _ = fitted_tree(leaf="linear", min_samples_leaf=8)
+    np.testing.assert_array_equal(model_degrees(tree), 1.0 + tree.schema.n_regressors)
+
+
+def test_degrees_of_shrunken_models_lie_between():
+    tree, _ = fitted_tree()
+    degrees = model_degrees(tree)
+    assert (degrees >= tree.degrees - 1e-9).all()
+    assert (degrees <= 1.0 + tree.schema.n_regressors).all()
+    assert degrees[0] == tree.degrees[0]
+
+
+def test_degrees_of_splits():
+    tree, _ = fitted_tree(min_samples_leaf=3, leaf=Ridge(indicators=False))
+    degrees = split_degrees(tree)
+    expected = {SplitKind.LEAF: 0, SplitKind.AXIS: 1, SplitKind.DISCRETE: 3}
+    for kind, number in expected.items():
+        assert (degrees[tree.kind == kind] == number).all()
+    assert (degrees[tree.kind == SplitKind.OBLIQUE] == 2).all()
+    assert set(tree.kind) >= {SplitKind.LEAF, SplitKind.DISCRETE}

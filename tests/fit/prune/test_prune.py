@@ -1,0 +1,286 @@
+"""The laws of reduced-error pruning, on hand-made and on fitted trees."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from configurations import crease, regressor, shop, tree_bytes
+from handmade import SHAPES, build_tree, rows
+
+from secret_jax import CrossValidation, HoldOut, SecretRegressor
+from secret_jax.data.rows import Rows
+from secret_jax.datasets import make_3dsin
+from secret_jax.fit.prune import interface
+from secret_jax.fit.prune.interface import Evidence
+from secret_jax.models.errors import node_errors, total_error
+from secret_jax.tree.routing import values, walk
+from secret_jax.tree.structure import SplitKind, StopReason, Tree, compact
+
+
+def evidence(
+    n_outputs: int = 1, weight: np.ndarray | None = None, seed: int = 9
+) -> Evidence:
+    """Fifty rows with any outputs, which prune and did not train."""
+    table = rows()
+    n_rows = len(table.x)
+    targets = np.random.default_rng(seed).normal(size=(n_rows, n_outputs))
+    weight = np.ones(n_rows) if weight is None else weight
+    held_out = Rows(table, targets, weight)
+    return Evidence(held_out.take(slice(0)), held_out)
+
+
+def error_of(tree: Tree, part: Rows) -> float:
+    residual = values(tree, part.table) - part.targets
+    return float(part.weight @ (residual**2).sum(axis=1))
+
+
+def subtrees(tree: Tree):
+    inner = np.flatnonzero(~tree.is_leaf)
+    for choice in itertools.product([False, True], repeat=len(inner)):
+        keep = np.zeros(tree.n_nodes, bool)
+        keep[inner] = choice
+        yield compact(tree, keep)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("clip_margin", [None, 0.1])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
+    weight = np.random.default_rng(1).uniform(0.5, 2, 50)
+    given = evidence(n_outputs, weight)
+    for seed in range(3):
+        tree = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
+        best = min(error_of(subtree, given.held_out) for subtree in subtrees(tree))
+        pruned, error, fold_trees, _ = HoldOut()(tree, given)
+        assert error == pytest.approx(best, rel=1e-4)
+        assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
+        assert fold_trees == ()
+
+
+def test_outputs_count_alike_in_standardised_units():
+    """Of two outputs each has its own best subtree; the sum of the errors decides."""
+    given = evidence(2)
+    sizes = set()
+    for seed in range(6):
+        tree = build_tree(SHAPES["bushy"], seed, n_outputs=2)
+        each = []
+        for i in (0, 1):
+            part = given.held_out
+            part = part._replace(targets=part.targets[:, [i]])
+            each.append(HoldOut()(tree.output(i), given._replace(held_out=part)))
+        both = HoldOut()(tree, given)
+        sizes.add(len({found.tree.n_leaves for found in (*each, both)}))
+        assert both.value >= each[0].value + each[1].value - 1e-6
+        alike = dataclasses.replace(
+            tree, coefficient=np.repeat(tree.coefficient[:, :1], 2, axis=1)
+        )
+        same = given.held_out._replace(
+            targets=np.repeat(given.held_out.targets[:, :1], 2, axis=1)
+        )
+        doubled = HoldOut()(alike, given._replace(held_out=same))
+        assert doubled.value == pytest.approx(2 * each[0].value)
+        assert np.array_equal(doubled.tree.left, each[0].tree.left)
+    assert max(sizes) > 1
+
+
+@pytest.mark.parametrize("clip_margin", [None, 0.1])
+def test_pruning_twice_is_pruning_once(clip_margin):
+    for seed in range(5):
+        tree = build_tree(SHAPES["bushy"], seed, clip_margin)
+        once = HoldOut()(tree, evidence()).tree
+        twice = HoldOut()(once, evidence()).tree
+        assert tree_bytes(twice) == tree_bytes(once)
+
+
+def test_a_tie_goes_to_the_smaller_tree():
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    same = dataclasses.replace(tree, coefficient=np.ones_like(tree.coefficient))
+    assert HoldOut()(same, evidence()).tree.n_nodes == 1
+
+
+def test_without_rows_to_prune_on_the_tree_stays():
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    pruned = HoldOut()(tree, evidence()._replace(held_out=None))
+    assert pruned == (tree, 0.0, (), None)
+
+
+@pytest.mark.parametrize("rule", [HoldOut(), CrossValidation()], ids=str)
+def test_a_page_says_what_a_longer_tree_would_err(rule, tmp_path):
+    X, y = make_3dsin(1500, random_state=0)
+    page = regressor("default", prune=rule, pruning_tolerance=9.0).fit(X, y)
+    accurate = regressor("default", prune=rule, pruning_tolerance=0.0).fit(X, y)
+    longer = page.tree_.longer
+    assert longer.error < longer.error_of_chosen
+    assert page.n_leaves_ < accurate.n_leaves_
+    assert accurate.tree_.longer is None
+    assert f"{longer.numbers} numbers to read" in " ".join(page.export_text().split())
+    page.save(tmp_path / "page.npz")
+    assert SecretRegressor.load(tmp_path / "page.npz").tree_.longer == longer
+    assert compact(page.tree_, page.tree_.is_leaf).longer is None
+    assert page.tree_.output(0).longer == longer
+
+
+def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
+    monkeypatch.setattr(interface, "_AT_A_GLANCE", 1e-9)  # these trees are small
+    given = evidence(weight=np.random.default_rng(1).uniform(0.5, 2, 50))
+    given = given._replace(tolerance=1e9)
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    found = HoldOut()(tree, given)
+    best = HoldOut()(tree, given._replace(tolerance=0.0))
+    weight = given.held_out.weight.sum()
+    assert best.tree.n_leaves > found.tree.n_leaves
+    assert found.longer.error == pytest.approx(best.value / weight)
+    held_out = error_of(found.tree, given.held_out)
+    assert found.longer.error_of_chosen == pytest.approx(held_out / weight)
+
+
+def test_splits_that_no_pruning_row_reaches_are_cut():
+    tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
+    left = table.take(walk(tree, table)[0][1] == tree.left[0])
+    as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
+    given = Evidence(as_predicted.take(slice(0)), as_predicted)
+    pruned, error, _, _ = HoldOut()(tree, given)
+    assert error == pytest.approx(0, abs=1e-8)
+    assert tree.left[tree.right[0]] >= 0
+    assert not pruned.is_leaf[0]
+    assert not pruned.is_leaf[pruned.left[0]]
+    assert pruned.is_leaf[pruned.right[0]]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
+    weight = np.random.default_rng(2).uniform(0.5, 2, 50)
+    part = evidence(n_outputs, weight).held_out
+    tree = build_tree(SHAPES[shape], seed=3, n_outputs=n_outputs)
+    path, value = walk(tree, part.table)
+    expected = np.zeros((tree.n_nodes, n_outputs))
+    for row in range(part.n_rows):
+        for node in np.unique(path[:, row]):
+            at = np.flatnonzero(path[:, row] == node)[0]
+            error = value[at, :, row] - part.targets[row]
+            expected[node] += weight[row] * error**2
+    wide = dataclasses.replace(tree, clip_margin=1e6, upper=tree.lower + 1)
+    for output_weight in (np.ones(n_outputs), np.arange(3.0, 3.0 + n_outputs)):
+        wanted = expected @ output_weight
+        by_statistics = node_errors(tree, part, output_weight)
+        by_paths = node_errors(wide, part, output_weight)
+        np.testing.assert_allclose(by_statistics, wanted, rtol=1e-4)
+        np.testing.assert_allclose(by_paths, wanted, rtol=1e-4)
+    for by_default in (node_errors(tree, part), node_errors(wide, part)):
+        np.testing.assert_allclose(by_default, expected.sum(axis=1), rtol=1e-4)
+    leaves = node_errors(tree, part)[tree.is_leaf]
+    assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("clip_margin", [None, 0.1])
+def test_a_pruning_row_of_weight_two_is_two_rows(clip_margin):
+    weight = np.random.default_rng(3).integers(0, 3, 50)
+    repeat = np.repeat(np.arange(50), weight)
+    tree = build_tree(SHAPES["bushy"], seed=1, clip_margin=clip_margin)
+    once = evidence(weight=weight.astype(float)).held_out
+    repeated = evidence().held_out.take(repeat)
+    np.testing.assert_allclose(
+        node_errors(tree, once), node_errors(tree, repeated), rtol=1e-9
+    )
+
+
+def test_a_pruned_model_is_never_worse_on_the_pruning_set(monkeypatch):
+    # Thresholds become plain numbers between rows that train; others may cross them.
+    monkeypatch.setattr(
+        "secret_jax.fit.pipeline.with_plain_splits", lambda tree, _: tree
+    )
+    X, y = shop(seed=7)
+    # Refitted on the pruning rows, a model would no longer be the one that was pruned.
+    kept = HoldOut(refit=False)
+    # What is pruned has full models, and a size has no price.
+    full = {"equation_tolerance": 0.0, "pruning_tolerance": 0.0, "oblique": True}
+    model = regressor("default").set_params(prune=kept, **full)
+    pruned = model.fit(*shop(), eval_set=(X, y))
+    error = np.mean((pruned.predict(X) - y) ** 2)
+    for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
+        other = regressor("default", **full, **changes)
+        other.fit(*shop())
+        assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("configuration", ["default", "paper"])
+def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
+    X, y = crease()
+    # The noise by which equations are shortened is that of the pruned tree.
+    full = {"oblique": True, "equation_tolerance": 0}
+    grown = regressor(configuration, prune=None, **full).fit(X, y)
+    pruned = regressor(configuration, prune=HoldOut(refit=False), **full)
+    pruned.fit(X, y, eval_set=crease(seed=7))
+    assert pruned.n_leaves_grown_ == grown.n_leaves_
+    assert pruned.n_leaves_ < grown.n_leaves_
+    whole, part = grown.tree_, pruned.tree_
+    pairs = [(0, 0)]
+    while pairs:
+        one, other = pairs.pop()
+        assert np.array_equal(part.coefficient[one], whole.coefficient[other])
+        assert part.weight[one] == whole.weight[other]
+        if part.left[one] < 0:
+            cut = whole.left[other] >= 0
+            expected = StopReason.PRUNED if cut else whole.stop_reason[other]
+            assert part.stop_reason[one] == expected
+            assert part.kind[one] == SplitKind.LEAF
+            continue
+        assert part.kind[one] == whole.kind[other]
+        assert np.array_equal(part.direction[one], whole.direction[other])
+        assert part.threshold[one] == whole.threshold[other]
+        pairs += [
+            (part.left[one], whole.left[other]),
+            (part.right[one], whole.right[other]),
+        ]
+
+
+def test_noise_is_pruned_to_a_single_leaf_or_close():
+    X, _ = crease()
+    noise = np.round(np.random.default_rng(5).normal(size=len(X)) * 64) / 64
+    other = np.round(np.random.default_rng(6).normal(size=len(X)) * 64) / 64
+    model = regressor("default").fit(X, noise, eval_set=(X, other))
+    assert model.n_leaves_ <= 3
+    assert model.score(X, other) < 0.2
+
+
+@pytest.fixture(scope="module")
+def two_planes():
+    def output(X):
+        return np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(256, 3))
+    return X, output(X) + 0.05 * rng.normal(size=256), output
+
+
+def test_auto_keeps_the_better_of_both_trees(two_planes):
+    X, y, output = two_planes
+    eval_set = (X[:100] + 0.01, output(X[:100] + 0.01))
+    errors = {}
+    for oblique in (False, True, "auto"):
+        model = SecretRegressor(
+            oblique=oblique, prune=HoldOut(refit=False), random_state=0
+        )
+        model.fit(X, y, eval_set=eval_set)
+        errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
+    assert errors[True] < 0.5 * errors[False]
+    assert errors["auto"] == errors[True]
+
+
+def test_refitting_uses_the_pruning_rows(two_planes):
+    X, y, _ = two_planes
+    eval_set = (X + 0.01, y + 10)
+    models = [
+        SecretRegressor(max_depth=0, prune=HoldOut(refit=refit), random_state=0).fit(
+            X, y, eval_set=eval_set
+        )
+        for refit in (False, True)
+    ]
+    means = [model.predict(X).mean() - y.mean() for model in models]
+    assert means[0] == pytest.approx(0, abs=0.1)
+    assert means[1] == pytest.approx(5, abs=0.3)
+    assert [model.tree_.weight[0] for model in models] == [256, 512]

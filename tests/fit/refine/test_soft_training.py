@@ -1,0 +1,304 @@
+"""The soft tree: its training, and what happens when it does not pay."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import FEW, crease, shop
+from handmade import SHAPES, build_tree, rows
+from random_trees import with_gates
+
+from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
+from secret_jax.data.rows import Rows
+from secret_jax.fit.pipeline import fit_tree, refine_tree
+from secret_jax.fit.refine.soft import starts as starts_module
+from secret_jax.fit.refine.soft.parameters import forward, to_parameters, to_tree
+from secret_jax.fit.refine.soft.steps import (
+    Rates,
+    TrainingData,
+    initial_state,
+    minibatches,
+    objective,
+    row_losses,
+    train_chunk,
+)
+from secret_jax.losses.classes import CrossEntropy
+from secret_jax.tree.routing import predict, values
+from secret_jax.tree.structure import SplitKind
+
+
+def fit(refine, X=None, y=None, **changes):
+    if X is None:
+        X, y = crease(256)
+    model = SecretRegressor(
+        refine=refine, random_state=0, min_samples_split=0.05, prune="holdout"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RefinementWarning)
+        return model.set_params(**changes).fit(X, y)
+
+
+def gated(shape="bushy", seed=1, n_outputs=1):
+    """A tree whose linear splits are all gates."""
+    hard = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
+    return with_gates(hard, seed, hard_share=0.0)
+
+
+def labelled_rows(n_rows: int = 64, seed: int = 0, n_outputs: int = 1) -> Rows:
+    random = np.random.default_rng(seed)
+    targets = random.normal(size=(n_rows, n_outputs))
+    return Rows(rows(n_rows, seed), targets, random.uniform(1, 2, n_rows))
+
+
+every_number_of_outputs = pytest.mark.parametrize("n_outputs", [1, 2])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@every_number_of_outputs
+def test_the_forward_pass_is_the_prediction_of_the_tree(shape, n_outputs):
+    table = rows()
+    for seed in range(3):
+        tree = gated(shape, seed, n_outputs)
+        parameters, structure = to_parameters(
+            tree, oblique=True, n_inner=16, n_leaves=16
+        )
+        found = jax.jit(forward)(parameters, structure, *table)
+        np.testing.assert_allclose(found, values(tree, table), rtol=1e-4, atol=1e-4)
+
+
+@every_number_of_outputs
+def test_a_tree_survives_the_way_to_parameters_and_back(n_outputs):
+    tree, table = gated(n_outputs=n_outputs), rows()
+    parameters, _ = to_parameters(tree, oblique=True, n_inner=16, n_leaves=16)
+    same = to_tree(tree, parameters)
+    np.testing.assert_allclose(predict(same, table), predict(tree, table), rtol=1e-4)
+    assert np.array_equal(same.kind == SplitKind.DISCRETE, tree.kind == 3)
+    gate = same.gate_width > 0
+    np.testing.assert_allclose(np.linalg.norm(same.direction[gate], axis=1), 1, 1e-6)
+
+
+def data_of(part: Rows) -> TrainingData:
+    everything = np.arange(part.n_rows)
+    n_outputs = part.targets.shape[1]
+    data = TrainingData(
+        x=part.table.x,
+        codes=part.table.codes,
+        targets=part.targets.astype(np.float32),
+        weight=part.weight.astype(np.float32),
+        validation=everything.astype(np.int32),
+        fold=np.stack([part.weight, part.weight]).astype(np.float32),
+        low=np.full(n_outputs, -1e3, np.float32),
+        high=np.full(n_outputs, 1e3, np.float32),
+    )
+    return jax.tree.map(jnp.asarray, data)
+
+
+def state_of(tree, oblique=True):
+    parameters, structure = to_parameters(
+        tree, oblique=oblique, n_inner=16, n_leaves=16
+    )
+    both = initial_state(parameters), structure
+    return jax.tree.map(lambda array: jnp.asarray(array)[None], both)
+
+
+RATES = Rates(*map(np.float32, (0.01, 0.005, 1e-3, 0.0)))
+
+
+@every_number_of_outputs
+def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
+    data = data_of(part)
+    start = gated(n_outputs=n_outputs)
+    state, structure = state_of(start)
+    everything = np.tile(np.arange(64, dtype=np.int32), (30, 1))
+
+    def loss_of(state):
+        first = jax.tree.map(lambda array: array[0], (state.parameters, structure))
+        return float(jax.jit(objective)(*first, data, everything[0], 1e-3))
+
+    before = loss_of(state)
+    state, error = train_chunk(state, structure, data, everything, RATES)
+    assert loss_of(state) < 0.9 * before
+    # Without averaging the parameters are the average; both folds hold all rows.
+    found = to_tree(start, jax.tree.map(lambda array: array[0], state.parameters))
+    residual = values(found, part.table) - part.targets
+    expected = part.weight @ (residual**2).sum(axis=1)
+    np.testing.assert_allclose(error, [[expected, expected]], rtol=1e-3)
+
+
+def test_a_weight_of_two_is_a_row_twice():
+    part = labelled_rows(32)
+    weight = np.where(np.arange(32) < 16, 2.0, 1.0)
+    twice = np.r_[np.arange(32), np.arange(16)]
+    one = data_of(part._replace(weight=weight))
+    two = data_of(part.take(twice)._replace(weight=np.ones(48)))
+    parameters, structure = to_parameters(
+        gated(), oblique=True, n_inner=16, n_leaves=16
+    )
+    parameters, structure = jax.tree.map(jnp.asarray, (parameters, structure))
+    cost = jax.jit(objective)
+    once = 32 * cost(parameters, structure, one, jnp.arange(32), 0.0)
+    again = 48 * cost(parameters, structure, two, jnp.arange(48), 0.0)
+    assert float(once) == pytest.approx(float(again), rel=1e-5)
+
+
+def test_without_oblique_splits_directions_keep_to_their_attribute():
+    tree = gated()
+    state, structure = state_of(tree, oblique=False)
+    batches = minibatches(np.random.default_rng(0), 64, 10, 16)
+    state, _ = train_chunk(state, structure, data_of(labelled_rows()), batches, RATES)
+    inner = ~tree.is_leaf
+    moved = np.asarray(state.parameters.direction)[0, : inner.sum()]
+    assert np.array_equal(moved != 0, tree.direction[inner] != 0)
+    assert not np.allclose(
+        moved, np.asarray(structure.start.direction)[0, : len(moved)]
+    )
+
+
+def test_minibatches_go_through_all_rows_before_they_come_again():
+    batches = minibatches(np.random.default_rng(0), 40, 10, 8)
+    assert batches.dtype == np.int32
+    assert sorted(batches[:5].ravel()) == list(range(40))
+    assert sorted(batches[5:].ravel()) == list(range(40))
+
+
+def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
+    random = np.random.default_rng(0)
+    X = random.uniform(-3, 3, (1200, 2))
+    y = np.sin(X[:, 0]) * np.sin(X[:, 1])
+    few = SoftGates(max_steps=512, screen_steps=128, n_kept=2, n_committee=1)
+    hard, soft = (fit(refine, X[:600], y[:600]) for refine in (None, few))
+    assert soft.tree_.is_soft
+    assert soft.n_refine_steps_ > 0
+    errors = [np.mean((m.predict(X[600:]) - y[600:]) ** 2) for m in (hard, soft)]
+    assert errors[1] < 0.5 * errors[0]
+    text = soft.export_text()
+    assert "(soft, width" in text
+    hardened = soft.harden()
+    assert soft.tree_.is_soft
+    assert not hardened.tree_.is_soft
+    assert "soft" not in hardened.export_text()
+    assert np.array_equal(hardened.apply(X), soft.apply(X))
+
+
+@pytest.mark.parametrize("refine", [Blend(), FEW], ids=["blend", "soft"])
+def test_the_same_seed_gives_the_same_tree_and_files_keep_it(refine, tmp_path):
+    X, y = shop(256)
+    first, second = fit(refine, X, y), fit(refine, X, y)
+    assert np.array_equal(first.predict(X), second.predict(X))
+    first.save(tmp_path / "model")
+    loaded = SecretRegressor.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(X), first.predict(X))
+    assert loaded.n_refine_steps_ == first.n_refine_steps_
+
+
+def kept_hard(model, reason):
+    hard = SecretRegressor(**model.get_params(deep=False))
+    hard.set_params(refine=None)
+    with pytest.warns(RefinementWarning, match=reason):
+        model.fit(*crease(256))
+    hard.fit(*crease(256))
+    assert not model.tree_.is_soft
+    assert model.n_refine_steps_ == 0
+    assert np.array_equal(model.predict(crease()[0]), hard.predict(crease()[0]))
+
+
+def test_a_training_that_diverges_leaves_the_hard_tree():
+    wild = dataclasses.replace(FEW, leaf_rate=1e25, gate_rate=1e25)
+    model = SecretRegressor(refine=wild, random_state=0, min_samples_split=0.05)
+    kept_hard(model, "diverged|on rows that did not choose it")
+
+
+def test_a_soft_tree_that_does_not_pay_is_not_kept():
+    useless = dataclasses.replace(FEW, max_steps=16, widths=(50.0,))
+    model = SecretRegressor(refine=useless, random_state=0, min_samples_split=0.05)
+    kept_hard(model, "on rows that did not choose it")
+
+
+def test_one_leaf_has_nothing_to_soften():
+    X = np.random.default_rng(0).normal(size=(128, 3))
+    y = X @ [1.0, 2.0, 3.0]
+    model = SecretRegressor(refine="soft", random_state=0)
+    with pytest.warns(RefinementWarning, match="no tree that was grown has a split"):
+        model.fit(X, y)
+    assert model.n_leaves_ == 1
+    np.testing.assert_allclose(model.predict(X), y, atol=0.5)
+    assert fit("blend", X, y).n_leaves_ == 1
+
+
+def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(starts_module, "train_chunk", interrupt)
+    X, y = crease(256)
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    hard = SecretRegressor(random_state=0, min_samples_split=0.05).fit(X, y)
+    assert np.array_equal(model.predict(X), hard.predict(X))
+    assert model.n_leaves_grown_ == hard.n_leaves_grown_
+    assert "soft" not in model.export_text()
+
+
+def test_gates_hold_rows_out_themselves_where_pruning_needs_none():
+    useless = dataclasses.replace(FEW, max_steps=16, widths=(50.0,))
+    model = SecretRegressor(refine=useless, prune="bic", min_samples_split=0.05)
+    kept_hard(model, "on rows that did not choose it")
+
+
+def test_training_tells_how_many_of_its_steps_are_done():
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
+    heard: list = []
+    plan = dataclasses.replace(model._plan(), progress=heard.append)
+    refine_tree(plan, fit_tree(plan, model._given(*crease(256), None)[0], None))
+    told = [step for step in heard if step.stage == "training gates"]
+    done = [step.done for step in told]
+    assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
+    assert {step.total for step in told} == {FEW.max_steps}
+    assert all(step.detail.endswith(" starts") for step in told)
+
+
+@pytest.mark.parametrize("refine", [None, "blend", "tao", "soft"])
+@pytest.mark.parametrize("prune", ["holdout", "auto"])
+def test_a_table_of_nothing_but_categories(refine, prune):
+    """Splits on categories are no gates, so there is nothing to blend or to train."""
+    rng = np.random.default_rng(0)
+    X = rng.choice(["a", "b", "c", "d"], (128, 2)).astype(object)
+    y = 3.0 * (X[:, 0] == "a") + 2.0 * np.isin(X[:, 1], ["b", "c"])
+    y = y + 0.1 * rng.normal(size=128)
+    model = SecretRegressor(refine=refine, prune=prune, leaf=Ridge(indicators=False))
+    told = warnings.catch_warnings()
+    if refine == "soft":
+        told = pytest.warns(RefinementWarning, match="no tree .* has a split to soften")
+    with told:
+        model.fit(X, y)
+    assert model.tree_.schema.n_columns == 0
+    assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.DISCRETE}
+    assert not model.tree_.is_soft
+    assert model.score(X, y) > 0.95
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("refine", [None, "blend", "tao", "soft"])
+def test_servo(data_home, refine):
+    X = pd.read_csv(data_home / "servo.csv", dtype=str)
+    y = X.pop("class").astype(float)
+    model = fit(refine, X, y, leaf=Ridge(indicators=False))
+    assert model.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_losses_of_classes_are_the_cross_entropy(n_outputs):
+    random = np.random.default_rng(0)
+    value = 3.0 * random.normal(size=(20, n_outputs))
+    targets = random.dirichlet(np.ones(max(n_outputs, 2)), 20)[:, :n_outputs]
+    found = row_losses(jnp.asarray(value), jnp.asarray(targets), CrossEntropy())
+    expected = CrossEntropy().losses(targets, value).sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

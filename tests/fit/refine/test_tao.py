@@ -1,0 +1,240 @@
+"""Alternating optimisation: the objective never rises, and broken splits are mended."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from configurations import assert_same_tree, crease, planes, regressor, shop, tree_bytes
+
+from secret_jax import HoldOut, RssSplits, SecretRegressor, Tao
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.datasets import make_3dsin, make_fried
+from secret_jax.estimators.parameters import value_of
+from secret_jax.fit.refine import tao as tao_module
+from secret_jax.fit.refine.tao import alternate, improve, subtree_costs
+from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.trees import Recipe
+from secret_jax.models.fitting import fit_models
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind
+
+EAGER = Tao(penalty=0.0, margin=0.0)
+FACTOR = EAGER.gcv_factor
+
+
+def noise(n_rows=128):
+    return crease(n_rows)[0], np.random.default_rng(1).normal(size=n_rows)
+
+
+TABLES = {
+    "crease": crease,
+    "shop": shop,
+    "planes": planes,
+    "noise": noise,
+    "3dsin": lambda: make_3dsin(500, random_state=0),
+    "fried": lambda: make_fried(500, random_state=0),
+}
+every_table = pytest.mark.parametrize("table", TABLES)
+
+
+def recipe_of(tree, leaf):
+    return Recipe(
+        schema=tree.schema,
+        options=GrowOptions(finder=RssSplits()),
+        leaf=value_of("leaf", leaf),
+        min_split_weight=12.0,
+        min_leaf_weight=6.0,
+        oblique=True,
+        seed=0,
+    )
+
+
+def grown(table, leaf="ridge", **changes):
+    """A grown tree, its rows, as `fit` would hand them on, and its recipe."""
+    X, y = TABLES[table]()
+    options = {"prune": None, "min_samples_leaf": 6, "oblique": True} | changes
+    tree = regressor("default", leaf=leaf, **options).fit(X, y).tree_
+    targets = tree.schema.scale_targets(np.reshape(y, (len(y), -1)))
+    order = np.random.default_rng(0).permutation(len(y))
+    training = Rows(encode(tree.schema, X), targets, np.ones(len(y))).take(order)
+    recipe = recipe_of(tree, leaf)
+    return fit_models([tree], [training], recipe.leaf)[0], training, recipe
+
+
+@pytest.mark.parametrize(
+    ("table", "leaf"),
+    [
+        *(("crease", leaf) for leaf in ("ridge", "linear", "constant")),
+        *(("shop", "ridge"), ("planes", "linear"), ("noise", "constant")),
+        *(("3dsin", "ridge"), ("fried", "linear")),
+    ],
+)
+def test_the_objective_never_rises(table, leaf):
+    tree, training, recipe = grown(table, leaf)
+    found = alternate(tree, training, None, recipe, EAGER)
+    assert len(found.objectives) > 1
+    assert (np.diff(found.objectives) <= 0).all()
+    assert found.objectives[0] == subtree_costs(tree, FACTOR)[0]
+    reached = subtree_costs(found.tree, FACTOR)[0]
+    assert reached == pytest.approx(found.objectives[-1])
+
+
+@every_table
+def test_what_stays_as_it_is(table):
+    tree, training, recipe = grown(table)
+    found = alternate(tree, training, None, recipe, EAGER).tree
+    for name in ("parent", "depth", "kind", "goes_left", "stop_reason"):
+        assert np.array_equal(getattr(found, name), getattr(tree, name)), name
+    axis = found.kind == SplitKind.AXIS
+    expected = np.eye(tree.direction.shape[1])[found.attribute[axis]]
+    assert np.array_equal(found.direction[axis], expected)
+    assert found.weight.min() >= 6
+    inner = np.flatnonzero(~found.is_leaf)
+    children = np.sort(np.stack([found.left, found.right])[:, inner], axis=0)
+    assert np.array_equal(children, np.stack([tree.left, tree.right])[:, inner])
+    assert (found.parent[found.left[inner]] == inner).all()
+    # The models are those that the rule of the leaves gives for these splits.
+    again = fit_models([found], [training], recipe.leaf)[0]
+    assert_same_tree(again, found)
+
+
+def test_the_objective_is_a_sum_over_the_leaves():
+    tree, training, _ = grown("fried", "linear")
+    costs = subtree_costs(tree, 1.2)
+    leaf = apply(tree, training.table)
+    width = 1 + tree.schema.n_regressors
+    expected = 0.0
+    for node in np.flatnonzero(tree.is_leaf):
+        mine = leaf == node
+        x = training.table.x[mine, : tree.schema.n_regressors].astype(float)
+        design = np.column_stack([np.ones(mine.sum()), x])
+        own = training.targets[mine, 0]
+        residual = own - design @ np.linalg.lstsq(design, own)[0]
+        spare = max(1 - 1.2 * min(width, mine.sum()) / mine.sum(), 0.1)
+        expected += residual @ residual / spare**2
+    assert costs[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_split_that_was_spoilt_is_mended():
+    tree, training, recipe = grown("planes", max_depth=1)
+    good = subtree_costs(tree, 0.0)[0]
+    assert tree.n_leaves == 2
+    for change in ({"threshold": tree.threshold + 0.6}, {"turned": 0.7}):
+        spoilt = dict(change)
+        if "turned" in change:
+            direction = tree.direction.copy()
+            direction[0, 1] += change["turned"] * np.abs(direction[0]).max()
+            spoilt = {"direction": direction}
+        kind = np.where(tree.is_leaf, tree.kind, SplitKind.OBLIQUE).astype(np.int32)
+        start = dataclasses.replace(tree, kind=kind, **spoilt)
+        start = fit_models([start], [training], recipe.leaf)[0]
+        assert subtree_costs(start, 0.0)[0] > 10 * good + 1
+        mended = alternate(start, training, None, recipe, EAGER)
+        assert mended.n_sweeps > 0
+        assert subtree_costs(mended.tree, 0.0)[0] < 0.2 * subtree_costs(start, 0.0)[0]
+
+
+def test_what_does_not_help_rows_kept_aside_is_undone():
+    tree, training, recipe = grown("noise", max_depth=3)
+    assert tree.n_leaves > 2
+    found = improve(tree, training, None, recipe, Tao())
+    assert found.n_sweeps == 0
+    assert found.tree is tree
+    X, y = noise(256)
+    targets = tree.schema.scale_targets(y[:, None])
+    check = Rows(encode(tree.schema, X), targets, np.ones(256))
+    assert improve(tree, training, check, recipe, Tao()).tree is tree
+
+
+def test_a_prefix_of_the_rows_is_enough():
+    tree, training, recipe = grown("3dsin", max_depth=3)
+    options = dataclasses.replace(EAGER, most_rows=300)
+    found = alternate(tree, training, None, recipe, options)
+    assert found.tree.weight[0] == training.n_rows
+    before, after = (subtree_costs(t, 1.2)[0] for t in (tree, found.tree))
+    assert after <= before
+    assert found.n_sweeps > 0
+
+
+def test_refinement_helps_where_there_is_no_noise():
+    X, y = make_3dsin(4500, random_state=1)
+    errors = []
+    for refine in (None, "tao"):
+        model = SecretRegressor(random_state=0, refine=refine, max_leaf_nodes=24)
+        model.fit(X[:2000], y[:2000])
+        errors.append(np.mean((model.predict(X[2000:]) - y[2000:]) ** 2))
+    assert errors[1] < 0.9 * errors[0]
+
+
+@pytest.mark.parametrize(
+    "prune", [HoldOut(refit=False), "cross-validation", None], ids=str
+)
+def test_every_way_of_pruning_can_be_refined(prune):
+    X, y = shop(256)
+    weight = np.random.default_rng(0).integers(1, 3, len(y))
+    options = {"prune": prune, "oblique": True}
+    plain = regressor("default", **options).fit(X, y, weight)
+    model = regressor("default", refine="tao", **options).fit(X, y, weight)
+    assert model.n_leaves_ == plain.n_leaves_
+    assert model.tree_.weight[0] == plain.tree_.weight[0]
+    order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    again = regressor("default", refine="tao", **options)
+    again.fit(X.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy())
+    assert_same_tree(again.tree_, model.tree_)
+
+
+@pytest.mark.parametrize("configuration", ["secret", "paper"])
+def test_trees_of_the_paper_can_be_refined(configuration):
+    X, y = crease(256)
+    model = regressor(configuration, refine="tao").fit(X, y)
+    assert model.score(X, y) > 0.8
+
+
+def test_an_interruption_leaves_the_tree_as_it_was(monkeypatch):
+    X, y = crease()
+    plain = regressor("default").fit(X, y)
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tao_module, "_improve_level", interrupted)
+    model = regressor("default", refine="tao")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert tree_bytes(model.tree_) == tree_bytes(plain.tree_)
+    assert np.array_equal(model.predict(X), plain.predict(X))
+    assert model.n_features_in_ == 3
+
+
+def test_a_single_leaf_and_a_single_row():
+    X, y = crease()
+    for part, options in ((X, {"max_depth": 0}), (X[:1], {})):
+        model = regressor("default", refine="tao", **options).fit(part, y[: len(part)])
+        assert model.n_leaves_ == 1
+        assert np.isfinite(predict(model.tree_, encode(model.tree_.schema, X))).all()
+
+
+@pytest.mark.parametrize("leaf", ["ridge", "linear"])
+def test_splits_of_several_outputs_are_chosen_for_their_sum(leaf):
+    X, y = make_3dsin(500, random_state=0)
+    targets = np.stack([y, X[:, 0] * X[:, 1] / 3], axis=1)
+    options = {"prune": None, "min_samples_leaf": 6, "oblique": True}
+    model = regressor("default", leaf=leaf, **options).fit(X, targets)
+    tree = model.tree_
+    recipe = recipe_of(tree, leaf)
+    targets = tree.schema.scale_targets(targets)
+    order = np.random.default_rng(0).permutation(len(y))
+    training = Rows(encode(tree.schema, X), targets, np.ones(len(y))).take(order)
+    tree = fit_models([tree], [training], recipe.leaf)[0]
+    costs = subtree_costs(tree, FACTOR)[0]
+    each = [subtree_costs(tree.output(i), FACTOR)[0] for i in (0, 1)]
+    assert costs == pytest.approx(sum(each))
+    found = alternate(tree, training, None, recipe, EAGER)
+    assert (np.diff(found.objectives) <= 0).all()
+    assert found.objectives[-1] < found.objectives[0]
+    reached = subtree_costs(found.tree, FACTOR)[0]
+    assert reached == pytest.approx(found.objectives[-1])
+    assert_same_tree(fit_models([found.tree], [training], recipe.leaf)[0], found.tree)
