@@ -42,14 +42,14 @@ def with_short_equations(
         See `shortened`.
     """
     full_error = tuple(tree.leaf_error.tolist()) if tolerance > 0 else None
-    if isinstance(tree.loss, SquaredError):
-        short = shortened(tree, statistics, tolerance)
+    spread = _spread(tree, rows)
+    short = shortened(tree, statistics, tolerance, spread)
+    if spread is None:
         return replace(short, full_error=full_error)
 
     def levels() -> Iterator[RowGroups]:
         return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
 
-    short = shortened(tree, statistics, tolerance, _spread(tree, rows))
     if tolerance > 0:
         if tree.loss.predicts_means:  # others keep their level
             short = _recentred(short, tree, levels())
@@ -71,18 +71,21 @@ def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
     -------
     ndarray of shape (n_nodes,), int
     """
-    spread = None if isinstance(tree.loss, SquaredError) else _spread(tree, rows)
-    short = shortened(tree, node_statistics(tree, rows), tolerance, spread)
+    statistics = node_statistics(tree, rows)
+    short = shortened(tree, statistics, tolerance, _spread(tree, rows))
     return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 
 
-def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
     """Noise of all nodes, and the share of the variance that the tree explains.
 
-    The loss of outliers does not count. The explained variance is the variance of the
-    tree's raw predictions, less the part that is due to chance.
+    None with squared errors, whose statistics tell both. The loss of outliers does not
+    count. The explained variance is the variance of the tree's raw predictions, less
+    the part that is due to chance.
     """
     loss, weight = tree.loss, rows.weight
+    if isinstance(loss, SquaredError):
+        return None
     value = values(tree, rows.table).astype(np.float64)
     degrees = leaf_totals(tree, np.minimum(model_degrees(tree), tree.weight))[0]
     used = min(degrees / max(tree.weight[0], 1e-300), 0.5)
