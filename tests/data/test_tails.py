@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from exported_code import assert_predicts, by_python, by_sql
 
-from secret_jax import Ridge, SecretRegressor
+from secret_jax import Ridge, SecretRegressor, SoftGates
 from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
@@ -97,19 +97,22 @@ def test_rows_beyond_a_bound_are_as_rows_at_it(fitted):
     assert bare.fit(X, fitted[2]).tree_.schema.tails == ()
 
 
-@pytest.mark.parametrize("refine", [None, "soft"])
-@pytest.mark.parametrize("predicted", [by_python, by_sql])
-def test_code_knows_the_bounds(predicted, refine):
+GATES = SoftGates(max_steps=256, screen_steps=64, n_kept=1, n_committee=1)
+
+
+@pytest.mark.parametrize("refine", [None, GATES], ids=["hard", "soft"])
+def test_code_knows_the_bounds(refine):
     X, y = table(1)
     X["debt"] = X["income"] * np.random.default_rng(3).lognormal(0, 1, N_ROWS)
     y = y + 3.0 * np.tanh(X["debt"].fillna(20.0) / 20.0)
     model = SecretRegressor(refine=refine, pruning_tolerance=0.0, random_state=0)
     model.fit(X, y)
-    assert model.tree_.is_soft == (refine == "soft")
+    assert model.tree_.is_soft == (refine is GATES)
     far = X[:80].copy()
     far.loc[::2, "income"] *= 100.0
     far.loc[::3, "debt"] *= -100.0
-    assert_predicts(predicted(model.tree_, far), model.predict(far), model.tree_)
+    for predicted in (by_python, by_sql):
+        assert_predicts(predicted(model.tree_, far), model.predict(far), model.tree_)
 
 
 def test_a_file_a_single_row_and_a_stream_have_the_same_bounds(fitted, tmp_path):
