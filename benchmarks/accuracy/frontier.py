@@ -60,7 +60,7 @@ LINES = {
     "ours along pruning_tolerance": TOLERANCE,
     "ours accurate, hard and with gates": ACCURATE,
 }
-READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge", "ebm")
+READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"
 
 

@@ -126,7 +126,7 @@ def _draw_panel(
 
 
 def _mark(axis: Any, size: str) -> None:
-    """Few round labels on both axes; sizes of trees double, numbers grow tenfold."""
+    """Few round labels on both axes; of sizes powers of two, of numbers 1, 3, 10 ..."""
     from matplotlib.ticker import (
         FuncFormatter,
         LogLocator,
@@ -143,7 +143,7 @@ def _mark(axis: Any, size: str) -> None:
         if near
         else LogLocator(subs=(1, 2, 3, 5))
     )
-    sizes = LogLocator(base=2) if size == "leaves" else LogLocator(subs=(1, 2, 5))
+    sizes = LogLocator(base=2) if size == "leaves" else LogLocator(subs=(1, 3))
     for side, locator in ((axis.xaxis, sizes), (axis.yaxis, heights)):
         side.set_major_locator(locator)
         side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
