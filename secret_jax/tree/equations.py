@@ -24,13 +24,15 @@ class Equations(NamedTuple):
 
     Attributes
     ----------
-    coefficient : ndarray of shape (n_outputs, n_states, 1 + n_columns), float32
+    constant : ndarray of shape (n_outputs, n_states), float32
+    slope : ndarray of shape (n_outputs, n_states, n_columns), float32
         Zero for columns that are only split on.
     low, high : ndarray of shape (n_outputs, n_states), float32
     """
 
     lookup: Lookup
-    coefficient: np.ndarray
+    constant: np.ndarray
+    slope: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -83,32 +85,35 @@ class Forest(NamedTuple):
         )
         clips = np.split(at_once, np.cumsum(sizes)[:-1])
         total = np.zeros((len(self.groups[0].low), len(rows)), np.float32)
-        shape, summed = (len(total), *rows.design.shape), None
+        shape, summed = (len(total), *rows.numbers.shape), None
         if not at_once.all():
             summed = rows.scratch.array("summed", shape, np.float32)
             summed[:] = 0.0
-        equation = rows.scratch.array("equation", shape[1:], np.float32)
+        slope = rows.scratch.array("slope", shape[1:], np.float32)
         for trees, clipped in zip(self.groups, clips, strict=True):
             states = trees.lookup.states(rows)
-            for output, coefficient in enumerate(trees.coefficient):
+            for output, (constants, slopes) in enumerate(
+                zip(trees.constant, trees.slope, strict=True)
+            ):
                 for state, clip in zip(states, clipped, strict=True):
-                    coefficient.take(state, axis=0, out=equation, mode="clip")
+                    value = constants.take(state)
+                    slopes.take(state, axis=0, out=slope, mode="clip")
                     if not clip and summed is not None:
-                        summed[output] += equation
-                        continue
-                    value = _applied(equation, rows)
-                    np.maximum(value, trees.low[output].take(state), out=value)
-                    np.minimum(value, trees.high[output].take(state), out=value)
+                        summed[output] += slope
+                    else:
+                        value += _applied(slope, rows)
+                        np.maximum(value, trees.low[output].take(state), out=value)
+                        np.minimum(value, trees.high[output].take(state), out=value)
                     total[output] += value
         for output, added in enumerate(() if summed is None else summed):
             total[output] += _applied(added, rows)
         return total
 
 
-def _applied(equation: np.ndarray, rows: RowBlock) -> np.ndarray:
-    """Apply an equation of its own to every row, in place."""
-    equation *= rows.design
-    return np.matmul(equation, np.ones(equation.shape[1], np.float32))
+def _applied(slope: np.ndarray, rows: RowBlock) -> np.ndarray:
+    """Multiply every row by slopes of its own, in place."""
+    slope *= rows.numbers
+    return np.matmul(slope, np.ones(slope.shape[1], np.float32))
 
 
 def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> Forest:
@@ -136,7 +141,7 @@ def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, 
         edges.max(axis=0).T.astype(np.float32),
     )
     model = step[:, None] * forest.coefficient[node]
-    more = lookup.decisions.weights.shape[0] - model.shape[2]  # that are only split on
+    more = 1 + len(lookup.decisions.direction) - model.shape[2]  # only split on
     model = np.pad(model.transpose(1, 0, 2), [(0, 0), (0, 0), (0, more)])
     model = model.astype(np.float32)
     ranges = (ends[node[is_leaf]].T for ends in _ranges(forest))
@@ -145,7 +150,7 @@ def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, 
     bounds = Bounds(
         model[:, is_leaf].transpose(0, 2, 1), *of_leaves, *ranges, first=first
     )
-    return Equations(lookup, model, low, high), bounds
+    return Equations(lookup, model[..., 0], model[..., 1:].copy(), low, high), bounds
 
 
 def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
