@@ -44,15 +44,25 @@ class RowBlock:
     """Rows in the layouts that splits and models read, each made when asked for."""
 
     def __init__(self, table: Table, scratch: Scratch):
-        (self.x, self.codes), self.scratch = table, scratch
+        (x, self.codes), self.scratch = table, scratch
+        self.x = np.ascontiguousarray(x, np.float32)
 
     def __len__(self) -> int:
         return len(self.x)
 
     @cached_property
-    def numbers(self) -> np.ndarray:
-        """Columns of each row side by side, shape (n_rows, n_columns), float32."""
-        return np.ascontiguousarray(self.x, np.float32)
+    def design(self) -> np.ndarray:
+        """Ones, then the columns, shape (n_rows, 1 + n_columns), float32."""
+        n_rows, n_columns = self.x.shape
+        design = self.scratch.array("design", (n_rows, 1 + n_columns), np.float32)
+        design[:, 0] = 1.0
+        if n_columns:  # rows are copied as records: loops along few columns are slow
+            record = np.dtype((np.void, n_columns * design.itemsize))
+            records = np.ndarray(
+                n_rows, record, design, design.itemsize, design.strides[:1]
+            )
+            records[:] = self.x.view(record)[:, 0]
+        return design
 
     @cached_property
     def columns(self) -> np.ndarray:
@@ -129,7 +139,7 @@ class Decisions(NamedTuple):
         product = rows.scratch.array("product", shape, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(rows), size):
-                part = rows.numbers[start : start + size]
+                part = rows.x[start : start + size]
                 np.matmul(part, self.direction, out=product[: len(part)])
                 out = left[start : start + size].reshape(-1, wide)
                 several = product.reshape(-1, wide)[: len(out)]

@@ -24,15 +24,13 @@ class Equations(NamedTuple):
 
     Attributes
     ----------
-    constant : ndarray of shape (n_outputs, n_states), float32
-    slope : ndarray of shape (n_outputs, n_states, n_columns), float32
+    coefficient : ndarray of shape (n_outputs, n_states, 1 + n_columns), float32
         Zero for columns that are only split on.
     low, high : ndarray of shape (n_outputs, n_states), float32
     """
 
     lookup: Lookup
-    constant: np.ndarray
-    slope: np.ndarray
+    coefficient: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -85,35 +83,32 @@ class Forest(NamedTuple):
         )
         clips = np.split(at_once, np.cumsum(sizes)[:-1])
         total = np.zeros((len(self.groups[0].low), len(rows)), np.float32)
-        shape, summed = (len(total), *rows.numbers.shape), None
+        shape, summed = (len(total), *rows.design.shape), None
         if not at_once.all():
             summed = rows.scratch.array("summed", shape, np.float32)
             summed[:] = 0.0
-        slope = rows.scratch.array("slope", shape[1:], np.float32)
+        equation = rows.scratch.array("equation", shape[1:], np.float32)
         for trees, clipped in zip(self.groups, clips, strict=True):
             states = trees.lookup.states(rows)
-            for output, (constants, slopes) in enumerate(
-                zip(trees.constant, trees.slope, strict=True)
-            ):
+            for output, coefficient in enumerate(trees.coefficient):
                 for state, clip in zip(states, clipped, strict=True):
-                    value = constants.take(state)
-                    slopes.take(state, axis=0, out=slope, mode="clip")
+                    coefficient.take(state, axis=0, out=equation, mode="clip")
                     if not clip and summed is not None:
-                        summed[output] += slope
-                    else:
-                        value += _applied(slope, rows)
-                        np.maximum(value, trees.low[output].take(state), out=value)
-                        np.minimum(value, trees.high[output].take(state), out=value)
+                        summed[output] += equation
+                        continue
+                    value = _applied(equation, rows)
+                    np.maximum(value, trees.low[output].take(state), out=value)
+                    np.minimum(value, trees.high[output].take(state), out=value)
                     total[output] += value
         for output, added in enumerate(() if summed is None else summed):
             total[output] += _applied(added, rows)
         return total
 
 
-def _applied(slope: np.ndarray, rows: RowBlock) -> np.ndarray:
-    """Multiply every row by slopes of its own, in place."""
-    slope *= rows.numbers
-    return np.matmul(slope, np.ones(slope.shape[1], np.float32))
+def _applied(equation: np.ndarray, rows: RowBlock) -> np.ndarray:
+    """Apply an equation of its own to every row, in place."""
+    equation *= rows.design
+    return np.matmul(equation, np.ones(equation.shape[1], np.float32))
 
 
 def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> Forest:
@@ -150,7 +145,7 @@ def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, 
     bounds = Bounds(
         model[:, is_leaf].transpose(0, 2, 1), *of_leaves, *ranges, first=first
     )
-    return Equations(lookup, model[..., 0], model[..., 1:].copy(), low, high), bounds
+    return Equations(lookup, model, low, high), bounds
 
 
 def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
