@@ -56,7 +56,7 @@ class Weights(NamedTuple):
                 f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
                 "that are not negative."
             )
-        whole = bool(np.equal(np.mod(weight, 1), 0).all())
+        whole = bool((weight == np.floor(weight)).all())
         largest = float(weight.max(initial=0.0))
         return cls(
             n_rows, int(np.count_nonzero(weight)), float(weight.sum()), largest, whole
