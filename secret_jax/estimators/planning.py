@@ -67,7 +67,8 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
         *("min_samples_split", "min_samples_leaf"),
     )
-    is_random = splits.is_random or parameters["max_features"] is not None
+    # Without random numbers in the search every seed gives the same tree.
+    is_random = splits.n_random(1) > 0 or parameters["max_features"] is not None
     return Plan(
         splits=splits,
         leaf=leaf,
