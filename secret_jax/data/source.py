@@ -86,31 +86,22 @@ class WeighedRows:
 
     @property
     def n_rows(self) -> int:
-        """See `RowSource`."""
         return len(self.weight)
 
     @property
     def total_weight(self) -> float:
-        """See `RowSource`."""
         return float(self.weight.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows(WeighedRows):
-    """Source of rows that are already encoded.
-
-    Attributes
-    ----------
-    copies : ndarray of shape (n_rows,), int64, or None
-        Number of rows that each one stands for; None: one.
-    """
+    """Source of rows that are already encoded, each of which stands for ``copies``."""
 
     rows: Rows
     copies: np.ndarray | None = None
 
     @property
     def weight(self) -> np.ndarray:
-        """Weight of every row."""
         return self.rows.weight
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
@@ -121,7 +112,6 @@ class EncodedRows(WeighedRows):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """See `RowSource`."""
         return in_blocks(lambda part: function(self.rows.take(part)), self.n_rows, size)
 
 
@@ -129,16 +119,9 @@ class EncodedRows(WeighedRows):
 class HostRows(WeighedRows):
     """Source of unencoded rows in host memory.
 
-    Attributes
-    ----------
-    targets : ndarray of shape (n_rows, n_outputs), float64
-        In units of their own.
-    weight : ndarray of shape (n_rows,), float64
-        Positive.
-    copies : ndarray of shape (n_rows,), int64, or None
-        Number of rows that each one stands for; None: one.
-    drawn : dict
-        Indices of samples, by their arguments: `below` remembers them.
+    ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
+    ``copies`` the numbers of rows that each one stands for (None: one). ``drawn`` are
+    the indices of samples, by their arguments: `below` remembers them.
     """
 
     schema: TableSchema
@@ -159,7 +142,6 @@ class HostRows(WeighedRows):
         return self.drawn[n_wanted, seed]
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `RowSource`."""
         return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
 
     def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
@@ -183,8 +165,6 @@ class HostRows(WeighedRows):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """See `RowSource`."""
-
         table = Unencoded(self.schema, self.columns)
 
         def on_block(part: slice) -> _Result:

@@ -59,17 +59,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """Check the outputs of rows.
-
-        Parameters
-        ----------
-        X : array or DataFrame
-            Checked.
-        weight : ndarray of shape (n_rows,), float64
-            As it was given.
-        known : Targets, optional
-            Targets of the training rows, if these rows are further ones.
-        """
+        """Check outputs of checked rows; ``known`` are those of the training rows."""
         raise NotImplementedError
 
     def fit(

@@ -41,12 +41,6 @@ def class_errors(
     """Measure how often the predicted class is right, and the cost of probabilities.
 
     Classes are positions; the actual one may be -1, none of them, and is then wrong.
-
-    Examples
-    --------
-    >>> chances = np.array([[0.5, 0.5], [0.25, 0.75]])
-    >>> class_errors(chances, np.array([0, 1]), np.array([0, 0])).accuracy
-    0.5
     """
     right = predicted == actual
     losses = log_losses(probability, actual)

@@ -28,14 +28,10 @@ _OTHERS = "others"  # all classes but the one that is read
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassView(TreeView):
-    """A tree that predicts the probabilities of classes.
+    """A tree that predicts probabilities of classes; of two the second has the output.
 
-    Attributes
-    ----------
-    classes : Classes
-        As targets hold them, in order; of two the second has the output.
-    only : int or None
-        The position of a class that is read against all others; None: all are read.
+    ``only`` is the position of a class that is read against all others; None: all are
+    read.
     """
 
     classes: Classes
@@ -84,7 +80,6 @@ class ClassView(TreeView):
         return np.flatnonzero(self.tree.mean[node] > 0).tolist()
 
     def equations_of(self, node: int) -> list[Tree]:
-        """See `TreeView`."""
         return [self.equations[i] for i in self.shown_in(node)]
 
     @property
@@ -137,7 +132,6 @@ class ClassView(TreeView):
         ]
 
     def bar(self, node: int) -> list[tuple[float, str]]:
-        """See `TreeView`."""
         return list(zip(self.shares[node].tolist(), self.colors, strict=True))
 
     def _of_names(self, of_outputs: np.ndarray) -> np.ndarray:

@@ -28,21 +28,10 @@ def leading_eigenvectors(
 ) -> Float[AnyArray, "... n m"]:
     """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., m, m)
-    n : int
-        At most m.
-    n_squarings : int
-        In JAX each comes from a high power of what the earlier ones leave of the
-        matrix, 2 ** (n_squarings + 1): few products of matrices take the place of many
-        steps of an iteration.
-
-    Returns
-    -------
-    Array of shape (..., n, m)
-        Rows of unit length, or zero where nothing is left of the matrix; in JAX
-        approximate where eigenvalues nearly tie.
+    In JAX each comes from a high power of what the earlier ones leave of the matrix,
+    ``2 ** (n_squarings + 1)``: few products of matrices take the place of many steps of
+    an iteration; they are approximate where eigenvalues nearly tie. Rows have unit
+    length, or are zero where nothing is left of the matrix.
     """
     if namespace(matrix) is np:
         finite = np.isfinite(matrix).all(axis=(-2, -1), keepdims=True)

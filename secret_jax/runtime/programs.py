@@ -121,14 +121,9 @@ def forget_programs() -> None:
 class Program:
     """Function of arrays, compiled for every shape, dtype and device.
 
-    Parameters
-    ----------
-    function : callable
-        Pure; from pytrees of arrays to a pytree of arrays.
-    static_argnames : tuple of str
-        Keyword arguments that are part of the program: hashable values.
-    small_steps : bool
-        Whether it is a chain of many small steps, which processors compile long.
+    It is pure, from pytrees of arrays to a pytree of arrays; keyword arguments among
+    ``static_argnames`` are hashable values, and part of the program. ``small_steps``
+    says that it is a chain of many small steps, which processors compile long.
     """
 
     def __init__(

@@ -12,17 +12,7 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """Progress of a stage.
-
-    Attributes
-    ----------
-    stage : str
-        Name of the stage, in words of the user.
-    total : float or None
-        None if unknown.
-    detail : str
-        A word on where in it.
-    """
+    """Progress of a stage, named in words of the user; ``detail`` says where in it."""
 
     stage: str
     done: float = 0.0
@@ -40,19 +30,7 @@ def silent(event: Step) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """Stage of the work, with the receiver of its progress.
-
-    Attributes
-    ----------
-    progress : callable
-
-    Examples
-    --------
-    >>> heard = []
-    >>> Stage("pruning", heard.append).at(2, 3)
-    >>> heard
-    [Step(stage='pruning', done=2, total=3, detail='')]
-    """
+    """Stage of the work, with the receiver of its progress."""
 
     name: str
     progress: Progress = silent

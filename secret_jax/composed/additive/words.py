@@ -19,22 +19,11 @@ _STEP_OF_VALUE, _STEP_OF_PLACE = 0.01, 0.001
 
 
 class CurveView(NamedTuple):
-    """A curve as it is read.
+    """A curve as it is read: values that are added at places of a column.
 
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    place : ndarray of shape (n_points,), float64, or None
-        Numbers, rising, between which the curve is straight; None of categories.
-    label : list of str
-        The places in words.
-    value : ndarray of shape (n_points,), float64
-        What is added there.
-    missing : float or None
-        What is added where the value is missing; None where that is no case.
-    deviation : float
-        Of what is added, over the training rows.
+    ``place`` are numbers, rising, between which it is straight, None of categories, and
+    ``label`` the same in words. ``missing`` is None where that is no case;
+    ``deviation`` is that of what is added, over the training rows.
     """
 
     name: str

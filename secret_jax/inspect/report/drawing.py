@@ -17,13 +17,7 @@ _Ends = tuple[float, float]
 
 
 def ticks(low: float, high: float, most: int = 4) -> np.ndarray:
-    """Choose round numbers between two ends.
-
-    Examples
-    --------
-    >>> ticks(0.3, 10.2).tolist()
-    [2.5, 5.0, 7.5, 10.0]
-    """
+    """Choose round numbers between two ends."""
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     steps = (factor * power for factor in (1, 2, 2.5, 5, 10, 20))
     step = next(step for step in steps if (high - low) / step <= most)
@@ -41,14 +35,9 @@ def _chart(
 ) -> dict[str, Any]:
     """Draw in a square of so many pixels; all else is in units of the axes.
 
-    Parameters
-    ----------
-    ends : tuple
-        Of the axis across, and of the one that goes up.
-    reference, points, line : tuple
-        Coordinates across and up: of a thin line to compare with, of dots, of a line.
-    dots : sequence of (x, y, low, high)
-        Each with the ends of a vertical whisker.
+    ``ends`` are those of the axis across, and of the one that goes up; ``reference`` is
+    a thin line to compare with, ``points`` are dots, all by their coordinates across
+    and up; ``dots`` (x, y, low, high) have a vertical whisker.
     """
     (left, right), (low, high) = ends
 

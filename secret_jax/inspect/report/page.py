@@ -112,10 +112,7 @@ def to_html(
 def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
     """Write the foldable trees alone, to stand in another page.
 
-    Parameters
-    ----------
-    limit : int
-        Most bytes; deep levels are left out, and that is said.
+    Deep levels are left out beyond so many bytes, and that is said.
     """
     template = _templates().get_template("fragment.html")
     views = [as_view(tree) for tree in trees]
