@@ -13,7 +13,7 @@ from secret_jax.inspect.plot.picture import (
     FONT_SIZE,
     MIDDLE_COLOR,
     Picture,
-    import_matplotlib,
+    import_pyplot,
     open_frame,
 )
 from secret_jax.inspect.printing import number
@@ -32,7 +32,7 @@ def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
     Numbers have a line with a mark where its slope changes, categories a bar each. A
     dashed line is what is added where the value is missing.
     """
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     n_across = min(_COLUMNS, len(views))
     n_down = -(-len(views) // n_across)
     figure, grid = pyplot.subplots(

@@ -24,7 +24,7 @@ from secret_jax.inspect.plot.picture import (
     Picture,
     check_axes,
     evenly_spaced,
-    import_matplotlib,
+    import_pyplot,
     name_bars,
     open_frame,
     round_marks,
@@ -100,7 +100,7 @@ def plot_leaf(
     >>> model = SecretRegressor(random_state=0).fit(X, y)
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     check_counts(max_terms=max_terms)
     check_pair(X, y)
     view = as_view(tree, output)

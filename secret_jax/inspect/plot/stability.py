@@ -14,7 +14,7 @@ from secret_jax.inspect.plot.picture import (
     MIDDLE_COLOR,
     TICK_SIZE,
     Picture,
-    import_matplotlib,
+    import_pyplot,
     open_frame,
 )
 
@@ -32,7 +32,7 @@ def plot_stability(stability: Any, *, max_columns: int | None = 6) -> Picture:
     ``max_columns``; lines are the thresholds of the fitted tree.
     """
     check_counts(max_columns=max_columns)
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     order = stability.order()
     names = [stability.names[column] for column in order]
     numeric = [name for name in names if len(stability.thresholds(name))][:max_columns]
