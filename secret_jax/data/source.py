@@ -37,14 +37,10 @@ class RowSource(Protocol):
     """Source of a known number of rows, encoded on demand."""
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
+    def n_rows(self) -> int: ...
 
     @property
-    def total_weight(self) -> float:
-        """Sum of the rows' weights."""
-        ...
+    def total_weight(self) -> float: ...
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
@@ -154,7 +150,6 @@ class HostRows(WeighedRows):
         return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
 
     def take(self, index: np.ndarray | None) -> Rows:
-        """Encode some rows, or all."""
         columns, targets, weight = self.columns, self.targets, self.weight
         if index is not None:
             columns = columns.take(index)

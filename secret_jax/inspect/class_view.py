@@ -57,7 +57,6 @@ class ClassView(TreeView):
 
     @property
     def target(self) -> str:
-        """See `TreeView`."""
         if self.of_two:
             return f"probability of {quoted(self.names[1])}"
         return "probabilities of the classes"
@@ -89,7 +88,6 @@ class ClassView(TreeView):
 
     @property
     def loss_name(self) -> str:
-        """Name of the errors of the nodes."""
         return "log-loss" if self.says_log_odds else "Brier score"
 
     @property
@@ -118,7 +116,6 @@ class ClassView(TreeView):
 
     @property
     def colors(self) -> list[str]:
-        """A colour for each of the names."""
         return class_colors(len(self.names))
 
     @property

@@ -59,7 +59,6 @@ def paler(color: str, strength: float) -> str:
 
 
 def ink_on(color: str) -> str:
-    """Choose the colour of text on a colour: black or white."""
     return "black" if channels([color])[0] @ _BRIGHTNESS > 0.5 else "white"
 
 

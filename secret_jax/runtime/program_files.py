@@ -70,7 +70,6 @@ class ProgramFolder:
         return found
 
     def forget(self, key: str) -> None:
-        """Delete the value of a key."""
         with contextlib.suppress(OSError):
             self._file(key).unlink(missing_ok=True)
 
@@ -196,7 +195,6 @@ def _surroundings() -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """Model and features of the CPU."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

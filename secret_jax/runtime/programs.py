@@ -168,7 +168,6 @@ class Program:
         return len(self._compiled)
 
     def forget(self) -> None:
-        """Drop the programs compiled in this process."""
         self._compiled.clear()
         self._jit.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -220,7 +219,6 @@ def program(
 
 
 def _settings() -> tuple[Any, ...]:
-    """Settings of JAX that affect compilation."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
     return tuple(getattr(jax.config, name) for name in names)
 
@@ -272,7 +270,6 @@ def _device_of(leaves: list[Any]) -> Any:
 
 
 def _modules_of(value: Any) -> set[str]:
-    """Modules of the classes in a static value."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, f.name) for f in fields(value)]
         return {type(value).__module__}.union(*map(_modules_of, parts))

@@ -24,7 +24,6 @@ Progress = Callable[[Step], None]
 
 
 def silent(event: Step) -> None:
-    """Ignore an event."""
     del event
 
 
@@ -38,7 +37,6 @@ class Stage:
     def at(
         self, done: float = 0.0, total: float | None = None, detail: str = ""
     ) -> None:
-        """Report progress."""
         self.progress(Step(self.name, done, total, detail))
 
 

@@ -123,7 +123,6 @@ class _Redrawn(_Lines):
         self._bar: _Bar | None = None
 
     def close(self) -> None:
-        """Erase the line."""
         if self._bar is not None:
             self._bar.close()
 

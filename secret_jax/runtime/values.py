@@ -93,12 +93,10 @@ def _in_words(allowed: list[Any]) -> str:
 
 
 def at_least(least: int) -> Interval:
-    """Constraint of an integer with a lower bound."""
     return Interval(Integral, least, None, closed="left")
 
 
 def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
-    """Constraint of a finite real number."""
     return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
 
 

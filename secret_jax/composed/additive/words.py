@@ -35,7 +35,6 @@ class CurveView(NamedTuple):
 
     @property
     def n_numbers(self) -> int:
-        """Number of numbers to read."""
         per_point = 1 if self.place is None else 2
         return per_point * len(self.label) + (self.missing is not None)
 
@@ -61,7 +60,6 @@ def curve_views(curves: Sequence[Curve], schema: TableSchema) -> list[CurveView]
 
 
 def curves_text(views: Sequence[CurveView], intercept: float, target: str) -> str:
-    """A sum of curves in words."""
     cost = 1 + sum(view.n_numbers for view in views)
     lines = [
         f"{quoted(target)} = {number(intercept, digits=5)} + "
@@ -100,7 +98,6 @@ def _place_in_words(schema: TableSchema, column: int, place: float) -> str:
 
 
 def _rounded(values: np.ndarray, step: float) -> np.ndarray:
-    """Round values to the decimals that a step asks for."""
     decimals = int(np.ceil(-np.log10(step))) if step > 0 else 0
     return np.round(values, decimals)
 

@@ -128,7 +128,6 @@ def _draw_rows(
 def _draw_values(
     axes: Any, view: TreeView, place: np.ndarray, value: np.ndarray, line: str
 ) -> None:
-    """Draw predictions along a curve, of several classes one for each."""
     if isinstance(view, ClassView) and not view.of_two:
         for color, one in zip(view.colors, value.T, strict=True):
             axes.plot(place, one, line, color=color, lw=2)

@@ -182,7 +182,6 @@ def _axes(
 
 
 def _draw_bars(ax: Any, terms: list[PrintedTerm], max_terms: int | None) -> None:
-    """Draw what terms move as bars, with their coefficients beside them."""
     shown = terms[:max_terms]
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
     place = name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
@@ -213,7 +212,6 @@ def _title(view: TreeView, node: int) -> str:
 def _draw_fit(
     ax: Any, view: TreeView, node: int, value: np.ndarray, actual: np.ndarray
 ) -> None:
-    """Draw the targets of rows against their predictions."""
     tree = view.tree
     bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)

@@ -157,7 +157,6 @@ def _label(side: Side, axis: Any, rows: Rows | None) -> None:
 
 
 def _title(picture: Slice) -> str:
-    """Say what the other columns are held at."""
     schema, held = picture.tree.schema, picture.held
     own = {side.column for side in picture.sides}
     told = (picture.given | set(schema.discrete)) - own

@@ -96,7 +96,6 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def check_axes(ax: Any) -> None:
-    """Refuse what is no matplotlib Axes."""
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):

@@ -109,7 +109,6 @@ class Slice:
         return table
 
     def predicted(self, places: list[np.ndarray]) -> np.ndarray:
-        """Predictions for all combinations of places."""
         value = self.view.said(self.table(places))
         return value.reshape(*map(len, places), *value.shape[1:])
 
@@ -166,7 +165,6 @@ class Slice:
 
 
 def column_position(schema: TableSchema, column: Any) -> int:
-    """Find a column, by name or position."""
     if isinstance(column, str) and column in schema.names:
         return schema.names.index(column)
     if is_integer(column) and 0 <= column < len(schema.names):
@@ -179,7 +177,6 @@ def column_position(schema: TableSchema, column: Any) -> int:
 
 
 def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[Any]:
-    """Choose what each column is held at."""
     schema = tree.schema
     held: list[Any] = [None] * len(schema.names)
     for position, column in enumerate(schema.input_columns):

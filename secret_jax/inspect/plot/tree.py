@@ -165,7 +165,6 @@ def plot_tree(
 
 
 def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
-    """Wrap the title of a tree to its width."""
     tree = view.tree
     soft = "soft splits, " if tree.is_soft else ""
     leaves = counted_leaves(tree.n_leaves)

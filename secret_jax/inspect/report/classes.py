@@ -28,8 +28,6 @@ _STRANGERS = "classes never seen"
 
 
 class ClassParts(Parts):
-    """Parts of a page about classes; see `Parts`."""
-
     headings = ("right", "log-loss")
 
     @property
@@ -83,7 +81,6 @@ class ClassParts(Parts):
     def figures(
         self, predicted: np.ndarray, actual: np.ndarray
     ) -> tuple[Figures, float]:
-        """Accuracy and log-loss, with their standard errors."""
         errors = class_errors(predicted, self.view.chosen(predicted), actual)
         right, loss = 100 * errors.accuracy, errors.log_loss
         figures = [

@@ -17,7 +17,6 @@ _Ends = tuple[float, float]
 
 
 def ticks(low: float, high: float, most: int = 4) -> np.ndarray:
-    """Choose round numbers between two ends."""
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     steps = (factor * power for factor in (1, 2, 2.5, 5, 10, 20))
     step = next(step for step in steps if (high - low) / step <= most)

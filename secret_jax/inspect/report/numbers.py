@@ -22,8 +22,6 @@ _CARD_CHART, _LARGE_CHART = 150, 300
 
 
 class NumberParts(Parts):
-    """Parts of a page about a number; see `Parts`."""
-
     headings = ("error", "R²")
 
     @property

@@ -180,7 +180,6 @@ def _cards(parts: NumberParts | ClassParts) -> list[dict[str, Any]]:
 def _importances(
     names: Sequence[str], shares: np.ndarray
 ) -> list[tuple[str, str, float]]:
-    """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     shown = [i for i in order.tolist() if shares[i] >= _LEAST_IMPORTANCE]
     lengths = (shares / max(shares.max(initial=0.0), 1e-300)).tolist()
