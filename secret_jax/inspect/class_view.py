@@ -162,15 +162,18 @@ class ClassView(TreeView):
         place = np.where(member.any(axis=1), member.argmax(axis=1), -1)
         return place if self.only is None else (place == self.only).astype(int)
 
-    def share_words(self, node: int, most: int = _MOST_SHARES) -> list[str]:
+    def share_words(self, node: int) -> list[str]:
         """Shares of the classes in a node in words, the largest first; of two one."""
         shares = self.shares[node]
         if self.of_two:
             return [f"{percent(shares[1])} {quoted(self.names[1])}"]
         order = np.argsort(-shares, kind="stable")
         order = [i for i in order.tolist() if shares[i] >= _LEAST_SHARE]
-        words = [f"{percent(shares[i])} {quoted(self.names[i])}" for i in order[:most]]
-        hidden = len(order) - most
+        words = [
+            f"{percent(shares[i])} {quoted(self.names[i])}"
+            for i in order[:_MOST_SHARES]
+        ]
+        hidden = len(order) - _MOST_SHARES
         return [*words, f"{hidden} more"] if hidden > 0 else words
 
     def fact_parts(self, node: int) -> list[str]:

@@ -9,8 +9,6 @@ from typing import Any
 import jax
 from sklearn import config_context, get_config
 
-from secret_jax.runtime.shapes import next_power_of_two
-
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # Minimum number of rows that go through a device together.
 LEAST_ROWS = 1024
@@ -152,16 +150,13 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
     return function_there
 
 
-def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
+def rows_at_once(row_bytes: int, usual: int) -> int:
     """Number of rows that may go through the device at once, a power of two.
 
     As many as scikit-learn's ``working_memory`` holds if a step takes ``row_bytes`` for
     each row, but at least `LEAST_ROWS`; on processors at most as many as are ``usual``
-    for their caches, on accelerators at most ``n_rows``.
+    for their caches.
     """
     rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
     rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)
-    if not on_accelerator():
-        return min(rows, usual)
-    most = rows if n_rows is None else max(next_power_of_two(n_rows), LEAST_ROWS)
-    return min(rows, most)
+    return rows if on_accelerator() else min(rows, usual)

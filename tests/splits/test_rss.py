@@ -284,11 +284,13 @@ def weighted(nodes):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [lambda nodes: nodes, two_outputs, with_gaps, weighted],
-    ids=["mixed", "two outputs", "gaps", "weights"],
+    ("finder", "change"),
+    [
+        *((RssSplits(), change) for change in (two_outputs, with_gaps, weighted)),
+        *((CartSplits(n_thresholds=8), change) for change in (two_outputs, with_gaps)),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("finder", [RssSplits(), CartSplits(n_thresholds=8)])
 def test_numpy_finds_what_compiled_programs_find(change, finder):
     n_same, n_nodes = 0, 0
     for seed in range(3):

@@ -12,14 +12,15 @@ from secret_jax.inspect.class_errors import Bin
 from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.printing import number, short_number
 
+_MOST_TICKS = 4
 _WHISKERS = 2.0  # standard errors to either side
 _Ends = tuple[float, float]
 
 
-def ticks(low: float, high: float, most: int = 4) -> np.ndarray:
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
+def ticks(low: float, high: float) -> np.ndarray:
+    power = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
     steps = (factor * power for factor in (1, 2, 2.5, 5, 10, 20))
-    step = next(step for step in steps if (high - low) / step <= most)
+    step = next(step for step in steps if (high - low) / step <= _MOST_TICKS)
     return step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)
 
 
