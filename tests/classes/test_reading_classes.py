@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
+from exported_code import by_node, compiled, records
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
@@ -71,6 +72,23 @@ def test_python_says_probabilities_and_the_class(fitted, kind, n_classes):
     np.testing.assert_allclose(
         risk, expected[:, [*model.classes_].index("mid")], atol=1e-5
     )
+
+
+@every
+@both
+def test_c_and_javascript_say_probabilities_and_the_class(fitted, kind, n_classes):
+    model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
+    rows, labels = records(frame), model.predict(frame).tolist()
+    expected = {"rtol": 0, "atol": 1e-5, "desired": model.predict_proba(frame)}
+    predict = compiled(model.export_code("c"), n_classes, text=True)
+    chances, named = zip(*map(predict, rows), strict=True)
+    np.testing.assert_allclose(chances, **expected)
+    assert [*named] == labels
+    call = "[[...predict_proba(row).values()], predict(row)]"
+    found = by_node(model.export_code("javascript"), rows, call)
+    chances, named = zip(*found, strict=True)
+    np.testing.assert_allclose(chances, **expected)
+    assert [*named] == labels
 
 
 def by_sqlite(frame: pd.DataFrame, query: str) -> pd.DataFrame:

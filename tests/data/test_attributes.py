@@ -216,3 +216,9 @@ def test_python_code_takes_dates_apart_and_sql_says_that_it_cannot(fitted):
         assert scope["predict"](row | {"sold": same}) == found[0]
     with pytest.raises(ValueError, match=r"holds (dates|ordered).*Export to Python"):
         fitted.export_code("sql")
+    # In other languages parts of dates are columns; a model takes these as well.
+    parts = calendar("sold", frame.pop("sold").to_numpy("datetime64[s]"))
+    frame = frame.assign(**parts)
+    for language in ("c", "javascript"):
+        again = PROGRAMS[language](fitted.export_code(language), records(frame))
+        np.testing.assert_allclose(again, found, atol=1e-9)
