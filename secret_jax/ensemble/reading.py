@@ -28,6 +28,7 @@ from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
+    from secret_jax.inspect.code.program import ExportedModel
     from secret_jax.inspect.plot.picture import Picture
 
 
@@ -171,7 +172,15 @@ class BoosterInspection(Importances):
         model = self._exported(output, precision)
         return export_sum(model, language, function_name)
 
-    def _exported(self, output: int | str | None, precision: int | None) -> Any:
+    def to_onnx(self, *, output: int | str | None = None) -> Any:
+        """Convert all trees to an ONNX model; see `secret_jax.inspect.code.onnx`."""
+        from secret_jax.inspect.code.onnx import onnx_model
+
+        return onnx_model(self._exported(output))
+
+    def _exported(
+        self, output: int | str | None, precision: int | None = None
+    ) -> ExportedModel:
         """Convert the trees to what programs of any language compute."""
         from secret_jax.inspect.code.export import exported_sum
 

@@ -15,6 +15,7 @@ from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code import export as _export
+from secret_jax.inspect.code.onnx import to_onnx as _to_onnx
 from secret_jax.inspect.coefficients import coefficients as _coefficients
 from secret_jax.inspect.dot import export_dot as _export_dot
 from secret_jax.inspect.explain import explain as _explain
@@ -74,6 +75,7 @@ class InspectionMixin(Importances):
     export_text = _export_text
     export_dot = _export_dot
     export_code = _export.export_code
+    to_onnx = _to_onnx
     to_dataframe = _to_dataframe
     coefficients = _coefficients
     explain = _explain

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from configurations import refusal, shop
-from exported_code import PROGRAMS, records
+from exported_code import PROGRAMS, records, run_onnx
 
 from secret_jax import SecretBoostingRegressor
 from secret_jax.inspect.plot.picture import Picture
@@ -112,5 +112,7 @@ def test_exported_programs_predict_the_same(model):
     for language, run in PROGRAMS.items():
         found = run(model.export_code(language), records(frame))
         np.testing.assert_allclose(found, expected, **close)
+    (found,) = run_onnx(model.to_onnx(), frame)
+    np.testing.assert_allclose(found, expected, **close)
     with refusal("not exported to 'sql'", "distill()"):
         model.export_code("sql")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
-from exported_code import by_node, compiled, records
+from exported_code import by_node, compiled, records, run_onnx
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
@@ -76,7 +76,7 @@ def test_python_says_probabilities_and_the_class(fitted, kind, n_classes):
 
 @every
 @both
-def test_c_and_javascript_say_probabilities_and_the_class(fitted, kind, n_classes):
+def test_other_programs_say_probabilities_and_the_class(fitted, kind, n_classes):
     model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
     rows, labels = records(frame), model.predict(frame).tolist()
     expected = {"rtol": 0, "atol": 1e-5, "desired": model.predict_proba(frame)}
@@ -89,6 +89,12 @@ def test_c_and_javascript_say_probabilities_and_the_class(fitted, kind, n_classe
     chances, named = zip(*found, strict=True)
     np.testing.assert_allclose(chances, **expected)
     assert [*named] == labels
+    named, chances = run_onnx(model.to_onnx(), frame)
+    np.testing.assert_allclose(chances, **expected)
+    assert [*named] == labels
+    (chance,) = run_onnx(model.to_onnx(output="mid"), frame)
+    place = [*model.classes_].index("mid")
+    np.testing.assert_allclose(chance, expected["desired"][:, place], atol=1e-5)
 
 
 def by_sqlite(frame: pd.DataFrame, query: str) -> pd.DataFrame:

@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 from secret_jax.inspect.code.export import export_code
+from secret_jax.inspect.code.onnx import to_onnx
 from secret_jax.tree.structure import Tree
 
 # What `export_code` promises, in deviations of the target: hard trees, and gates.
@@ -136,3 +137,33 @@ def compiled(code: str, n_chances: int = 0, text: bool = False) -> Callable:
         return [*chances], said.decode() if text else said
 
     return predict
+
+
+def by_onnx(tree: Tree, frame: pd.DataFrame) -> np.ndarray:
+    return run_onnx(to_onnx(tree), frame)[0]
+
+
+def run_onnx(model: Any, frame: pd.DataFrame) -> list[np.ndarray]:
+    """Results of a graph by onnxruntime."""
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    feed = {}
+    for each in session.get_inputs():
+        if each.name == "X":
+            feed["X"] = frame.to_numpy(float)
+        elif each.type == "tensor(string)":
+            feed[each.name] = frame[[each.name]].astype(object).fillna("").to_numpy()
+        else:
+            feed[each.name] = frame[[each.name]].astype(float).to_numpy()
+    return session.run(None, feed)
+
+
+RUNS = {
+    "python": by_python,
+    "sql": by_sql,
+    "c": by_c,
+    "javascript": by_javascript,
+    "onnx": by_onnx,
+}

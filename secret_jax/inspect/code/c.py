@@ -49,14 +49,6 @@ static double place(const char *value, int n, const char *const *levels) {
     return NAN;
 }
 """,
-        "largest": """\
-static int largest(const double *values, int n) {
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
-}
-""",
         "expected": """\
 static double expected(double total) {
     return exp(fmin(total, 30.0));
@@ -74,6 +66,14 @@ static double *softmax(double *scores, int n) {
 static double *shares(double *scores, int n) {
     for (int i = 0; i < n; i++) scores[i] = clip(scores[i], 0.0, 1.0);
     return scores;
+}
+""",
+        "largest": """\
+static int largest(const double *values, int n) {
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (values[i] > values[best]) best = i;
+    return best;
 }
 """,
         "gate": f"""\
