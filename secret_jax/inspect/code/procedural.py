@@ -75,6 +75,7 @@ class Procedural(Dialect):
         self.function = unicodedata.normalize("NFKC", name)  # as languages read it
         self.n_chances = len(model.labels) if model.classes is not None else 0
         self.names = self._local_names()
+        self.asked: list[str] = []
         self.variables = list(self._variables())
 
     # How a language writes the parts of a program.
@@ -244,6 +245,7 @@ class Procedural(Dialect):
         for position, name in enumerate(schema.names):
             if name not in numbers.keys() | categories | missing:
                 continue
+            self.asked.append(name)
             held, variable = self.attribute(position), self.names[name]
             if name in numbers:
                 mean = numbers[name]
