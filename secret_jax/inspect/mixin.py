@@ -29,6 +29,7 @@ from secret_jax.inspect.report.page import to_html as _to_html
 from secret_jax.inspect.report.page import tree_fragment
 from secret_jax.inspect.resamples import stability as _stability
 from secret_jax.inspect.rounding import reading_cost
+from secret_jax.inspect.summary import summary as _summary
 from secret_jax.inspect.text import export_text as _export_text
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
@@ -78,6 +79,7 @@ class InspectionMixin(Importances):
     to_onnx = _to_onnx
     to_dataframe = _to_dataframe
     coefficients = _coefficients
+    summary = _summary
     explain = _explain
     plot_tree = _plot_tree
     plot_partition = _plot_partition
