@@ -25,6 +25,7 @@ from secret_jax.inspect.plot.importances import plot_importances as _plot_import
 from secret_jax.inspect.plot.leaf import plot_leaf as _plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition as _plot_partition
 from secret_jax.inspect.plot.tree import plot_tree as _plot_tree
+from secret_jax.inspect.regions import regions as _regions
 from secret_jax.inspect.report.page import to_html as _to_html
 from secret_jax.inspect.report.page import tree_fragment
 from secret_jax.inspect.resamples import stability as _stability
@@ -78,6 +79,7 @@ class InspectionMixin(Importances):
     export_code = _export.export_code
     to_onnx = _to_onnx
     to_dataframe = _to_dataframe
+    regions = _regions
     coefficients = _coefficients
     summary = _summary
     explain = _explain
