@@ -133,8 +133,8 @@ def regions(tree: Readable, *, output: int | str | None = None) -> Regions:
     ...     inside = LinearConstraint(leaf.A, ub=leaf.b)
     ...     found = milp(leaf.coefficient, constraints=inside, bounds=(0, 1))
     ...     lowest.append(found.fun + leaf.intercept)
-    >>> print([round(value, 1) for value in lowest], tree.columns)
-    [5.0, 1.0] ('x0', 'x1')
+    >>> print([round(value) for value in lowest], tree.columns)
+    [5, 1] ('x0', 'x1')
     """
     (one, *_) = as_view(tree, output).equations
     if one.is_soft:

@@ -16,6 +16,7 @@ from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.inspect.printing import quoted
 
 NAMES = np.array(["low", "mid", "it's top"])
+LONG = "a name so long that the lines of programs are broken in several of their places"
 COSTS = np.array([[0, 1, 5], [3, 0, 1], [1, 1, 0]])
 QUICK = {"splits": "cart", "prune": None, "distill": False, "max_leaf_nodes": 4}
 ALL = {
@@ -34,7 +35,7 @@ def rings(n_classes: int) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     radius = np.hypot(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=len(X))
-    frame = pd.DataFrame(X, columns=["a", "b", "score"])
+    frame = pd.DataFrame(X, columns=[LONG, "b", "score"])
     return frame, NAMES[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
 
 

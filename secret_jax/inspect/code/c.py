@@ -170,10 +170,8 @@ static int same(const char *value, const char *category) {
         text = result == "label" and isinstance(self.model.labels[0], str)
         return [f"{self.types['text' if text else 'number']}{name}({row}) {{"]
 
-    def add(self, tree: str, several: bool) -> str:
-        if several:
-            return f"{tree[:-1]}{', ' if self.variables else ''}scores)"
-        return f"total += {tree}"
+    def add_each(self, tree: str) -> tuple[str, str]:
+        return "", f"{tree[:-1]}{', ' if self.variables else ''}scores)"
 
     def give(self, values: Sequence[str]) -> list[str]:
         if len(values) == 1:

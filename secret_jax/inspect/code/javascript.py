@@ -37,6 +37,11 @@ function place(value, levels) {
     return found < 0 ? null : found;
 }
 """,
+        "added": """\
+function added(scores, values) {
+    return scores.map((score, i) => score + values[i]);
+}
+""",
         "largest": """\
 function largest(values) {
     return values.indexOf(Math.max(...values));
@@ -109,10 +114,8 @@ function missing(value) {
         del result
         return [f"function {name}(row) {{"]
 
-    def add(self, tree: str, several: bool) -> str:
-        if several:
-            return f"scores = {tree}.map((value, i) => scores[i] + value)"
-        return f"total += {tree}"
+    def add_each(self, tree: str) -> tuple[str, str]:
+        return "scores = ", f"added(scores, {tree})"
 
     def give_chances(self) -> list[str]:
         pairs = "labels.map((label, i) => [label, chances[i]])"

@@ -107,8 +107,8 @@ class Procedural(Dialect):
         """Begin a function of a row."""
 
     @abstractmethod
-    def add(self, tree: str, several: bool) -> str:
-        """Add the value of a tree, or each of several, to the sum."""
+    def add_each(self, tree: str) -> tuple[str, str]:
+        """Add the values of a tree to the list of sums: a statement in two parts."""
 
     def give(self, values: Sequence[str]) -> list[str]:
         """Return a value, or the several values of a tree."""
@@ -326,7 +326,8 @@ class Procedural(Dialect):
         arguments = ", ".join(variable.name for variable in self.variables)
         for tree in trees:
             call = f"{tree}({arguments})"
-            yield from _wrapped("    ", "", self.add(call, several), self.end, "")
+            before, value = self.add_each(call) if several else ("total += ", call)
+            yield from _wrapped("    ", before, value, self.end)
         if model.classes is None:
             exponential = model.link == "exponential"
             yield from self._give("    ", "expected(total)" if exponential else "total")

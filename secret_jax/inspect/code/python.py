@@ -118,10 +118,8 @@ def missing(value):
             )
         return lines
 
-    def add(self, tree: str, several: bool) -> str:
-        if several:
-            return f"scores = [a + b for a, b in zip(scores, {tree})]"
-        return f"total += {tree}"
+    def add_each(self, tree: str) -> tuple[str, str]:
+        return "scores = ", f"[a + b for a, b in zip(scores, {tree})]"
 
     def give_chances(self) -> list[str]:
         return [*self.label_list(), "    return dict(zip(labels, chances))"]
