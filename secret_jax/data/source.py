@@ -16,11 +16,10 @@ from secret_jax.data.encoding import ReadColumns, Unencoded, encoded
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, merged
 from secret_jax.data.sampling import (
     category_numbers,
+    columns_hash,
     sampling_factors,
-    sampling_hash,
     sampling_limit,
 )
-from secret_jax.data.scaling import row_block
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
@@ -185,9 +184,7 @@ def rows_below(
     factors = sampling_factors(len(columns), seed)
 
     def below(part: slice) -> tuple[np.ndarray, np.ndarray]:
-        with np.errstate(over="ignore"):
-            values = row_block(columns, part, np.float32)
-        hashed = sampling_hash(values.T, factors)
+        hashed = columns_hash([column[part] for column in columns], factors)
         index = np.flatnonzero(hashed < limit)
         return part.start + index, hashed[index]
 

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -57,19 +57,18 @@ def in_blocks(
     if len(starts) == 1 or getattr(_THREAD, "works", False):
         yield from map(function, slices)
         return
-    function = carried(function)
-    with ThreadPoolExecutor(N_WORKERS, initializer=_begin_work) as pool:
-        waiting: collections.deque[Future[_Result]] = collections.deque()
-        try:
-            for rows in slices:
-                if len(waiting) == 2 * N_WORKERS:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(function, rows))
-            while waiting:
+    function, pool = carried(function), _pool()
+    waiting: collections.deque[Future[_Result]] = collections.deque()
+    try:
+        for rows in slices:
+            if len(waiting) == 2 * N_WORKERS:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+            waiting.append(pool.submit(function, rows))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        # Nobody works on for a caller that has gone.
+        wait([future for future in waiting if not future.cancel()])
 
 
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
@@ -81,7 +80,7 @@ def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
 
 
 def _pool() -> ThreadPoolExecutor:
-    """Persistent thread pool of this process, for thousands of small levels."""
+    """Persistent thread pool of this process: threads keep their memory."""
     process = os.getpid()
     if process not in _POOLS:  # threads do not survive a fork
         _POOLS.clear()
