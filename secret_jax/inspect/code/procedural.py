@@ -381,6 +381,7 @@ def _wrapped(
     line = f"{indent}{before}{text}{after}"
     if len(line) <= _WIDTH:
         return [line]
+    before = before.replace(" ", FIXED_SPACE)  # a statement begins with its bracket
     first, last = brackets if brackets and before[-1:] != "(" else ("", "")
     return textwrap.wrap(
         f"{before}{first}{text}{last}{after}",
