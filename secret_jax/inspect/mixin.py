@@ -43,7 +43,6 @@ class Importances:
 
     @property
     def _schema(self) -> TableSchema:
-        """Schema of the fitted model."""
         raise NotImplementedError
 
     def _importances(self, output: int) -> np.ndarray:

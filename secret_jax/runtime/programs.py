@@ -121,14 +121,9 @@ def forget_programs() -> None:
 class Program:
     """Function of arrays, compiled for every shape, dtype and device.
 
-    Parameters
-    ----------
-    function : callable
-        Pure; from pytrees of arrays to a pytree of arrays.
-    static_argnames : tuple of str
-        Keyword arguments that are part of the program: hashable values.
-    small_steps : bool
-        Whether it is a chain of many small steps, which processors compile long.
+    It is pure, from pytrees of arrays to a pytree of arrays; keyword arguments among
+    ``static_argnames`` are hashable values, and part of the program. ``small_steps``
+    says that it is a chain of many small steps, which processors compile long.
     """
 
     def __init__(
@@ -173,7 +168,6 @@ class Program:
         return len(self._compiled)
 
     def forget(self) -> None:
-        """Drop the programs compiled in this process."""
         self._compiled.clear()
         self._jit.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -225,7 +219,6 @@ def program(
 
 
 def _settings() -> tuple[Any, ...]:
-    """Settings of JAX that affect compilation."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
     return tuple(getattr(jax.config, name) for name in names)
 
@@ -277,7 +270,6 @@ def _device_of(leaves: list[Any]) -> Any:
 
 
 def _modules_of(value: Any) -> set[str]:
-    """Modules of the classes in a static value."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, f.name) for f in fields(value)]
         return {type(value).__module__}.union(*map(_modules_of, parts))

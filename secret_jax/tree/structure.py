@@ -65,13 +65,8 @@ _STOP_SENTENCES = {
 class LongerTree(NamedTuple):
     """Subtree of least error, where the price of its size has kept it back.
 
-    Attributes
-    ----------
-    numbers : int
-        To read in it.
-    error, error_of_chosen : float
-        Mean loss of it and of the chosen subtree on rows that did not grow them, summed
-        over the outputs.
+    It has so many numbers to read; errors are mean losses of it and of the chosen
+    subtree on rows that did not grow them, summed over the outputs.
     """
 
     numbers: int

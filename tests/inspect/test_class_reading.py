@@ -281,7 +281,7 @@ def test_categories_stand_beside_each_other(names):
     rows = pd.DataFrame([held | {"sex": sex} for sex in "FIM"])[list(NAMES)]
     np.testing.assert_allclose(heights.T, model.predict_proba(rows), rtol=1e-5)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["F", "I", "M"]
-    cells = model.plot_partition("sex", "place", data=(X, y), average=True).ax
+    cells = model.plot_partition("sex", "place", data=(X, y)).ax
     assert np.asarray(cells.images[0].get_array()).shape[:2] == (12, 3)
     band = model.plot_partition("place", "length").ax
     assert np.asarray(band.images[0].get_array()).shape[:2] == (200, 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -272,6 +273,7 @@ def test_weights_are_copies_with_gaps_too():
     np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=1e-4)
 
 
+@functools.cache
 def with_holes_fitted(kind: str) -> tuple[SecretRegressor, pd.DataFrame, pd.Series]:
     """Trees of all sorts that were fitted to rows with gaps."""
     X, y = holes()

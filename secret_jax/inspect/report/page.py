@@ -120,10 +120,7 @@ def to_html(
 def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
     """Write the foldable trees alone, to stand in another page.
 
-    Parameters
-    ----------
-    limit : int
-        Most bytes; deep levels are left out, and that is said.
+    Deep levels are left out beyond so many bytes, and that is said.
     """
     template = _templates().get_template("fragment.html")
     views = [as_view(tree) for tree in trees]
@@ -191,7 +188,6 @@ def _cards(parts: NumberParts | ClassParts) -> list[dict[str, Any]]:
 def _importances(
     names: Sequence[str], shares: np.ndarray
 ) -> list[tuple[str, str, float]]:
-    """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     shown = [i for i in order.tolist() if shares[i] >= _LEAST_IMPORTANCE]
     lengths = (shares / max(shares.max(initial=0.0), 1e-300)).tolist()
