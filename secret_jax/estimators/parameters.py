@@ -27,8 +27,9 @@ from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
+from secret_jax.losses.deviance import Poisson, Tweedie
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson, SquaredError
+from secret_jax.losses.numbers import Huber, SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
@@ -83,6 +84,8 @@ NAMED: Named = {
         "absolute": Quantile(),
         "huber": Huber(),
         "poisson": Poisson(),
+        "gamma": Tweedie(power=2.0),
+        "tweedie": Tweedie(),
     },
 }
 CLASS_NAMED: Named = {

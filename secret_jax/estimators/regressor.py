@@ -128,8 +128,9 @@ class SecretRegressor(
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
         means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations give their logarithms). Medians and Huber's are not
-        distilled.
+        (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
+        means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
+        Medians and Huber's are not distilled.
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
