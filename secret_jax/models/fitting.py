@@ -48,6 +48,12 @@ class FittedNodes(NamedTuple):
     models: Models
     statistics: NodeStatistics
 
+    def take(self, chosen: np.ndarray) -> FittedNodes:
+        """Select nodes by a mask."""
+        coefficient, degrees, corrects = self.models
+        models = Models(coefficient[chosen], degrees[chosen], corrects)
+        return FittedNodes(self.node[chosen], models, self.statistics.take(chosen))
+
 
 def joined_nodes(
     parts: Sequence[FittedNodes], number: np.ndarray
