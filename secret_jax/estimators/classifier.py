@@ -220,7 +220,7 @@ class SecretClassifier(
         caller = type(self).__name__
         labels = validated_labels(y, X, caller)
         if known is None:
-            classes = classes_of(labels, weight, caller)
+            classes = classes_of(labels, weight, caller, y)
             checked_costs(self.costs, classes)
             _warn_of_single_rows(labels, classes)
         else:
