@@ -140,7 +140,8 @@ def from_at_least(reached: np.ndarray) -> np.ndarray:
     lower = np.minimum.accumulate(reached, axis=1)
     upper = np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]
     falling = np.clip(0.5 * (lower + upper), 0.0, 1.0)
-    return -np.diff(falling, axis=1, prepend=1.0, append=0.0)
+    every = np.pad(falling, [(0, 0), (1, 1)], constant_values=((0, 0), (1, 0)))
+    return every[:, :-1] - every[:, 1:]
 
 
 def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
@@ -158,7 +159,7 @@ def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
     1.0
     """
     place = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
-    pairs = zip(np.asarray(y_true), np.asarray(y_predicted), strict=True)
+    pairs = zip(*(np.asarray(y).tolist() for y in (y_true, y_predicted)), strict=True)
     try:
         off = [abs(place[true] - place[said]) for true, said in pairs]
     except KeyError as error:

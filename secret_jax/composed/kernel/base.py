@@ -93,7 +93,7 @@ class KernelTree(ComposedEstimator):
         "search": [StrOptions(set(SEARCHES)), Search, None],
         "warm_start": ["boolean"],
         "random_state": [at_least(0)],
-        "verbose": ["verbose"],
+        "verbose": ["boolean", at_least(0)],
     }
     _predicts_with: ClassVar[str] = "fitted_head_"
     head_: Head

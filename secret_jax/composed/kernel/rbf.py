@@ -20,6 +20,8 @@ _BANDWIDTHS = 2.0 ** np.arange(-2.0, 5.0)
 _PENALTIES = 10.0 ** np.arange(-6.0, 3.0)
 # Weight of a degree of freedom in generalised cross-validation, as of the leaf models.
 _GCV_FACTOR = 1.2
+# Relative to its mean: a basis of a lower deviation is constant but for rounding.
+_NO_SPREAD = 1e-7
 # Directions in which bases of unit variance vary less are rounding.
 _ROUNDING = 1e-11
 
@@ -219,7 +221,7 @@ class _Sums(NamedTuple):
     def ridge(self, spread: np.ndarray, n: float) -> _Ridge:
         """Choose the penalty of least generalised cross-validation."""
         scale = np.sqrt(np.diag(self.gram) / n)
-        scale = np.where(scale > 0, scale, 1.0)
+        scale = np.where(scale > _NO_SPREAD * np.abs(self.mean), scale, np.inf)
         values, vectors = np.linalg.eigh(self.gram / scale / scale[:, None])
         kept = values > _ROUNDING * max(values[-1], n)
         values, vectors = values[kept], vectors[:, kept] / scale[:, None]

@@ -95,7 +95,8 @@ class Search(Value, ABC):
 
     def within_time(self, turns: Iterator[Found]) -> Iterator[Found]:
         """Yield turns until the time is over."""
-        end = time.monotonic() + (self.max_seconds or np.inf)
+        limit = np.inf if self.max_seconds is None else self.max_seconds
+        end = time.monotonic() + limit
         for found in turns:
             yield found
             if time.monotonic() >= end:
