@@ -68,8 +68,8 @@ class SecretClassifier(
         Gini impurity (``CartSplits(criterion="gini")``, which knows entropy and
         misclassification as well).
     prune : str, PruningRule or None, default="auto"
-        "holdout", "cross-validation", "aic", "bic", "cart", "guide", "m5" or "auto", as
-        in `secret_jax.SecretRegressor`, by cross-entropy.
+        "holdout", "cross-validation", "aic", "bic", "caic", "icomp", "cart", "guide",
+        "m5" or "auto", as in `secret_jax.SecretRegressor`, by cross-entropy.
     refine : str, Refinement or None, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True

@@ -48,7 +48,7 @@ def test_reached_classes_are_one_dichotomy_after_the_other():
     found = ReachedScores.of(fitted, reached, np.ones(150)).probability(fitted)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert (found >= 0).all()
-    peers = [LinearDiscriminantAnalysis(solver="eigen").fit(X, Y > j) for j in (0, 1)]
+    peers = [LinearDiscriminantAnalysis(solver="eigen").fit(X, j < Y) for j in (0, 1)]
     said = np.stack([peer.predict_proba(X)[:, 1] for peer in peers], axis=1)
     in_order = said[:, 0] >= said[:, 1]
     assert in_order.sum() > 90

@@ -223,7 +223,8 @@ def test_what_speaks_is_told_in_units_of_the_data(any_head):
     else:  # centers are training rows
         off = np.abs(center[:, :, None] - X).max(axis=3).min(axis=2)
         assert off.max() < 1e-5
-    assert f"in leaf {told.leaf[0]}" in str(told) and " at x0 " in str(told)
+    assert f"in leaf {told.leaf[0]}" in str(told)
+    assert " at x0 " in str(told)
 
 
 def test_what_is_no_tree_is_refused():

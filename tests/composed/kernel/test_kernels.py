@@ -22,7 +22,7 @@ DISTANCE, WIDTH = euclidean_distances(X, OTHER), 1.7
 
 
 @pytest.mark.parametrize(
-    "name, expected",
+    ("name", "expected"),
     [
         ("gaussian", rbf_kernel(X, OTHER, gamma=1 / (2 * WIDTH**2))),
         ("power", np.exp(-((DISTANCE**2 / WIDTH**2) ** 0.75))),
@@ -105,7 +105,7 @@ def test_smoothed_covariances_are_their_equations(name):
 
 
 @pytest.mark.parametrize("name", SMOOTHERS)
-@pytest.mark.parametrize("n, p", [(1, 3), (2, 5), (3, 1), (4, 0)])
+@pytest.mark.parametrize(("n", "p"), [(1, 3), (2, 5), (3, 1), (4, 0)])
 def test_smoothers_answer_of_few_rows(name, n, p):
     x = RNG.normal(size=(n, p))
     for rows in (x, np.repeat(x[:1], n, axis=0), np.hstack([x, x])):

@@ -77,7 +77,8 @@ def test_processes_are_equations_4_54_and_4_55():
     mean = network.fit(ROWS)
     rest = ROWS.target - mean.left_out
     width, noise = model.process.bandwidth, model.noise
-    assert np.isin(width / np.sqrt(2), _BANDWIDTHS) and noise in _NOISES
+    assert np.isin(width / np.sqrt(2), _BANDWIDTHS)
+    assert noise in _NOISES
     new = np.random.default_rng(1).uniform(-3, 3, (30, 2))
     nothing, leaf = np.zeros((30, 2)), np.zeros(30, int)
     value, deviation = model.predict(new, leaf, nothing)
@@ -130,7 +131,7 @@ def test_weights_are_copies():
 
 
 def test_kernels_that_are_no_covariances_are_refused():
-    with pytest.raises(ValueError, match="semi-definite. Give one of 'gaussian'"):
+    with pytest.raises(ValueError, match=r"semi-definite\. Give one of 'gaussian'"):
         GaussianProcess(kernel="sigmoid").check()
     with pytest.raises(ValueError, match="'smoother' parameter of RadialBasis"):
         RadialBasis(smoother="flat").check()

@@ -39,7 +39,8 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
         return separable(head)
 
     *_, last = search.turns(RadialBasis(), 5, score, 1, None)
-    assert last.head == BEST and last.criterion == 0.0
+    assert last.head == BEST
+    assert last.criterion == 0.0
     assert last.n_scored == len(asked) == len(set(asked))
 
 
@@ -81,7 +82,8 @@ def test_fits_go_on_with_a_search_that_was_cut_short():
     part.set_params(search=replace(search, max_seconds=0.0)).fit(X, y)
     assert part.search_.n_turns == 0
     part.set_params(search=search).fit(X, y)
-    assert part.search_.n_turns == 4 and part.head_ == whole.head_
+    assert part.search_.n_turns == 4
+    assert part.head_ == whole.head_
     with pytest.raises(ValueError, match="a search of 5 columns, and the tree has 4"):
         part.fit(X[:, :4], y)
     part.set_params(search=None).fit(X, y)
@@ -100,7 +102,8 @@ def test_interrupted_searches_are_kept(monkeypatch):
     model = KernelTreeRegressor(TREE, head="rbf", search="greedy")
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
-    assert isinstance(model.search_, Found) and not hasattr(model, "head_")
+    assert isinstance(model.search_, Found)
+    assert not hasattr(model, "head_")
 
 
 def test_bad_searches_are_refused():
