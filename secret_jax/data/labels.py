@@ -187,7 +187,7 @@ def class_weights(
     class_weight: Any,
     priors: Any,
 ) -> np.ndarray:
-    """Multiply row weights by class weights and by priors.
+    """Multiply row weights by class weights and by priors; their sum stays.
 
     Examples
     --------

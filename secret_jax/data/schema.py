@@ -219,12 +219,7 @@ class TableSchema(Attributes):
         return ((y.T - center) / scale).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
-        """Convert standardised targets back to their original units, float64.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs
-        """
+        """Convert standardised targets to original units; one output loses its axis."""
         own = self.restore_outputs(value)
         return own[:, 0] if self.n_outputs == 1 else own
 

@@ -29,13 +29,8 @@ def with_flat_tails(
 ) -> TableSchema:
     """Bound the regressors whose values have far tails, and scale them anew.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n_rows,)
-        The continuous attributes, of all rows or of a sample; NaN where missing.
-    weight : ndarray of shape (n_rows,)
-    tail_share : float
-        Share of the weight beyond each bound. 0: no bounds.
+    ``columns`` are the continuous attributes, of all rows or of a sample, NaN where
+    missing; ``tail_share`` is the share of the weight beyond each bound (0: no bounds).
     """
     if not tail_share:
         return schema

@@ -19,6 +19,7 @@ from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.ensemble.race import Candidate, can_catch_up
 from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.grow.bins import Bins
 from secret_jax.runtime.progress import Stage
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
@@ -59,6 +60,7 @@ class Boosting:
         self.training, self.others, self.schema = rows, others, schema
         self.rows = rows if others is None else join([rows, others])
         self.held_out = held_out
+        self.bins = Bins.of(self.rows.table.on_host(), schema)
         folds = held_out if self.folded else [*held_out, every[:0]][:1]
         self.candidates = [
             Candidate(size, [self._booster(size, *fold) for fold in enumerate(folds)])
@@ -91,7 +93,7 @@ class Boosting:
             if self.folded and alone:
                 wholes = [self._whole(self._best_alike(each)) for each in going]
                 boosters += [w for w in wholes if len(w.trees) <= rounds + 1]
-            add_round(boosters, self.rows, self.schema, options)
+            add_round(boosters, self.rows, self.schema, options, self.bins)
         self._sizes = self._sizes or self._least_errors()
         self.candidates = self._leaders(options)
         behind = Stage("boosting on all rows", stage.progress)
@@ -100,7 +102,7 @@ class Boosting:
             while len(self._whole(candidate).trees) < wanted:
                 behind.at(len(self._whole(candidate).trees), wanted)
                 whole = [self._whole(candidate)]
-                add_round(whole, self.rows, self.schema, options)
+                add_round(whole, self.rows, self.schema, options, self.bins)
 
     def result(self, options: BoostOptions) -> Boosted:
         """Members that predict together, and their weights."""

@@ -14,6 +14,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import BoostOptions, TreeSize
+from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.learners.cart import CartSplits
@@ -51,6 +52,7 @@ def grown_with_models(
     leaf: str = "linear",
     max_leaf_nodes: int | None = None,
     max_features: int | None = None,
+    bins: Bins | None = None,
 ) -> list[Tree]:
     """Grow small trees, with models in their leaves, on the roots' weights."""
     finder, model = _CONSTANT if leaf == "constant" else _LINEAR
@@ -62,7 +64,7 @@ def grown_with_models(
         smallest_sample=128,
         batch_rows=1 << 13,
     )
-    found = grown(rows, schema, options, roots)
+    found = grown(rows, schema, options, roots, bins=bins)
     training = []
     for root in roots:
         table, targets, weight = rows.take(root.rows)
@@ -71,7 +73,7 @@ def grown_with_models(
             Rows(table, targets, weight if root.weight is None else root.weight)
         )
     # What the search has fitted it has fitted by the leaf model, or else anew.
-    fitted = found.fitted if model == finder.node_model else None
+    fitted = found.fitted if leaf == "constant" or model == finder.node_model else None
     return fit_models(found.trees, training, model, leaves=found.leaves, fitted=fitted)
 
 
@@ -105,21 +107,25 @@ class Booster:
 
 
 def add_round(
-    boosters: Sequence[Booster], rows: Rows, schema: TableSchema, options: BoostOptions
+    boosters: Sequence[Booster],
+    rows: Rows,
+    schema: TableSchema,
+    options: BoostOptions,
+    bins: Bins | None = None,
 ) -> None:
     """Grow the next tree of every booster, those with one kind of leaves together.
 
     An interruption leaves all boosters unchanged.
     """
-    groups: dict[tuple[str, bool], list[Booster]] = {}
+    groups: dict[tuple[str, bool, bool], list[Booster]] = {}
     for booster in boosters:
-        key = booster.size.leaf, not booster.trees
+        key = booster.size.leaf, booster.size.oblique, not booster.trees
         groups.setdefault(key, []).append(booster)
     new: list[tuple[Booster, Tree, np.ndarray]] = []
     for group in groups.values():
         roots = [_root(booster, rows, options) for booster in group]
         leaf = group[0].size.leaf
-        trees = grown_with_models(rows, schema, roots, leaf=leaf)
+        trees = grown_with_models(rows, schema, roots, leaf=leaf, bins=bins)
         if isinstance(options.loss, ClassLoss) and not group[0].trees:
             parts = [rows.take(part.rows) for part in roots]
             trees = _started(trees, parts)

@@ -19,6 +19,7 @@ from secret_jax.data.validation import (
     checked_weight,
     copies_of,
     fitted_names,
+    given_beside,
     restore_names,
     validated,
 )
@@ -59,17 +60,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """Check the outputs of rows.
-
-        Parameters
-        ----------
-        X : array or DataFrame
-            Checked.
-        weight : ndarray of shape (n_rows,), float64
-            As it was given.
-        known : Targets, optional
-            Targets of the training rows, if these rows are further ones.
-        """
+        """Check outputs of checked rows; ``known`` are those of the training rows."""
         raise NotImplementedError
 
     def fit(
@@ -199,15 +190,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
-            raise ValueError(
-                "eval_set should be a pair (X, y) of rows to prune on, or a triple "
-                f"(X, y, sample_weight), got {type(eval_set).__name__}."
-            )
+        X, y, weight = given_beside(self, eval_set, "eval_set", "prune on")
         try:
-            X = validated(self, eval_set[0], reset=False)
-            weight = checked_weight((*eval_set, None)[2], X)
-            targets = self._targets(eval_set[1], X, weight, known)
+            targets = self._targets(y, X, weight, known)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight, copies_of(weight))

@@ -111,7 +111,6 @@ def value_of(name: str, parameter: Any, named: Named = NAMED) -> Any:
 
 
 def _choices(name: str, kind: type[Value], named: Named = NAMED) -> list[Any]:
-    """Constraint of a parameter: one of the names, or a value of a kind."""
     names = set(named[name])
     allowed: list[Any] = [StrOptions(names - {None}), kind]
     return [*allowed, None] if None in names else allowed
@@ -191,8 +190,6 @@ class TreeParameters:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RegressorParameters(TreeParameters):
-    """Parameters of trees of numbers."""
-
     leaf: str | LeafModel = "ridge"
     loss: str | Loss = "squared"
 
@@ -206,8 +203,6 @@ class RegressorParameters(TreeParameters):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassifierParameters(TreeParameters):
-    """Parameters of trees of classes."""
-
     leaf: str | LeafModel = "logistic"
     class_weight: Any = None
     priors: Any = None

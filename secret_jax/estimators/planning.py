@@ -15,15 +15,8 @@ from secret_jax.runtime.values import check_constraints, constraints_of, refuse
 def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     """Check an estimator's parameters and convert them to a plan.
 
-    Parameters
-    ----------
-    caller : str
-        Name of the estimator in messages, where it is another one.
-
-    Raises
-    ------
-    sklearn.utils._param_validation.InvalidParameterError
-        If a parameter or a field of a value is invalid, or two cannot be combined.
+    An InvalidParameterError says which one is invalid, or which two cannot be combined,
+    and names the ``caller`` where that is another estimator.
     """
     caller = caller or type(estimator).__name__
     parameters, named = estimator.get_params(deep=False), estimator._named
@@ -67,7 +60,8 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
         *("min_samples_split", "min_samples_leaf"),
     )
-    is_random = splits.is_random or parameters["max_features"] is not None
+    # Without random numbers in the search every seed gives the same tree.
+    is_random = splits.n_random(1) > 0 or parameters["max_features"] is not None
     return Plan(
         splits=splits,
         leaf=leaf,

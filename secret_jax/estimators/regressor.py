@@ -298,7 +298,6 @@ class SecretRegressor(
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """See `TreeEstimator`."""
         values = validated_targets(y, X)
         value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
@@ -317,7 +316,6 @@ class SecretRegressor(
 
 
 def _refuses_negative(loss: Any) -> bool:
-    """Whether a loss refuses negative targets."""
     value = value_of("loss", loss)
     try:
         if value is not None:

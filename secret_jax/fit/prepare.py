@@ -152,8 +152,11 @@ def read_rows(
         every_weight = np.concatenate([weight, eval_set.weight])
     schema = learner.schema()
     schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
-    columns, used = columns.recoded(learner.places()), weight > 0
-    source = HostRows(schema, columns, targets[used], weight[used], copies[used])
+    columns = columns.recoded(learner.places())
+    if not weight.all():
+        used = weight > 0
+        targets, weight, copies = targets[used], weight[used], copies[used]
+    source = HostRows(schema, columns, targets, weight, copies)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = columns if index is None else columns.take(index)
     weight = source.weight if index is None else source.weight[index]

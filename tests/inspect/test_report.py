@@ -331,6 +331,24 @@ _CHECKS = """
     function (one) { return one.id; });
   said.visible = said.way.every(shown);
   said.steps = document.getElementById("steps").rows.length;
+  var ways = JSON.parse(document.getElementById("ways").textContent);
+  var asked = JSON.parse(document.getElementById("asked").textContent).inputs;
+  said.predicted = ways.map(function (way) {
+    var row = {};
+    asked.forEach(function (input, i) { row[input.name] = way.values[i]; });
+    return [predict(row), leaf_of(row)];
+  });
+  said.answer = document.getElementById("answer").textContent;
+  said.slid = [];
+  document.querySelectorAll("#inputs input[type=range]").forEach(function (slider) {
+    [slider.min, slider.max].forEach(function (end) {
+      slider.value = end;
+      slider.dispatchEvent(new Event("input"));
+      said.slid.push(document.getElementById("answer").textContent);
+    });
+  });
+  said.marked = document.querySelectorAll("li.way").length;
+  said.hidden = document.getElementById("steps").hidden;
   said.wide = document.documentElement.scrollWidth - window.innerWidth;
   said.requests = performance.getEntriesByType("resource").length;
   said.strange = document.title;
@@ -355,6 +373,7 @@ def test_a_browser_folds_and_shows_ways(tree, tmp_path):
     strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
     X, y = held_out(tree)
     html = to_html(strange, with_strange_names(X, strange), y)
+    ways = json.loads(html.split('id="ways">')[1].split("</script>")[0])
     html = html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">{_WATCH}', 1)
     page = tmp_path / "page.html"
     page.write_text(html.replace("</body>", _CHECKS), encoding="utf-8")
@@ -374,6 +393,16 @@ def test_a_browser_folds_and_shows_ways(tree, tmp_path):
     assert said["way"][0] == "n0"
     assert said["visible"]
     assert said["steps"] >= 3
+    chosen = [way["row"] for way in ways]
+    table = encode([column[chosen] for column in X.to_numpy(object).T])
+    predicted, leaf = zip(*said["predicted"], strict=True)
+    assert [*leaf] == apply(tree, table).tolist()
+    close = {"rtol": 0, "atol": 1e-4 * tree.schema.target_scale}
+    np.testing.assert_allclose(predicted, predict(tree, table), **close)
+    assert said["answer"].endswith(f"leaf [{leaf[3]}]")
+    assert len({*said["slid"]}) > 2
+    assert said["marked"] > 1
+    assert said["hidden"]
     assert said["wide"] <= 0  # nothing reaches beyond a narrow window
     assert said["requests"] == 0
     assert said["strange"] == _SCRIPT

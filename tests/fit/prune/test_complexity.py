@@ -16,7 +16,6 @@ from configurations import (
     shop,
 )
 from handmade import SHAPES, build_tree
-from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import (
     CostComplexity,
@@ -124,20 +123,6 @@ def test_a_split_that_saves_terms_is_cut_at_the_penalty_of_its_threshold():
             tree, np.array([3.0, 1.0, 0.5]), np.array([spent, 2.0, 2.0])
         )
         np.testing.assert_allclose(path.alphas, [0.0, 1.5])
-
-
-def test_the_path_is_that_of_scikit_learn():
-    X, y = crease(128)
-    cart = DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(X, y)
-    whole = cart.tree_
-    # scikit-learn numbers depth first, so parents come before children there too.
-    links = list(zip(whole.children_left, whole.children_right, strict=True))
-    tree = build_tree(links, seed=0)
-    error = whole.impurity * whole.weighted_n_node_samples / len(y)
-    path = weakest_links(tree, error)
-    expected = cart.cost_complexity_pruning_path(X, y)
-    np.testing.assert_allclose(path.alphas, expected.ccp_alphas, atol=1e-12)
-    np.testing.assert_allclose(path.totals(error), expected.impurities)
 
 
 @pytest.mark.parametrize("configuration", ["default", "paper"])
