@@ -50,8 +50,10 @@ _RULES = {
     "auto": None,
     "holdout": HoldOut(),
     "cross-validation": CrossValidation(),
-    "aic": InformationCriterion(criterion="aic"),
-    "bic": InformationCriterion(criterion="bic"),
+    **{
+        name: InformationCriterion(criterion=name)
+        for name in ("aic", "bic", "caic", "icomp")
+    },
     "cart": StandardErrors(factor=1.0),
     "guide": StandardErrors(factor=0.5),
     "m5": M5Pruning(),
@@ -76,7 +78,7 @@ NAMED: Named = {
         "simple": SimpleLinear(),
         "m5": M5Linear(),
     },
-    "prune": _RULES | {"icomp": InformationCriterion(criterion="icomp")},
+    "prune": _RULES,
     "refine": _REFINEMENTS,
     "distill": _DISTILLATIONS,
     "loss": {
