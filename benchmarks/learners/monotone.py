@@ -8,6 +8,8 @@ how often pairs of rows violate them. Every learner has its default settings.
 
 from __future__ import annotations
 
+import argparse
+import os
 import time
 from typing import Any
 
@@ -100,7 +102,9 @@ def measured(name: str, folder: Any) -> dict[str, list[float]]:
 
 def main() -> None:
     """Print the table."""
-    folder = folder_of_data(None)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=os.environ.get("SECRET_JAX_DATA"))
+    folder = folder_of_data(parser, parser.parse_args())
     lines = [["set", "learner", "MSE", "over free", "wrong free", "wrong", "seconds"]]
     for name in DIRECTIONS:
         for learner, runs in measured(name, folder).items():
