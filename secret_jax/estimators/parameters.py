@@ -134,6 +134,7 @@ class TableParameters:
     missing_values: Literal["learn", "mean", "error"] = "learn"
     categorical_features: Any = None
     split_features: Any = None
+    monotonic_cst: Any = None
     random_state: Any = None
     device: str | None = None
     verbose: int = 0
@@ -143,6 +144,7 @@ class TableParameters:
         # Read by those that know the table, or random numbers.
         "categorical_features": "no_validation",
         "split_features": "no_validation",
+        "monotonic_cst": "no_validation",
         "random_state": "no_validation",
         "device": [str, None],
         "verbose": [at_least(0), "boolean"],

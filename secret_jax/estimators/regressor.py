@@ -145,6 +145,12 @@ class SecretRegressor(
         regressors. Ordered categories are split by their order. Dates are split on
         their year, month, weekday, and hour if they have one, and the days since 1970
         are a regressor.
+    monotonic_cst : dict of str to int, or array-like of int, default=None
+        Columns of numbers with which predictions may only rise (1) or fall (-1), by
+        name, or a direction for every column in their order (0: any). Slopes, splits
+        and ranges then respect it: no two rows that differ in such a column violate it.
+        Of classes there may be two, whose second one's probability is meant; gates
+        (``refine="blend"``, ``"soft"``) keep no order and are refused.
     random_state : int, RandomState instance or None, default=None
         Seeds split finders that are random ("secret", or one of your own), and the
         draws of ``max_features``. Everything else depends on the content of the rows
