@@ -173,8 +173,11 @@ class BoosterInspection(Importances):
         return export_sum(model, language, function_name)
 
     def to_onnx(self, *, output: int | str | None = None) -> Any:
-        """Convert all trees to an ONNX model; see `secret_jax.inspect.code.onnx`."""
-        from secret_jax.inspect.code.onnx import onnx_model
+        """Convert all trees to an ONNX model.
+
+        See `secret_jax.inspect.code.onnx.convert.to_onnx`.
+        """
+        from secret_jax.inspect.code.onnx.convert import onnx_model
 
         return onnx_model(self._exported(output))
 

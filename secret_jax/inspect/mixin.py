@@ -15,7 +15,7 @@ from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code import export as _export
-from secret_jax.inspect.code.onnx import to_onnx as _to_onnx
+from secret_jax.inspect.code.onnx.convert import to_onnx as _to_onnx
 from secret_jax.inspect.coefficients import coefficients as _coefficients
 from secret_jax.inspect.dot import export_dot as _export_dot
 from secret_jax.inspect.explain import explain as _explain

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from exported_code import by_node
 from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from sklearn import config_context
 
@@ -24,6 +25,7 @@ from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.page import to_html, tree_fragment
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.report.what_if import held_values, what_if
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict
@@ -308,6 +310,29 @@ def test_rows_are_given_as_to_predict(tree):
     assert "0 ± 0" in alone
     with pytest.raises(ValueError, match="2 outputs"):
         several.to_html(X, np.c_[both, both], output="rings1")
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_the_program_of_the_page_predicts_and_names_the_leaf(tree, soft):
+    tree = with_gates(tree) if soft else tree
+    X, y = held_out(tree)
+    view = view_of(tree)
+    rows = Rows.of(view, X, y)
+    program = what_if(view, rows)
+    assert program is not None
+    inputs = program["inputs"]
+    for each in inputs:
+        assert "choices" in each or each["low"] <= each["value"] <= each["high"]
+    names = [each["name"] for each in inputs]
+    records = [
+        dict(zip(names, held_values(view, rows, row, inputs), strict=True))
+        for row in range(len(X))
+    ]
+    found = by_node(program["code"], records, "[predict(row), leaf_of(row)]")
+    predicted, leaf = zip(*found, strict=True)
+    close = {"rtol": 0, "atol": 3e-4 * tree.schema.target_scale}
+    np.testing.assert_allclose(predicted, rows.predicted, **close)
+    assert [*leaf] == rows.leaf.tolist()
 
 
 _CHECKS = """

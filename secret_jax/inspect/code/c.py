@@ -179,7 +179,7 @@ static int same(const char *value, const char *category) {
         added = [f"scores[{i}] += {value}" for i, value in enumerate(values)]
         return [*added, "return"]
 
-    def _chances(self, value: str) -> Iterator[str]:
+    def let_chances(self, value: str) -> Iterator[str]:
         yield f"    const double *chances = {value};"
 
     def on_list(self, function: str, name: str) -> str:

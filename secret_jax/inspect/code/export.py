@@ -10,6 +10,7 @@ from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.c import C
+from secret_jax.inspect.code.functions import functions
 from secret_jax.inspect.code.javascript import JavaScript
 from secret_jax.inspect.code.procedural import Procedural
 from secret_jax.inspect.code.program import ExportedModel, program_of
@@ -191,9 +192,9 @@ def export_sum(
 
 def _functions(model: ExportedModel, language: str, function_name: str | None) -> str:
     name = "predict" if function_name is None else function_name
-    functions = _LANGUAGES[language](model, name)
-    functions.check_name()
-    return functions.code()
+    writer = _LANGUAGES[language](model, name)
+    writer.check_name()
+    return functions(writer)
 
 
 def _check(

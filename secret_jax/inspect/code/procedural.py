@@ -1,4 +1,4 @@
-"""Trees and their sums as functions: the walk that Python, C and JavaScript share."""
+"""Languages of functions, conditions and assignments: names, variables, statements."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect, added
-from secret_jax.inspect.code.program import (
-    ExportedModel,
-    Program,
-    decisions,
-)
+from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect
+from secret_jax.inspect.code.program import ExportedModel
 from secret_jax.inspect.equations import CategorySplit, LinearSplit
-from secret_jax.inspect.printing import counted_leaves
 
 Kind = Literal["number", "text", "missing"]
 Result = Literal["number", "chances", "label"]
@@ -26,7 +21,6 @@ _WIDTH = 88  # characters in a line, as most formatters have it
 # Variables of the functions.
 _LOCALS = {"row", "total", "scores", "chances", "chance", "labels", "gains"}
 _NUMBERED = re.compile(r"(left|tree|total)_\d+")
-_EMPTY_LINES = ["", ""]
 
 
 class Variable(NamedTuple):
@@ -77,8 +71,6 @@ class Procedural(Dialect):
         self.names = self._local_names()
         self.asked: list[str] = []
         self.variables = list(self._variables())
-
-    # How a language writes the parts of a program.
 
     @abstractmethod
     def literal(self, category: Any, name: str) -> str:
@@ -143,8 +135,6 @@ class Procedural(Dialect):
                 helpers = f"{text}\n\n{helpers}"
         return helpers + code
 
-    # The program, in any of these languages.
-
     @property
     def taken(self) -> set[str]:
         """Names that the functions use, and words of the language."""
@@ -164,45 +154,20 @@ class Procedural(Dialect):
                 f"name other than {', '.join(sorted(self.taken - self.words))}."
             )
 
-    def code(self) -> str:
-        """Write the functions."""
-        model, name = self.model, self.function
-        with_all = model.classes is not None and model.only is None
-        whole = len(model.trees) == 1 and model.link == "identity" and not model.classes
-        trees = [] if whole else [f"tree_{i}" for i in range(len(model.trees))]
-        lines: list[str] = []
-        for tree, outputs in zip(trees, model.trees, strict=False):
-            lines += [self.head_of_tree(tree), *self._body(outputs), *self.block_end]
-            lines += _EMPTY_LINES
-        by = f"{len(model.trees)} trees that add up"
-        if len(model.trees) == 1:
-            by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
-        title = f"    {self.comment}{' '.join(model.title.split())}: {by}."
-        first, *more = self.head(
-            f"{name}_proba" if with_all else name, "chances" if with_all else "number"
-        )
-        lines += [first, title, *more]
-        lines += [self._let(*variable) for variable in self.variables]
-        lines += self._body(model.trees[0]) if whole else self._answer(trees)
-        lines += self.block_end
-        if with_all:
-            lines += [*_EMPTY_LINES, *self._class_function()]
-        return self.written("\n".join(lines) + "\n").replace(FIXED_SPACE, " ")
-
-    def _let(self, name: str, value: str, kind: Kind = "number") -> str:
+    def let(self, name: str, value: str, kind: Kind = "number") -> str:
         return f"    {self.types[kind]}{name} = {value}{self.end}"
 
-    def _let_list(self, name: str, values: Sequence[str], kind: Kind = "number"):
+    def let_list(self, name: str, values: Sequence[str], kind: Kind = "number"):
         first, last = self.brackets
         before = f"{self.types[kind]}{name}{self.list_mark} = {first}"
-        return _wrapped("    ", before, ", ".join(values), f"{last}{self.end}", "")
+        return wrapped("    ", before, ", ".join(values), f"{last}{self.end}", "")
 
-    def _give(self, indent: str, *values: str) -> Iterator[str]:
+    def returned(self, indent: str, *values: str) -> Iterator[str]:
         for statement in self.give(values):
             if "+=" in statement or statement == "return":
                 yield f"{indent}{statement}{self.end}"
             else:
-                yield from _wrapped(indent, "return ", statement, self.end)
+                yield from wrapped(indent, "return ", statement, self.end)
 
     def column(self, name: str, missing_as: float | None = None) -> str:
         del missing_as  # in the variable already
@@ -272,115 +237,24 @@ class Procedural(Dialect):
             local[name] = variable
         return local
 
-    def _body(self, outputs: Sequence[Program]) -> Iterator[str]:
-        """Write the lines that return the value of a tree, or one for each output."""
-        tree = outputs[0].tree
-        if tree.is_soft:
-            yield from self._mixture(outputs)
-            return
-        before, after = self.branch
-        deepest, steps = 0, [*decisions(tree)]
-        for node, depth, nested, _ in steps:
-            for level in range(deepest, depth, -1):
-                yield from (f"{'    ' * level}{end}" for end in self.block_end)
-            deepest, indent = depth, "    " * (depth + 1)
-            if nested is not None:
-                asked = self.condition(outputs[0].splits[node], nested)
-                yield from _wrapped(indent, before, asked, after)
-                continue
-            models = [program.models[node] for program in outputs]
-            values = [
-                self.clipped(self.equation(program, node), model.low, model.high)
-                for program, model in zip(outputs, models, strict=True)
-            ]
-            yield from self._give(indent, *values)
-
-    def _mixture(self, outputs: Sequence[Program]) -> Iterator[str]:
-        """Write the gates, then the sums over the leaves."""
-        for node, split in outputs[0].splits.items():
-            before = f"{self.types['number']}left_{node} = "
-            yield from _wrapped("    ", before, self.share_left(split), self.end)
-        totals = []
-        for output, program in enumerate(outputs):
-            values = []
-            for leaf, model in program.models.items():
-                value = self.equation(program, leaf)
-                value = f"({value})" if math.isinf(model.low) and model.terms else value
-                values.append((leaf, self.clipped(value, model.low, model.high)))
-            total = f"total_{output}"
-            before = f"{self.types['number']}{total} = "
-            for product in self.mixture_terms(program, "left_", values):
-                yield from _wrapped("    ", before, product, self.end)
-                before = f"{total} += "
-            totals.append(self.clipped(total, program.low, program.high))
-        yield from self._give("    ", *totals)
-
-    def _answer(self, trees: Sequence[str]) -> Iterator[str]:
-        """Write the sum, or the list of several, and what follows from it."""
-        model, several = self.model, len(self.model.constants) > 1
-        constants = [self.number(one) for one in model.constants]
-        if several:
-            yield from self._let_list("scores", constants)
-        else:
-            yield self._let("total", constants[0])
-        arguments = ", ".join(variable.name for variable in self.variables)
-        for tree in trees:
-            call = f"{tree}({arguments})"
-            before, value = self.add_each(call) if several else ("total += ", call)
-            yield from _wrapped("    ", before, value, self.end)
-        if model.classes is None:
-            exponential = model.link == "exponential"
-            yield from self._give("    ", "expected(total)" if exponential else "total")
-            return
-        if several:
-            function = "softmax" if model.link == "softmax" else "shares"
-            yield from self._chances(self.on_list(function, "scores"))
-        else:
-            of = "gate(total)" if model.link == "softmax" else "clip(total, 0.0, 1.0)"
-            yield self._let("chance", of)
-            yield from self._let_list(
-                "chances", [f"{self.number(1.0)} - chance", "chance"]
-            )
-        if model.only is not None:
-            yield from self._give("    ", f"chances[{model.only}]")
-            return
-        yield from self.give_chances()
-
-    def _chances(self, value: str) -> Iterator[str]:
-        yield self._let("chances", value)
+    def let_chances(self, value: str) -> Iterator[str]:
+        yield self.let("chances", value)
 
     def label_list(self) -> list[str]:
         """Write the list of the labels of the classes."""
         kind: Kind = "text" if isinstance(self.model.labels[0], str) else "number"
         labels = [self.literal(label, "y") for label in self.model.labels]
-        return self._let_list("labels", labels, kind)
-
-    def _class_function(self) -> Iterator[str]:
-        """Write the function that predicts a class."""
-        assert self.model.classes is not None
-        costs, chosen = self.model.classes.costs, "chances"
-        yield from self.head(self.function, "label")
-        yield from self.label_list()
-        yield f"    {self.ask_chances()}{self.end}"
-        if costs is not None:
-            yield f"    {self.comment}Minus the average cost of naming each class."
-            gains, chosen = [], "gains"
-            for column in costs.T.tolist():
-                pairs = [(cost, i) for i, cost in enumerate(column) if cost]
-                terms = [f"{self.number(-cost)} * chances[{i}]" for cost, i in pairs]
-                gains.append(added(terms or [self.number(0.0)]))
-            yield from self._let_list("gains", gains)
-        yield from self._give("    ", f"labels[{self.on_list('largest', chosen)}]")
-        yield from self.block_end
+        return self.let_list("labels", labels, kind)
 
 
-def _wrapped(
+def wrapped(
     indent: str, before: str, text: str, after: str = "", brackets: str = "()"
 ) -> list[str]:
     """Write a statement in lines; brackets let a long one end within it."""
     line = f"{indent}{before}{text}{after}"
     if len(line) <= _WIDTH:
         return [line]
+    before = before.replace(" ", FIXED_SPACE)  # a statement begins with its bracket
     first, last = brackets if brackets and before[-1:] != "(" else ("", "")
     return textwrap.wrap(
         f"{before}{first}{text}{last}{after}",

@@ -10,6 +10,7 @@ import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.code.export import exported
+from secret_jax.inspect.code.functions import functions
 from secret_jax.inspect.code.javascript import JavaScript
 from secret_jax.inspect.code.program import ExportedModel, plain_category
 from secret_jax.inspect.equations import LinearModel, LinearSplit
@@ -40,7 +41,7 @@ def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
     model = exported(view)._replace(title="prediction", only=None)
     programs = [JavaScript(model, "predict"), JavaScript(_of_leaves(model), "leaf_of")]
     return {
-        "code": "\n".join(program.code() for program in programs),
+        "code": "\n".join(map(functions, programs)),
         "inputs": [_input(view, rows, name) for name in programs[0].asked],
         "labels": list(view.names) if isinstance(view, ClassView) else [],
     }
