@@ -271,16 +271,9 @@ def _terms(
     for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
         column = schema.input_columns[position]
         center, spread = float(schema.center[position]), float(schema.scale[position])
-        term = Term(
-            factor,
-            column,
-            schema.names[column],
-            schema.labels[position],
-            position,
-            center,
-            spread,
-            whole=column in schema.whole,
-        )
+        names = schema.names[column], schema.labels[position]
+        term = Term(factor, column, *names, position, center, spread)
+        term = term._replace(whole=column in schema.whole)
         if node is not None:
             error = tree.standard_error[node, 0, 1 + position]
             term = term._replace(
