@@ -12,7 +12,6 @@ from configurations import refusal, shop, tree_bytes
 import secret_jax.ensemble.boosting as boosting_module
 from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.data.encoding import encode
-from secret_jax.ensemble.race import can_catch_up
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError, load_tree
@@ -112,18 +111,17 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     assert len(errors) in (model.n_iter_ + 4, 31)
 
 
-def test_sizes_that_cannot_catch_up_leave_the_race():
-    falling = 1.0 - 0.1 * np.arange(7)
-    flat = 1.0 - 0.001 * np.arange(7)
-    # What the last rounds won three times over makes up for 0.3, but not for 0.9.
-    assert can_catch_up(falling, 0.1, 10)
-    assert not can_catch_up(flat, 0.1, 10)
-    assert can_catch_up(flat[:5], 0.1, 10)  # too early to tell
-    # The one that leads may stand still for longer, as long as its patience says.
-    assert can_catch_up(np.array([0.5, 0.1, *[0.11] * 8]), 0.1, 10)
-    still = np.array([0.1, *[0.11] * 10])
-    assert not can_catch_up(still, 0.1, 10)
-    assert can_catch_up(still, 0.1, 11)
+def test_of_each_kind_the_first_size_that_errs_hardly_more_goes_on():
+    X, y = wave()
+    model = SecretBoostingRegressor(n_folds=2, learning_rate=1.0, max_iter=4)
+    model.fit(X, y)
+    sizes, errors = zip(*model.size_errors_, strict=True)
+    assert len(sizes) == 4
+    for kind in {size.leaf for size, _ in model.shares_}:
+        alike = [pair for pair in model.size_errors_ if pair[0].leaf == kind]
+        least = min(error for _, error in alike)
+        first = next(size for size, error in alike if error <= 1.02 * least)
+        assert first in [size for size, _ in model.shares_]
 
 
 def test_warm_start_goes_on_where_the_last_fit_stopped(model):
