@@ -27,6 +27,7 @@ from secret_jax.fit.refine.soft.parameters import (
     to_tree,
 )
 from secret_jax.fit.refine.soft.steps import (
+    Batch,
     Rates,
     TrainingData,
     initial_state,
@@ -141,14 +142,18 @@ def test_gradients_are_those_of_the_objective(kind, n_outputs):
     )
     random = np.random.default_rng(0)
     moved = Parameters(
-        *(a + (0.3 * random.normal(size=a.shape) * (a != 0)).astype("f4") for a in start)
+        *(
+            a + (0.3 * random.normal(size=a.shape) * (a != 0)).astype("f4")
+            for a in start
+        )
     )
     row = np.arange(0, 64, 2)
     derivative = jax.jit(jax.grad(objective), static_argnames="kind")
     want = derivative(moved, structure, data, row, 0.1, kind=kind)
     want = want._replace(direction=want.direction * structure.free)
     on_host = jax.tree.map(np.asarray, data)
-    found = objective_gradient(moved, structure, on_host, row, 0.1, kind, np)
+    batch = Batch(*(array[row] for array in on_host[:4]))
+    found = objective_gradient(moved, structure, batch, 0.1, kind, np)
     for own, expected in zip(found, want, strict=True):
         np.testing.assert_allclose(own, expected, rtol=2e-3, atol=2e-5)
 
