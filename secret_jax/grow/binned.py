@@ -56,7 +56,9 @@ class BinnedSearch(Search):
             finder, places, schema, n_categories=n_categories, sample=sample
         )
         self._bins, self._ridge = bins, getattr(finder, "ridge", 0.0)
-        self._n_regressors = schema.n_regressors if self._node_model.uses_regressors else 0
+        self._n_regressors = (
+            schema.n_regressors if self._node_model.uses_regressors else 0
+        )
         self._loading = bins.loading if self._n_regressors else None
         x, codes = places.table.on_host()
         self._x, self._codes = x, np.maximum(codes, 0)
