@@ -20,6 +20,7 @@ from secret_jax.cli.messages import (
     check_picture,
     draw,
     flags_for_parameters,
+    require,
     say,
 )
 
@@ -157,11 +158,16 @@ def export(arguments: argparse.Namespace) -> None:
     language = arguments.language
     if arguments.table is not None and language != "sql":
         raise CommandError("--table goes with sql only")
-    if arguments.name is not None and language == "dot":
-        raise CommandError("--name goes with python and sql only")
+    if arguments.name is not None and language in ("dot", "onnx"):
+        raise CommandError(f"--name does not go with {language}")
+    if language == "onnx" and arguments.out is None:
+        raise CommandError("onnx is no text; name a file for it with --out FILE")
     model = loaded(arguments.model)
     if language == "dot":
         text = model.export_dot()
+    elif language == "onnx":
+        require("onnx", "onnx", "write an ONNX model")
+        text = model.to_onnx().SerializeToString()
     else:
         text = model.export_code(
             language, function_name=arguments.name, table=arguments.table
@@ -179,7 +185,7 @@ def export(arguments: argparse.Namespace) -> None:
     from secret_jax.tree.archive import replacing
 
     with replacing(arguments.out) as file:
-        file.write(text.encode())
+        file.write(text if isinstance(text, bytes) else text.encode())
     say(f"wrote {arguments.out}")
 
 
