@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from secret_jax.composed.additive.estimator import (
         SecretAdditiveRegressor as SecretAdditiveRegressor,
     )
+    from secret_jax.composed.kernel.classifier import (
+        KernelTreeClassifier as KernelTreeClassifier,
+    )
     from secret_jax.composed.kernel.estimator import (
         KernelTreeRegressor as KernelTreeRegressor,
     )
@@ -74,6 +77,7 @@ _HOMES = {
     "Huber": "losses.numbers",
     "MixtureLeaf": "models.linear",
     "InformationCriterion": "fit.prune.criteria",
+    "KernelTreeClassifier": "composed.kernel.classifier",
     "KernelTreeRegressor": "composed.kernel.estimator",
     "LeastSquares": "models.linear",
     "Logistic": "models.glm",

@@ -16,6 +16,7 @@ from secret_jax.data.columns import (
     sorted_categories,
 )
 from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.monotonic import directions_of
 from secret_jax.data.roles import (
     ColumnOptions,
     category_indicators,
@@ -201,6 +202,7 @@ class Learner:
                 if missing[k]
             ),
             allow_missing=options.missing != "error",
+            monotonic=directions_of(options.monotonic_cst, attributes),
             target_names=tuple(self.target_names),
             target_centers=tuple(targets.center.tolist()),
             target_scales=tuple(targets.scale.tolist()),

@@ -45,6 +45,8 @@ class ColumnOptions:
         Whether the models see them; "auto": those with many rows each.
     tail_share : float
         Share of the rows beyond each bound of columns with far tails; 0: no bounds.
+    monotonic_cst : dict or array-like, optional
+        Columns with which predictions may only rise or fall.
     """
 
     categorical_features: Sequence[Any] | None = None
@@ -54,6 +56,7 @@ class ColumnOptions:
     category_indicators: bool | str = False
     missing_indicators: bool | str = False
     tail_share: float = 0.0
+    monotonic_cst: Any = None
 
 
 def roles_of(

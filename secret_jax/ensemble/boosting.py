@@ -14,12 +14,11 @@ from scipy.optimize import minimize_scalar
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.growth import Booster, add_round, total_error
+from secret_jax.ensemble.growth import Booster, add_round, bins_of, total_error
 from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.ensemble.race import Candidate, can_catch_up
 from secret_jax.fit.prune.cross_validation import parts_of
-from secret_jax.grow.bins import Bins
 from secret_jax.runtime.progress import Stage
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
@@ -60,7 +59,7 @@ class Boosting:
         self.training, self.others, self.schema = rows, others, schema
         self.rows = rows if others is None else join([rows, others])
         self.held_out = held_out
-        self.bins = Bins.of(self.rows.table.on_host(), schema)
+        self.bins = bins_of(self.rows, schema)
         folds = held_out if self.folded else [*held_out, every[:0]][:1]
         self.candidates = [
             Candidate(size, [self._booster(size, *fold) for fold in enumerate(folds)])

@@ -50,8 +50,10 @@ _RULES = {
     "auto": None,
     "holdout": HoldOut(),
     "cross-validation": CrossValidation(),
-    "aic": InformationCriterion(criterion="aic"),
-    "bic": InformationCriterion(criterion="bic"),
+    **{
+        name: InformationCriterion(criterion=name)
+        for name in ("aic", "bic", "caic", "icomp")
+    },
     "cart": StandardErrors(factor=1.0),
     "guide": StandardErrors(factor=0.5),
     "m5": M5Pruning(),
@@ -76,7 +78,7 @@ NAMED: Named = {
         "simple": SimpleLinear(),
         "m5": M5Linear(),
     },
-    "prune": _RULES | {"icomp": InformationCriterion(criterion="icomp")},
+    "prune": _RULES,
     "refine": _REFINEMENTS,
     "distill": _DISTILLATIONS,
     "loss": {
@@ -132,6 +134,7 @@ class TableParameters:
     missing_values: Literal["learn", "mean", "error"] = "learn"
     categorical_features: Any = None
     split_features: Any = None
+    monotonic_cst: Any = None
     random_state: Any = None
     device: str | None = None
     verbose: int = 0
@@ -141,6 +144,7 @@ class TableParameters:
         # Read by those that know the table, or random numbers.
         "categorical_features": "no_validation",
         "split_features": "no_validation",
+        "monotonic_cst": "no_validation",
         "random_state": "no_validation",
         "device": [str, None],
         "verbose": [at_least(0), "boolean"],

@@ -48,6 +48,7 @@ class ColumnCuts(NamedTuple):
         nodes: NodeMoments,
         bins: Bins,
         code: Int[np.ndarray, "n_rows n_attributes"],
+        scatter: Float[np.ndarray, "n_nodes n_regressors n_model"],
         n_local: int,
     ) -> ColumnCuts:
         """Score the cuts of the bins' attributes.
@@ -56,6 +57,8 @@ class ColumnCuts(NamedTuple):
         ----------
         code : ndarray of shape (n_rows, n_attributes), uint8
             Bins of the rows.
+        scatter : ndarray of shape (n_nodes, n_regressors, n_model), float32
+            Weighted sums of the regressors times the coordinates.
         n_local : int
             Bins of a node, over the range that its rows cover.
         """
@@ -78,9 +81,9 @@ class ColumnCuts(NamedTuple):
         own = np.stack([weight * value, weight * square])
         left = np.cumsum(nodes.whitened(sums), axis=2)
         whole, own_whole = left[:, :, -1], own.sum(axis=3)  # a missing value is 0
-        seen = bins.column < nodes.scatter.shape[1]
+        seen = bins.column < scatter.shape[1]
         products = np.zeros((*weight.shape[:2], nodes.n_model), np.float32)
-        products[:, seen] = nodes.scatter[:, bins.column[seen]]
+        products[:, seen] = scatter[:, bins.column[seen]]
         if nodes.n_model and not seen.all():
             basis = nodes.sums(local[:, ~seen], n_local + 1, nodes.basis)
             products[:, ~seen] = np.einsum(
@@ -228,7 +231,7 @@ def _scores(
 ) -> Float[np.ndarray, "n_nodes n_attributes n_codes"]:
     """Sums of the residuals, or of their first principal component, of categories."""
     width = 1 + nodes.n_model
-    residual = nodes.moments[:, 1::width]
+    residual = nodes.residual
     if residual.shape[1] == 1:
         return sums[..., 1]
     scaled = residual / nodes.moments[:, :1]

@@ -30,11 +30,12 @@ class NodeMoments(NamedTuple):
         First row of each node.
     moments : ndarray of shape (n_rows, 1 + n_outputs * (1 + n_model)), float32
         Weighted [1, residual, residual * coordinates], the last two of every output.
-    plain, basis : ndarray of shape (n_rows, n_model), float32
-        Coordinates, and weighted ones; like those of the moments not yet whitened, and
-        of mean zero in the node.
-    scatter : ndarray of shape (n_nodes, n_regressors, n_model), float32
-        Weighted sums of the regressors times the coordinates.
+    plain : ndarray of shape (n_rows, 1 + n_model), float32
+        One, and the coordinates: not yet whitened, and of mean zero in the node.
+    weighted : ndarray of shape (n_rows, 1 + n_model + n_outputs), float32
+        Weighted [1, coordinates, residuals].
+    whole : ndarray of shape (n_nodes, 1 + n_model, 1 + n_model + n_outputs), float32
+        Their products over the nodes.
     whitener : ndarray of shape (n_nodes, n_model, n_model), float32
     least : ndarray of shape (n_nodes,), float32
         Least weight on each side of a cut.
@@ -44,8 +45,8 @@ class NodeMoments(NamedTuple):
     first: np.ndarray
     moments: np.ndarray
     plain: np.ndarray
-    basis: np.ndarray
-    scatter: np.ndarray
+    weighted: np.ndarray
+    whole: np.ndarray
     whitener: np.ndarray
     least: np.ndarray
 
@@ -57,7 +58,17 @@ class NodeMoments(NamedTuple):
     @property
     def n_model(self) -> int:
         """Number of coordinates that models see."""
-        return self.basis.shape[1]
+        return self.plain.shape[1] - 1
+
+    @property
+    def basis(self) -> np.ndarray:
+        """Weighted coordinates, (n_rows, n_model)."""
+        return self.weighted[:, 1 : self.plain.shape[1]]
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Weighted residuals, (n_rows, n_outputs)."""
+        return self.weighted[:, self.plain.shape[1] :]
 
     def sums(
         self,
@@ -75,6 +86,14 @@ class NodeMoments(NamedTuple):
         member = csr_array((ones, position.ravel(), starts), shape=(n_rows, cells))
         found = member.T @ values
         return found.reshape(self.n_nodes, n_attributes, n_codes, values.shape[1])
+
+    def products(
+        self,
+        x: Float[np.ndarray, "n_rows n"],
+        values: Float[np.ndarray, "n_rows *shape"],
+    ) -> Float[np.ndarray, "n_nodes n *shape"]:
+        """Sum the products of columns with values over the rows of each node."""
+        return products_of_nodes(self.first, x, values)
 
     def whitened(self, sums: np.ndarray) -> np.ndarray:
         """Sums of the moments with whitened coordinates, in place."""
@@ -176,38 +195,49 @@ def slopes(
     return slope @ np.swapaxes(nodes.whitener, 1, 2)
 
 
-def exact_gains(
-    nodes: NodeMoments, left: Bool[np.ndarray, "n_rows n_splits"], ridge: float
-) -> Float[np.ndarray, "n_nodes n_splits"]:
+def exact_sides(
+    nodes: NodeMoments,
+    left: Bool[np.ndarray, "n_rows n_splits"],
+    ridge: Float[np.ndarray, " n_nodes"],
+) -> tuple[
+    Float[np.ndarray, "n_nodes n_splits"],
+    Float[np.ndarray, "n_nodes n_splits 2 1+n_model n_outputs"],
+]:
     """Drops of the penalised residual sums of squares by models of both sides.
 
     Parameters
     ----------
     left : ndarray of shape (n_rows, n_splits), bool
         Sides of the rows, in splits of their nodes.
-    ridge : float
+    ridge : ndarray of shape (n_nodes,)
         Penalty in units of the coordinates' variances in the node.
+
+    Returns
+    -------
+    gain : ndarray of shape (n_nodes, n_splits), float32
+    models : ndarray of shape (n_nodes, n_splits, 2, 1 + n_model, n_outputs), float32
+        Intercepts and slopes of the left and the right side.
     """
-    width = 1 + nodes.n_model
-    residual = nodes.moments[:, 1::width]
-    n_nodes, n_splits, n_rows = nodes.n_nodes, left.shape[1], len(left)
-    # Products of [1, coordinates] with [1, coordinates, residuals], left and in all.
-    x = np.concatenate([np.ones((n_rows, 1), np.float32), nodes.plain], axis=1)
-    weighted = [nodes.moments[:, :1], nodes.basis, residual]
-    masked = np.empty((n_rows, n_splits + 1, width + residual.shape[1]), np.float32)
-    masked[:, -1] = np.concatenate(weighted, axis=1)
-    np.multiply(masked[:, -1:], left[:, :, None], out=masked[:, :-1])
-    sums = np.empty((n_nodes, width, *masked.shape[1:]), np.float32)
-    last = np.append(nodes.first[1:], n_rows).tolist()
-    for node, start, stop in zip(range(n_nodes), nodes.first.tolist(), last):
-        flat = masked[start:stop].reshape(stop - start, -1)
-        np.matmul(x[start:stop].T, flat, out=sums[node].reshape(width, -1))
-    whole, one = sums[:, :, -1:], sums[:, :, :-1]
+    width, whole = 1 + nodes.n_model, nodes.whole[:, :, None]
+    masked = nodes.weighted[:, None] * left[:, :, None]
+    one = nodes.products(nodes.plain, masked)
     sides = np.moveaxis(np.stack([one, whole - one], axis=1), 3, 1)
     matrix, moment = sides[..., :width], sides[..., width:]
     weight, inner = sides[..., 0, 0], np.arange(1, width)
     variance = whole[:, inner, 0, inner] / np.maximum(whole[:, 0, 0, :1], _ROUNDING)
-    penalty = ridge * weight[..., None] * variance[:, None, None]
+    penalty = (ridge[:, None] * variance)[:, None, None] * weight[..., None]
     matrix[..., inner, inner] += penalty
     found = guarded_solve(matrix, moment, _ROUNDING * weight.ravel())
-    return np.sum(found * moment, axis=(2, 3, 4))
+    return np.sum(found * moment, axis=(2, 3, 4)), found
+
+
+def products_of_nodes(
+    first: np.ndarray, x: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Sum the products of columns with values; see `NodeMoments.products`."""
+    found = np.empty((len(first), x.shape[1], *values.shape[1:]), np.float32)
+    flat, of_nodes = values.reshape(len(x), -1), found.reshape(*found.shape[:2], -1)
+    last = np.append(first[1:], len(x)).tolist()
+    for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
+        np.matmul(x[start:stop].T, flat[start:stop], out=of_nodes[node])
+    return found

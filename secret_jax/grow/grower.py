@@ -94,6 +94,24 @@ class Grown(NamedTuple):
     leaves: list[np.ndarray]
     fitted: FittedNodes | None
 
+    def take(self, which: Sequence[int]) -> Grown:
+        """Select trees, in rising order; their nodes are counted anew."""
+        size = np.array([tree.n_nodes for tree in self.trees])
+        own = size[which]
+        shift = np.zeros(len(size), int)
+        shift[which] = np.cumsum(own) - own - (np.cumsum(size) - size)[which]
+        fitted = self.fitted
+        if fitted is not None:
+            tree = np.repeat(np.arange(len(size)), size)[fitted.node]
+            fitted = fitted.take(np.isin(tree, which))
+            tree = tree[np.isin(tree, which)]
+            fitted = fitted._replace(node=fitted.node + shift[tree])
+        return Grown(
+            [self.trees[tree] for tree in which],
+            [self.leaves[tree] + shift[tree] for tree in which],
+            fitted,
+        )
+
 
 def grow(
     rows: Rows,
@@ -132,8 +150,8 @@ def grown(
         Maps the number of iterations, each of one level of searches, and a function
         that gives the present trees, to the trees that need not grow further.
     bins : Bins, optional
-        Of the table: a processor cuts axis splits of the default finder, or of
-        constants, at their bounds (`secret_jax.grow.binned`).
+        Of the table: the splits of the default finder, and those of constants, are
+        searched on them (`secret_jax.grow.binned`).
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)
@@ -219,7 +237,7 @@ def _search(
 ) -> Search:
     """The search of the finder on the device that computes."""
     finder, sample, rows = options.finder, options.sample, options.batch_rows
-    if bins is not None and not (on_accelerator() or oblique):
+    if bins is not None:
         return BinnedSearch(finder, places, schema, bins, sample=sample)
     if not (on_accelerator() or finder.needs_program):
         return NumpySearch(

@@ -23,7 +23,7 @@ from jax.experimental import serialize_executable
 
 from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
-from secret_jax.runtime.program_memory import Compiled, ProgramMemory, make_room
+from secret_jax.runtime.program_memory import Compiled, make_room
 from secret_jax.runtime.program_sources import sources_of
 
 # Optimisation level of LLVM, 0 to 3, for chains of small steps on processors: with 1
@@ -136,7 +136,7 @@ class Program:
         self._function, self._static_names = function, frozenset(static_argnames)
         self._small_steps = small_steps
         self._jit = jax.jit(function, static_argnames=static_argnames)
-        self._compiled = ProgramMemory()
+        self._compiled: dict[Hashable, Compiled] = {}
         self._locks: dict[Hashable, threading.Lock] = {}
         _PROGRAMS.add(self)
 
@@ -155,7 +155,7 @@ class Program:
             with self._locks.setdefault(key, threading.Lock()):
                 program = self._compiled.get(key)
                 if program is None:
-                    make_room()
+                    make_room(each._compiled for each in list(_PROGRAMS))
                     program = Compiled(
                         self._made(leaves, structure, shapes, static, device)
                     )

@@ -2,8 +2,7 @@
 
 A tree holds nothing that only training needs. Nodes are numbered so that parents come
 before their children and the root is node 0. Every number in the tree lives in
-*standardised* units (see `secret_jax.data.schema`); `secret_jax.inspect` maps them
-back.
+*standardised* units; `secret_jax.inspect` maps them back.
 """
 
 from __future__ import annotations

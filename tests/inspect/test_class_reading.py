@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -35,12 +31,6 @@ from secret_jax.inspect.words import model_equation
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
-
-
-@pytest.fixture(autouse=True)
-def no_figures():
-    yield
-    plt.close("all")
 
 
 def fitted(names: list[str], n_leaves: int = 6, seed: int = 3) -> SecretClassifier:

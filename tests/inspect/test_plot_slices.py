@@ -27,12 +27,6 @@ from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
 
 
-@pytest.fixture(autouse=True)
-def no_figures():
-    yield
-    plt.close("all")
-
-
 def frame(seed: int, n_rows: int = 60) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
 

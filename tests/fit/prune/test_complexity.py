@@ -35,7 +35,7 @@ from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, compact
 
-RULES = ["cross-validation", "aic", "bic", "icomp"]
+RULES = ["cross-validation", "aic", "bic", "caic", "icomp"]
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
@@ -243,7 +243,7 @@ def fitted_tree(n_outputs=1, **changes):
     return tree, Rows(encode(tree.schema, X), targets, np.ones(len(y)))
 
 
-@pytest.mark.parametrize("criterion", ["aic", "bic"])
+@pytest.mark.parametrize("criterion", ["aic", "bic", "caic"])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_criterion_equals_its_definition(criterion, n_outputs):
     tree, rows = fitted_tree(n_outputs)
@@ -253,8 +253,9 @@ def test_a_criterion_equals_its_definition(criterion, n_outputs):
     n = rows.n_rows * n_outputs
     degrees = n_outputs * model_degrees(pruned)[pruned.is_leaf].sum()
     k = degrees + split_degrees(pruned).sum() + 1
-    penalty = 2.0 * n / (n - k - 1) if criterion == "aic" else np.log(n)
-    expected = n * np.log(residual @ residual / n) + penalty * k
+    penalty = {"aic": 2.0 * n / (n - k - 1), "bic": np.log(n)}
+    penalty["caic"] = np.log(n) + 1
+    expected = n * np.log(residual @ residual / n) + penalty[criterion] * k
     assert value == pytest.approx(expected, rel=1e-4)
     assert fold_trees == ()
     root = compact(tree, np.zeros(tree.n_nodes, bool))
