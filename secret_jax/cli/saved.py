@@ -151,9 +151,6 @@ def _target_of(model: Any, classes: bool) -> str:
 
 def export(arguments: argparse.Namespace) -> None:
     """Print a saved model as a program, or as text for Graphviz."""
-    from secret_jax.cli.reading.dates import DateFormat
-    from secret_jax.cli.reading.numbers import NumberFormat
-
     check_output(arguments.out)
     language = arguments.language
     if arguments.table is not None and language != "sql":
@@ -172,13 +169,8 @@ def export(arguments: argparse.Namespace) -> None:
         text = model.export_code(
             language, function_name=arguments.name, table=arguments.table
         )
-        reading = _reading(model)
-        for name in model.tree_.schema.input_names:
-            chosen = reading.formats[reading.name_of(name)]
-            if isinstance(chosen, NumberFormat) and not chosen.is_plain:
-                say(f"{name}: the program takes numbers, not the texts of the file")
-            if isinstance(chosen, DateFormat):
-                say(f"{name}: the program takes dates, or text as in 2024-02-29")
+    if language != "dot":
+        _say_what_it_takes(model, language)
     if arguments.out is None:
         print(text.rstrip("\n"))
         return
@@ -187,6 +179,22 @@ def export(arguments: argparse.Namespace) -> None:
     with replacing(arguments.out) as file:
         file.write(text if isinstance(text, bytes) else text.encode())
     say(f"wrote {arguments.out}")
+
+
+def _say_what_it_takes(model: Any, language: str) -> None:
+    """Say where a program takes other things than the file held."""
+    from secret_jax.cli.reading.dates import DateFormat
+    from secret_jax.cli.reading.numbers import NumberFormat
+
+    reading = _reading(model)
+    dates = "its parts as numbers, each a column of its own"
+    dates = "dates, or text as in 2024-02-29" if language == "python" else dates
+    for name in model.tree_.schema.input_names:
+        chosen = reading.formats[reading.name_of(name)]
+        if isinstance(chosen, NumberFormat) and not chosen.is_plain:
+            say(f"{name}: the program takes numbers, not the texts of the file")
+        if isinstance(chosen, DateFormat):
+            say(f"{name}: the program takes {dates}")
 
 
 def show(arguments: argparse.Namespace) -> None:
