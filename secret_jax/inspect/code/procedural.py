@@ -148,7 +148,7 @@ class Procedural(Dialect):
                 f"function_name is {name!r}, which is no name of a function in "
                 f"{language}."
             )
-        if name in self.taken:
+        if name in self.taken or _NUMBERED.fullmatch(name):
             raise ValueError(
                 f"function_name is {name!r}, which the function itself uses. Choose a "
                 f"name other than {', '.join(sorted(self.taken - self.words))}."
