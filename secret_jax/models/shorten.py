@@ -143,13 +143,17 @@ def _varying(
 
 
 def _asked(tree: Tree, node: int) -> set[int]:
-    """Input column that a split on one column uses."""
-    schema, attribute = tree.schema, int(tree.attribute[node])
-    if tree.kind[node] == SplitKind.DISCRETE:
-        return {schema.discrete[attribute]}
-    if tree.kind[node] == SplitKind.AXIS:
-        return {schema.input_columns[attribute]}
-    return set()
+    """Input columns that a split on one column, or its conditions, use."""
+    columns = {
+        SplitKind.DISCRETE: tree.schema.discrete,
+        SplitKind.AXIS: tree.schema.input_columns,
+    }
+    return {
+        columns[kind][part.attribute[node]]
+        for part in tree.comparisons
+        for kind in columns
+        if part.kind[node] == kind
+    }
 
 
 def _terms(

@@ -58,7 +58,8 @@ def split_numbers(tree: Tree) -> np.ndarray:
     One for a threshold or a set of categories, and one for each column of a sum.
     """
     oblique = tree.kind == SplitKind.OBLIQUE
-    compared = [np.isin(part.kind, _COMPARED) for part in tree.comparisons]
-    numbers = np.sum(compared, axis=0, dtype=np.float64)
+    numbers = np.zeros(tree.n_nodes)
+    for part in tree.comparisons:
+        numbers += np.isin(part.kind, _COMPARED)
     numbers[oblique] += np.count_nonzero(tree.direction[oblique], axis=1)
     return numbers

@@ -129,14 +129,12 @@ class Tree:
         Mean and standard deviation of the regressors of the training rows.
     standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Standard errors of the value at the center and of the slopes; NaN if unknown.
-    condition_kind, condition_attribute : ndarray of shape (n_nodes, n_conditions), int32
-        Of a conjunction its conditions, each a split of its own (its other arrays
-        follow); a row goes left if all of them send it there. A kind of LEAF is no
-        condition. Without conjunctions ``n_conditions`` is 0.
-    condition_direction : ndarray of shape (n_nodes, n_conditions, n_continuous), float32
-        As ``direction``, but minus one-hot where values above a threshold go left.
-    condition_threshold : ndarray of shape (n_nodes, n_conditions), float32
-    condition_goes_left : ndarray of shape (n_nodes, n_conditions, max_categories), bool
+    condition_kind, condition_attribute, condition_threshold, condition_direction, \
+            condition_goes_left : ndarray of shape (n_nodes, n_conditions, ...)
+        Of a conjunction its conditions, each a split on one attribute with arrays like
+        those above; a row goes left if all of them send it there. A kind of LEAF is no
+        condition; a direction is minus one-hot where values above a threshold go left.
+        Without conjunctions ``n_conditions`` is 0.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -269,7 +267,9 @@ class Tree:
     @property
     def in_splits(self) -> np.ndarray:
         """Mask of the encoded columns that splits compare, (n_continuous,), bool."""
-        return np.any([(p.direction != 0).any(axis=0) for p in self.comparisons], axis=0)
+        return np.any(
+            [(p.direction != 0).any(axis=0) for p in self.comparisons], axis=0
+        )
 
     @cached_property
     def asked_attributes(self) -> frozenset[int]:

@@ -19,7 +19,7 @@ from secret_jax.inspect.code.program import (
     decisions,
     plain_category,
 )
-from secret_jax.inspect.equations import CategorySplit, LinearSplit
+from secret_jax.inspect.equations import CategorySplit, LinearSplit, conditions_of
 from secret_jax.inspect.printing import counted_leaves
 
 _WIDTH = 88  # characters in a line, as most formatters have it
@@ -110,7 +110,12 @@ def _literal(category: Any, name: str) -> str:
 def _variables(python: _Python, programs: Sequence[Program]) -> list[tuple[str, str]]:
     """Variables of the columns that are used, with their values."""
     schema = python.schema
-    splits = [split for program in programs for split in program.splits.values()]
+    splits = [
+        one
+        for program in programs
+        for split in program.splits.values()
+        for one in conditions_of(split)
+    ]
     models = [model for program in programs for model in program.models.values()]
     sums = [split for split in splits if isinstance(split, LinearSplit)]
     terms = [term for part in (*sums, *models) for term in part.terms]
