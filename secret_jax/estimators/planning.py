@@ -6,6 +6,8 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan
+from secret_jax.fit.refine.blend import Blend
+from secret_jax.fit.refine.soft.options import SoftOptions
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.linear import MixtureLeaf
@@ -52,6 +54,9 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         if value is not None and not value.knows(leaf.loss):
             allowed = f"another one: it is not defined for {leaf.loss!r}"
             refuse(name, caller, allowed, parameters[name])
+    if isinstance(refine, Blend | SoftOptions) and splits.n_conditions:
+        allowed = "None or 'tao' with these splits: a conjunction is no gate"
+        refuse("refine", caller, allowed, parameters["refine"])
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(

@@ -8,14 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.runtime.arrays import taken, where_each
+from secret_jax.runtime.arrays import taken, weighted_quantiles, where_each
 from secret_jax.runtime.linalg import AnyArray, matvec, namespace
-from secret_jax.runtime.pieces import for_rows
+from secret_jax.runtime.pieces import for_rows, heads
 from secret_jax.splits.chosen import Candidates, split_of
 from secret_jax.splits.interface import Conditions, Node, Split
 from secret_jax.splits.rss_search import Begun
+from secret_jax.splits.scoring import fit_sides
 from secret_jax.tree.structure import SplitKind
 
+# Rows whose quantiles are thresholds, and how many times the share of rows between two
+# coarse thresholds is looked at about one.
+_QUANTILE_ROWS, _NEAR = 2048, 2.0
 # Fields of what is no condition: it holds for every row.
 _NONE = Conditions(int(SplitKind.LEAF), -1, 0.0, 0.0, False)
 
@@ -47,6 +51,71 @@ class Condition(NamedTuple):
         parts = zip(masks, self.pick, other.pick, strict=True)
         pick = Candidates(*(where_each(*part) for part in parts))
         return Condition(pick, where_each(chosen, self.above, other.above))
+
+
+def sharpened(
+    conditions: Sequence[Condition],
+    n_held: AnyArray,
+    gain: AnyArray,
+    start: Begun,
+    batch: Node,
+    n_thresholds: int,
+) -> tuple[list[Condition], AnyArray]:
+    """Move each threshold to the best of some near it, the others being what they are.
+
+    A conjunction is as good as the product of its thresholds: the few quantiles that
+    found it are too coarse for it.
+
+    Parameters
+    ----------
+    n_held : Array of shape (...), int
+        How many of the conditions, the first ones, are those of each node.
+    gain : Array of shape (...)
+
+    Returns
+    -------
+    conditions, gain
+        As given, but for the thresholds.
+    """
+    xp, pieces, node = namespace(batch.x), batch.pieces, start.node
+    share = (np.arange(n_thresholds, dtype=np.float32) + 0.5) / n_thresholds
+
+    def quantiles_of(values: AnyArray, weight: AnyArray, share: np.ndarray) -> AnyArray:
+        pair = (heads(array, pieces, _QUANTILE_ROWS) for array in (values, weight))
+        values, weight = pair
+        return weighted_quantiles(values[..., None, :], weight, share)[..., 0, :]
+
+    found = list(conditions)
+    for place, (pick, above) in enumerate(conditions):
+        has = n_held > place
+        weight = xp.where(_others(found, n_held, place, batch), batch.weight, 0.0)
+        threshold = for_rows(pick.threshold, pieces)[..., None]
+        apart = xp.abs(pick.projection - threshold)
+        near = quantiles_of(apart, weight, np.array([_NEAR / n_thresholds], np.float32))
+        near = xp.where(apart <= for_rows(near, pieces), weight, 0.0)
+        cuts = quantiles_of(pick.projection, near, share)
+        below = pick.projection[..., None, :] <= for_rows(cuts, pieces)[..., None]
+        left = below ^ for_rows(above, pieces)[..., None, None]
+        left = left & (weight > 0)[..., None, :]
+        models = fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
+        best = xp.argmax(models.gain, axis=-1)
+        better = has & (models.gain.max(axis=-1) > gain)
+        gain = xp.where(better, models.gain.max(axis=-1), gain)
+        cut = xp.where(better, taken(cuts, best, best.ndim), pick.threshold)
+        found[place] = Condition(pick._replace(threshold=cut), above)
+    return found, gain
+
+
+def _others(
+    conditions: Sequence[Condition], n_held: AnyArray, place: int, batch: Node
+) -> AnyArray:
+    """Mask of the rows that meet all conditions of their node but one."""
+    masks = [
+        one.holds(batch) | (for_rows(n_held, batch.pieces) <= other)[..., None]
+        for other, one in enumerate(conditions)
+        if other != place
+    ]
+    return namespace(batch.x).stack(masks).all(axis=0)
 
 
 def split_on(

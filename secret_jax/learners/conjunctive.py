@@ -14,7 +14,13 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.learners.conjunctions import Condition, next_above, split_on
+from secret_jax.learners.conjunctions import (
+    Condition,
+    next_above,
+    sharpened,
+    split_on,
+)
+from secret_jax.learners.conjunctive_genetic import evolved
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import largest, where_each
 from secret_jax.runtime.linalg import AnyArray, namespace
@@ -41,11 +47,16 @@ class ConjunctiveSplits(SplitFinder):
     ----------
     max_conditions : int, default=3
         Most conditions of a split.
-    least_rise : float, default=0.1
+    least_rise : float, default=0.2
         Share by which a further condition must raise the gain to be worth its reading.
     n_starts : int, default=2
-        Splits on one attribute that a further condition is looked for, on either side.
+        How many of the best splits on one attribute are tried as a first condition.
     search : {"greedy", "genetic"}, default="greedy"
+        Genetic: columns, sides and cuts are evolved one within the other, as in the
+        reference; slower by far, and random.
+    generations : int, default=5
+        Most generations of columns; the search ends earlier when the best and the worst
+        of them gain the same to one noise variance.
     scores : RssSplits, default=RssSplits()
         How splits on one attribute are found, and all are scored; what concerns oblique
         ones does not matter.
@@ -67,9 +78,10 @@ class ConjunctiveSplits(SplitFinder):
     """
 
     max_conditions: int = 3
-    least_rise: float = 0.1
+    least_rise: float = 0.2
     n_starts: int = 2
     search: Literal["greedy", "genetic"] = "greedy"
+    generations: int = 5
     scores: RssSplits = field(default_factory=RssSplits)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -77,6 +89,7 @@ class ConjunctiveSplits(SplitFinder):
         "least_rise": [real(0.0)],
         "n_starts": [at_least(1)],
         "search": [StrOptions({"greedy", "genetic"})],
+        "generations": [at_least(0)],
         "scores": [RssSplits],
     }
 
@@ -121,11 +134,32 @@ class ConjunctiveSplits(SplitFinder):
         """See `RssSplits`."""
         return self.scores.host_inputs(x, weight, columns)
 
+    def n_random(self, n_columns: int) -> int:
+        """One for the seed of the genetic search."""
+        del n_columns
+        return int(self.search == "genetic")
+
+    def worth(self, gain: AnyArray, n_conditions: AnyArray) -> AnyArray:
+        """What a gain is worth that takes so many conditions."""
+        return gain / (1.0 + self.least_rise) ** (n_conditions - 1.0)
+
     def __call__(self, node: Node) -> Split:
         """Best split of one node, or of each of many; see `RssSplits`."""
         start = begun(self.scores, node)
-        found, n_held = _greedy(self, start, node)
-        return split_on(found.conditions, n_held, found.gain, start, node)
+        if self.search == "genetic":
+            found = evolved(
+                start,
+                node,
+                n_conditions=self.max_conditions,
+                n_thresholds=self.scores.n_thresholds,
+                generations=self.generations,
+                worth=self.worth,
+            )
+        else:
+            found = _greedy(self, start, node)
+        n_thresholds = self.scores.n_thresholds
+        conditions, gain = sharpened(*found, start, node, n_thresholds)
+        return split_on(conditions, found[1], gain, start, node)
 
 
 class _Found(NamedTuple):
@@ -151,8 +185,8 @@ class _Found(NamedTuple):
 
 def _greedy(
     finder: ConjunctiveSplits, start: Begun, batch: Node
-) -> tuple[_Found, AnyArray]:
-    """Conditions of each node, and how many of them, the first ones, it has."""
+) -> tuple[list[Condition], AnyArray, AnyArray]:
+    """Conditions of each node, how many, the first ones, it has, and their gain."""
     node, scores, pieces = start.node, finder.scores, batch.pieces
     xp = namespace(node.z)
     singles, _ = finalists_of(axis_candidates(node, scores), node, scores)
@@ -190,11 +224,10 @@ def _greedy(
     n_held = xp.ones(best.gain.shape, np.int32)
     for n in range(2, finder.max_conditions + 1):
         found = refined(found if n == 2 else longer(found))
-        least = best.gain * (1 + finder.least_rise) ** (n - n_held)
-        better = found.gain > least
+        better = finder.worth(found.gain, n) > finder.worth(best.gain, n_held)
         best = found.where(better, best, batch)
         n_held = xp.where(better, n, n_held)
-    return best, n_held
+    return best.conditions, n_held, best.gain
 
 
 def _addition(
