@@ -162,7 +162,7 @@ def split_on(
     every = (xp.stack(each, axis=several.ndim) for each in zip(*found, strict=True))
     return alone._replace(
         **own._asdict(),
-        chance_gain=alone.chance_gain + (n_held - 1) * start.noise,
+        chance_gain=alone.chance_gain + (n_held - 1).astype(gain.dtype) * start.noise,
         conditions=Conditions(*every),
     )
 

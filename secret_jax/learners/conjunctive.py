@@ -141,7 +141,8 @@ class ConjunctiveSplits(SplitFinder):
 
     def worth(self, gain: AnyArray, n_conditions: AnyArray) -> AnyArray:
         """What a gain is worth that takes so many conditions."""
-        return gain / (1.0 + self.least_rise) ** (n_conditions - 1.0)
+        n_more = namespace(gain).asarray(n_conditions, gain.dtype) - 1.0
+        return gain / (1.0 + self.least_rise) ** n_more
 
     def __call__(self, node: Node) -> Split:
         """Best split of one node, or of each of many; see `RssSplits`."""

@@ -24,9 +24,9 @@ from secret_jax.splits.screening import quantiles
 from secret_jax.tree.structure import SplitKind
 
 # Rows of the populations of columns, sides and cuts, and how many of them live on.
-_SIZES = ((8, 2), (4, 2), (6, 2))
+_SIZES = ((16, 4), (6, 2), (8, 2))
 # Generations of sides and of cuts, which are found anew for each row above them.
-_INNER_GENERATIONS = (1, 3)
+_INNER_GENERATIONS = (2, 3)
 # It ends when scores, in noise variances, are this alike.
 _TOLERANCE = 1.0
 
@@ -61,7 +61,8 @@ def evolved(
     node = start.node
     axis, rows = node.axis, node.rows
     assert axis is not None
-    n_axes = len(axis.kind)
+    usable = jnp.argsort(~axis.allowed)  # padding is not
+    n_axes = jnp.maximum(jnp.sum(axis.allowed), 1)
     weight = rows.weight if axis.weight is None else axis.weight
     cuts = quantiles(axis.projection, weight, n_thresholds)
     noise = start.noise / start.unit**2
@@ -70,7 +71,7 @@ def evolved(
 
     def gain_of(columns: jax.Array, above: jax.Array, places: jax.Array) -> jax.Array:
         """Gain of each conjunction, from genes of shape (n, n_conditions)."""
-        column = jnp.minimum(columns, n_axes - 1)
+        column = usable[jnp.minimum(columns, n_axes - 1)]
         below = axis.projection[column] <= cuts[column, places][..., None]
         absent = columns >= n_axes
         held = (below != (above > 0)[..., None]) | absent[..., None]
@@ -85,7 +86,7 @@ def evolved(
         return jnp.where(allowed & once, gain.gain, -jnp.inf)
 
     # Half of the values of the first gene are no condition.
-    n_values = [np.full(n_conditions, n) for n in (2 * n_axes, 2, n_thresholds)]
+    n_values = [jnp.full(n_conditions, n) for n in (2 * n_axes, 2, n_thresholds)]
 
     def with_columns(key: jax.Array, columns: jax.Array) -> tuple[jax.Array, Any]:
         def with_sides(key: jax.Array, above: jax.Array) -> tuple[jax.Array, Any]:
@@ -119,7 +120,7 @@ def evolved(
     conditions = []
     for gene in range(n_conditions):
         which = order[gene]
-        column = jnp.minimum(columns[which], n_axes - 1)
+        column = usable[jnp.minimum(columns[which], n_axes - 1)]
         pick = candidates.take(column)._replace(threshold=cuts[column, places[which]])
         conditions.append(Condition(pick, above[which] > 0))
     gain = jnp.where(jnp.isfinite(score), gain, -jnp.inf)
@@ -129,7 +130,7 @@ def evolved(
 def _best(
     key: jax.Array,
     evaluate: Evaluate,
-    n_values: np.ndarray,
+    n_values: jax.Array,
     axes: tuple[int, ...],
     n_rows: int,
     n_kept: int,

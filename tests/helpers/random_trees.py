@@ -137,7 +137,10 @@ def with_conjunctions(tree: Tree, seed: int = 0, n_conditions: int = 3) -> Tree:
     for node in np.flatnonzero(chosen):
         for place in range(rng.integers(2, n_conditions + 1)):
             if place == 0 and tree.kind[node] in (SplitKind.AXIS, SplitKind.DISCRETE):
-                kind[node, 0], attribute[node, 0] = tree.kind[node], tree.attribute[node]
+                kind[node, 0], attribute[node, 0] = (
+                    tree.kind[node],
+                    tree.attribute[node],
+                )
                 direction[node, 0] = tree.direction[node]
                 threshold[node, 0] = tree.threshold[node]
                 goes_left[node, 0] = tree.goes_left[node]
