@@ -20,6 +20,8 @@ BYTE = 8
 _WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
 # Minimum number of pairs of a row and a split that are worth some more calls.
 _MANY_PAIRS = 1 << 15
+# Rows whose products are compared as if they were those of one.
+_ROWS_IN_ONE = 64
 # Maximum number of multiplications of a product: small ones stay in a cache, and have a
 # way of their own in OpenBLAS.
 _PRODUCT = 10**6
@@ -43,7 +45,8 @@ class RowBlock:
     """Rows in the layouts that splits and models read, each made when asked for."""
 
     def __init__(self, table: Table, scratch: Scratch):
-        (self.x, self.codes), self.scratch = table, scratch
+        (x, self.codes), self.scratch = table, scratch
+        self.x = np.ascontiguousarray(x, np.float32)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -59,7 +62,7 @@ class RowBlock:
             records = np.ndarray(
                 n_rows, record, design, design.itemsize, design.strides[:1]
             )
-            records[:] = np.ascontiguousarray(self.x, np.float32).view(record)[:, 0]
+            records[:] = self.x.view(record)[:, 0]
         return design
 
     @cached_property
@@ -114,8 +117,9 @@ class Decisions(NamedTuple):
     ----------
     n_bits : int
         Those of all numbers; bits of the conditions of conjunctions come after them.
-    weights : ndarray of shape (1 + n_columns, n_bits and more), float32
-        A row goes left where the product of its design with them is not positive.
+    direction : ndarray of shape (n_columns, n_bits and more), float32
+    threshold : ndarray of shape (64 * (n_bits and more),), float32
+        Those of 64 rows: a row goes left where its product is not above it.
     columns : _Columns or None
         None where splits are on several columns.
     listed : list of _Listed
@@ -126,7 +130,8 @@ class Decisions(NamedTuple):
     """
 
     n_bits: int
-    weights: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
     columns: _Columns | None
     listed: list[_Listed]
     conditions: list[tuple[int, list[int]]]
@@ -134,19 +139,23 @@ class Decisions(NamedTuple):
 
     def numbers(self, rows: RowBlock) -> np.ndarray:
         """Decide rows, and read the bits as numbers, shape (n_numbers, n_rows)."""
-        if self.columns and len(rows) * self.weights.shape[1] >= _MANY_PAIRS:
+        n_columns, n_bits = self.direction.shape
+        if self.columns and len(rows) * n_bits >= _MANY_PAIRS:
             return self._by_columns(self.columns, rows)
-        n_columns, n_bits = self.weights.shape
-        size = max(_PRODUCT // (n_columns * n_bits), 1)
-        left = rows.scratch.array("left", (len(rows), n_bits), bool)
-        shape = min(size, len(rows)), n_bits
+        wide = len(self.threshold)  # NumPy's loops go along the last axis
+        size = max(_PRODUCT // (n_columns * wide), 1) * _ROWS_IN_ONE
+        n_padded = -(-len(rows) // _ROWS_IN_ONE) * _ROWS_IN_ONE
+        left = rows.scratch.array("left", (n_padded, n_bits), bool)
+        shape = min(size, n_padded), n_bits
         product = rows.scratch.array("product", shape, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(rows), size):
-                part = rows.design[start : start + size]
-                np.matmul(part, self.weights, out=product[: len(part)])
-                out = left[start : start + size]
-                np.less_equal(product[: len(part)], 0, out=out)
+                part = rows.x[start : start + size]
+                np.matmul(part, self.direction, out=product[: len(part)])
+                out = left[start : start + size].reshape(-1, wide)
+                several = product.reshape(-1, wide)[: len(out)]
+                np.less_equal(several, self.threshold, out=out)
+        left = left[: len(rows)]
         for bit, attribute, goes_left in self.listed:
             left[:, bit] = goes_left.take(rows.codes[:, attribute])
         for bit, conditions in self.conditions:
@@ -198,11 +207,10 @@ def decisions_of(
     compared = comparisons_of(forest, inner)
     n_more = len(compared.node) - len(inner)
     place = np.r_[bit[inner], n_read + np.arange(n_more)]
-    shape = 1 + forest.direction.shape[1], n_read + n_more
-    weights = np.zeros(shape, np.float32)
-    weights[0] = 1.0  # bits that nobody reads are 0
-    weights[0, place] = -compared.threshold
-    weights[1:, place] = compared.direction.T
+    direction = np.zeros((forest.direction.shape[1], n_read + n_more), np.float32)
+    threshold = np.full(direction.shape[1], -1.0, np.float32)  # unread bits are 0
+    direction[:, place] = compared.direction.T
+    threshold[place] = compared.threshold
     goes_left = np.c_[compared.goes_left, compared.larger_left]
     listed = [
         _Listed(int(place[which]), int(compared.attribute[which]), goes_left[which])
@@ -214,7 +222,8 @@ def decisions_of(
     ]
     columns = _columns_of(compared, place, n_read)
     word = np.dtype("<u2" if n_bits > BYTE else "u1")
-    return Decisions(n_read, weights, columns, listed, conditions, word)
+    threshold = np.tile(threshold, _ROWS_IN_ONE)
+    return Decisions(n_read, direction, threshold, columns, listed, conditions, word)
 
 
 def _columns_of(

@@ -11,7 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
-from exported_code import assert_predicts, by_python, by_sql
+from exported_code import (
+    assert_predicts,
+    by_c,
+    by_javascript,
+    by_onnx,
+    by_python,
+    by_sql,
+)
 from random_trees import encode, random_rows, random_tree, with_conjunctions
 
 from secret_jax import SecretClassifier, SecretRegressor
@@ -30,6 +37,8 @@ from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import SplitKind, Tree, compact, joined, separated
+
+LANGUAGES = [by_python, by_sql, by_c, by_javascript, by_onnx]
 
 
 def leaf_by_loops(tree: Tree, x: np.ndarray, codes: np.ndarray) -> int:
@@ -92,7 +101,7 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
             )
 
 
-@pytest.mark.parametrize("run", [by_python, by_sql], ids=["python", "sql"])
+@pytest.mark.parametrize("run", LANGUAGES, ids=lambda run: run.__name__[3:])
 @pytest.mark.parametrize("n_leaves", [2, 25])
 def test_exported_code_predicts_alike(run, n_leaves):
     tree = tree_of(n_leaves, n_leaves)
@@ -254,7 +263,7 @@ def test_text_code_and_tree_agree_on_gaps():
     strange.loc[::9, "school"] = "Lyceum"
     with pytest.warns(UserWarning, match="Lyceum"):
         expected = model.predict(strange)
-    for run in (by_python, by_sql):
+    for run in LANGUAGES:
         assert_predicts(run(tree, strange), expected, tree)
     code = export_code(tree, precision=3)
     assert " and " in code
