@@ -47,11 +47,16 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         if value is not None and not value.knows(leaf.loss):
             allowed = f"another one: it is not defined for {leaf.loss!r}"
             refuse(name, caller, allowed, parameters[name])
-    if parameters["monotonic_cst"] is not None and isinstance(
-        refine, Blend | SoftGates
-    ):
+    gates = isinstance(refine, Blend | SoftGates)
+    if gates and splits.n_conditions:
+        allowed = "None or 'tao' with these splits: a conjunction is no gate"
+        refuse("refine", caller, allowed, parameters["refine"])
+    if gates and parameters["monotonic_cst"] is not None:
         allowed = "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
         refuse("refine", caller, allowed, parameters["refine"])
+    if splits.n_conditions and parameters["monotonic_cst"] is not None:
+        allowed = "None with these splits: sides of conjunctions have no border"
+        refuse("monotonic_cst", caller, allowed, parameters["monotonic_cst"])
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(

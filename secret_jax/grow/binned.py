@@ -18,7 +18,6 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.oblique_cuts import ObliqueCuts, ObliqueOptions
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.search import Found, Search
-from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
@@ -315,7 +314,9 @@ def _left(
     """
     n_first = kinds[0].cuts.gain.shape[1]
     sides = []
-    for candidate, at in zip(chosen.T, np.take_along_axis(cut, chosen, 1).T, strict=True):
+    for candidate, at in zip(
+        chosen.T, np.take_along_axis(cut, chosen, 1).T, strict=True
+    ):
         candidate, at = candidate[nodes.slot], at[nodes.slot]
         left = kinds[0].left(np.minimum(candidate, n_first - 1), at)
         if len(kinds) > 1:
