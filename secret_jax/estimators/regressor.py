@@ -129,7 +129,10 @@ class SecretRegressor(
         "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
         means that outliers hardly move (`Huber`), "poisson" to expected counts
         (`Poisson`, whose equations give their logarithms). Medians and Huber's are not
-        distilled.
+        distilled. "auto": "squared", or, of a positive target, "poisson" where its
+        trees have at least 5 % less squared error on rows that did not grow them, and
+        a single equation of the logarithm already errs less than one of the target: of
+        prices and the like, which change by shares. There is no "auto" with streams.
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
