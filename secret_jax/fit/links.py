@@ -20,6 +20,8 @@ from secret_jax.fit.refine.distillation import raw_predictions
 
 # What a tree of logarithms must err less than one of sums: they are harder to read.
 _WORTH_A_LOGARITHM = 0.05
+# Fewer rows cannot tell one from the other.
+_FEWEST = 200
 
 
 def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
@@ -27,13 +29,14 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
 
     If the plan has leaves of logarithms, and all targets are positive, trees with them
     are grown as well where already a single leaf of logarithms errs less than one of
-    sums. Errors are of rows that were held out, or of folds; without any there is no
-    race.
+    sums. Errors are of rows that were held out, or of folds; without any, or with fewer
+    than 200 rows, there is no race.
     """
     first = fit_prepared(plan, prepare(plan, given, eval_set))
     others = () if eval_set is None else (eval_set.targets,)
     positive = all((targets > 0).all() for targets in (given.targets, *others))
-    if plan.log_leaf is None or not positive or not first.fitted.folds:
+    few = len(given.targets) < _FEWEST or not first.fitted.folds
+    if plan.log_leaf is None or few or not positive:
         return first
     unit = np.array(first.prepared.schema.target_scales)
     kind = first.fitted.oblique if len(plan.kinds) > 1 else plan.oblique

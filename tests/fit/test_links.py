@@ -1,4 +1,4 @@
-"""The race between equations of a target and of its logarithm, `loss="auto"`."""
+"""The race between equations of a target and of its logarithm, loss="auto"."""
 
 from __future__ import annotations
 
@@ -51,6 +51,11 @@ def test_without_unseen_rows_or_a_counterpart_there_is_no_race(parameters):
     assert model.tree_.loss == SquaredError()
 
 
+def test_few_rows_have_no_race():
+    X, level, _ = table(199)
+    assert fitted(X, np.exp(level)).tree_.loss == SquaredError()
+
+
 def test_a_target_that_is_not_positive_has_no_logarithm():
     X, level, _ = table()
     y = np.exp(level)
@@ -63,4 +68,7 @@ def test_held_out_rows_judge_and_refinements_go_on_with_the_winner():
     y = np.exp(level + 0.1 * noise)
     model = fitted(X, y, prune="holdout", refine="blend")
     assert model.tree_.loss == Poisson()
+    prediction, deviation = model.predict(X, return_std=True)
+    assert np.median(deviation / prediction) == pytest.approx(0.1, rel=0.2)
+    assert np.mean(np.abs(y - prediction) < 2.0 * deviation) > 0.9
     assert np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var()
