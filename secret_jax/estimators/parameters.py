@@ -85,6 +85,7 @@ NAMED: Named = {
     "distill": _DISTILLATIONS,
     "loss": {
         "squared": SquaredError(),
+        "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.links`
         "absolute": Quantile(),
         "huber": Huber(),
         "poisson": Poisson(),

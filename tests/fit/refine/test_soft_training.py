@@ -17,7 +17,8 @@ from random_trees import with_gates
 
 from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.pipeline import fit_tree, refine_tree
+from secret_jax.fit.links import fit_tree
+from secret_jax.fit.pipeline import refine_tree
 from secret_jax.fit.refine.soft import starts as starts_module
 from secret_jax.fit.refine.soft.parameters import (
     Parameters,
@@ -335,7 +336,7 @@ def test_training_tells_how_many_of_its_steps_are_done():
     model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     heard: list = []
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(plan, fit_tree(plan, model._given(*crease(256), None)[0], None))
+    refine_tree(fit_tree(plan, model._given(*crease(256), None)[0], None))
     told = [step for step in heard if step.stage == "training gates"]
     done = [step.done for step in told]
     assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
