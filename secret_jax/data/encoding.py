@@ -27,11 +27,8 @@ _ROWS_IN_ONE, _TOGETHER = 64, 1 << 16
 class ReadColumns(NamedTuple):
     """Columns that were read and matched with a schema, not yet encoded.
 
-    Attributes
-    ----------
-    values : list of ndarray of shape (n_rows,)
-        The continuous attributes, numbers of any type.
-    codes : ndarray of shape (n_rows, n_discrete), int32
+    ``values`` are the continuous attributes, (n_rows,) each, numbers of any type;
+    ``codes`` are int32 of shape (n_rows, n_discrete).
     """
 
     values: list[np.ndarray]
@@ -59,10 +56,7 @@ class ReadColumns(NamedTuple):
 class Unencoded(NamedTuple):
     """Rows that are encoded block by block, on demand.
 
-    Attributes
-    ----------
-    array : ndarray of shape (n_rows, n_columns), or None
-        The rows as they were given, if they are plain numbers.
+    ``array`` holds them as they were given, if they are plain numbers.
     """
 
     schema: TableSchema

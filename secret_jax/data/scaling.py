@@ -14,15 +14,11 @@ from secret_jax.runtime.parallel import in_blocks
 
 
 class ColumnMoments(NamedTuple):
-    """Centers, scales and weights of columns; arrays of shape (n_columns,).
+    """Centers, scales and weights of columns; arrays of shape (n_columns,), float64.
 
-    Attributes
-    ----------
-    center, scale : ndarray, float64
-        Weighted mean and standard deviation of the values that are there; 0 and 1
-        where there is none, and a scale of 1 for a constant.
-    mass, missing_mass : ndarray, float64
-        Weight of the rows with and without a value.
+    Center and scale are weighted mean and standard deviation of the values that are
+    there; 0 and 1 where there is none, and a scale of 1 for a constant.
+    ``missing_mass`` is the weight of the rows without a value.
     """
 
     center: np.ndarray

@@ -51,11 +51,6 @@ def in_blocks(
     """Apply a function to slices that cover all rows, in parallel.
 
     Results are yielded in the order of the rows, and only a few are computed ahead.
-
-    Examples
-    --------
-    >>> list(in_blocks(lambda rows: (rows.start, rows.stop), 5, block=2))
-    [(0, 2), (2, 4), (4, 5)]
     """
     starts = range(0, max(n_rows, 1), block)
     slices = (slice(start, min(start + block, n_rows)) for start in starts)
