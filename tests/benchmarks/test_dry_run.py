@@ -26,10 +26,11 @@ def test_batches_are_of_the_size_of_their_level(rows):
 
 @pytest.mark.device
 @pytest.mark.parametrize(
-    ("model", "programs", "compiled"), [("paper", 20, 6), ("booster", 70, 10)]
+    ("model", "rows", "programs", "compiled"),
+    [("paper", 2000, 20, 6), ("booster", 2000, 70, 10), ("classifier", 600, 20, 6)],
 )
-def test_other_models_ask_little(model, programs, compiled):
-    found = demands_of(2000, 10, model)
+def test_other_models_ask_little(model, rows, programs, compiled):
+    found = demands_of(rows, 10, model)
     assert found.nodes <= found.padded_nodes <= 2.4 * found.nodes
     assert found.programs <= programs
     assert found.compiled <= compiled
