@@ -18,7 +18,6 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.oblique_cuts import ObliqueCuts, ObliqueOptions
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.search import Found, Search
-from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
@@ -275,7 +274,7 @@ class BinnedSearch(Search):
             whitener=self._whitener(scatter / total[..., None], level.constant),
             least=level.min_leaf_weight.astype(np.float32),
         )
-        return nodes, unit, pure
+        return nodes, unit, np.asarray(pure)
 
     def _whitener(self, covariance: np.ndarray, constant: np.ndarray) -> np.ndarray:
         """Whiteners of coordinates with a penalty, (n_nodes, n_model, n_model).
@@ -315,7 +314,9 @@ def _left(
     """
     n_first = kinds[0].cuts.gain.shape[1]
     sides = []
-    for candidate, at in zip(chosen.T, np.take_along_axis(cut, chosen, 1).T, strict=True):
+    for candidate, at in zip(
+        chosen.T, np.take_along_axis(cut, chosen, 1).T, strict=True
+    ):
         candidate, at = candidate[nodes.slot], at[nodes.slot]
         left = kinds[0].left(np.minimum(candidate, n_first - 1), at)
         if len(kinds) > 1:
