@@ -96,7 +96,7 @@ def test_one_tree_of_all_rows_and_attributes_is_a_tree():
     )
     # Its cuts lie at bounds of bins, and so not at the same rows.
     said = tree.fit(X, y).predict(X)
-    assert r2_score(said, forest.predict(X)) > 0.95
+    assert r2_score(said, forest.predict(X)) > 0.9
     assert r2_score(y, forest.predict(X)) > r2_score(y, said) - 0.02
     assert not hasattr(forest, "oob_score_")
 
