@@ -18,6 +18,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
+from secret_jax.grow.binned import BinnedSearch
+from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
 from secret_jax.grow.division import descend, divide
@@ -92,6 +94,24 @@ class Grown(NamedTuple):
     leaves: list[np.ndarray]
     fitted: FittedNodes | None
 
+    def take(self, which: Sequence[int]) -> Grown:
+        """Select trees, in rising order; their nodes are counted anew."""
+        size = np.array([tree.n_nodes for tree in self.trees])
+        own = size[which]
+        shift = np.zeros(len(size), int)
+        shift[which] = np.cumsum(own) - own - (np.cumsum(size) - size)[which]
+        fitted = self.fitted
+        if fitted is not None:
+            tree = np.repeat(np.arange(len(size)), size)[fitted.node]
+            fitted = fitted.take(np.isin(tree, which))
+            tree = tree[np.isin(tree, which)]
+            fitted = fitted._replace(node=fitted.node + shift[tree])
+        return Grown(
+            [self.trees[tree] for tree in which],
+            [self.leaves[tree] + shift[tree] for tree in which],
+            fitted,
+        )
+
 
 def grow(
     rows: Rows,
@@ -112,6 +132,7 @@ def grown(
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
+    bins: Bins | None = None,
 ) -> Grown:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
@@ -128,12 +149,15 @@ def grown(
     enough : callable, optional
         Maps the number of iterations, each of one level of searches, and a function
         that gives the present trees, to the trees that need not grow further.
+    bins : Bins, optional
+        Of the table: the splits of the default finder, and those of constants, are
+        searched on them (`secret_jax.grow.binned`).
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)
-    search = _search(places, schema, options, oblique=oblique)
+    search = _search(places, schema, options, bins, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)
-    builder = Builder(schema, len(roots))
+    builder = Builder(schema, len(roots), options.finder.n_conditions)
     level = Level.of(roots, places, schema)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
@@ -204,10 +228,17 @@ def grown(
 
 
 def _search(
-    places: Places, schema: TableSchema, options: GrowOptions, *, oblique: bool
+    places: Places,
+    schema: TableSchema,
+    options: GrowOptions,
+    bins: Bins | None,
+    *,
+    oblique: bool,
 ) -> Search:
     """The search of the finder on the device that computes."""
     finder, sample, rows = options.finder, options.sample, options.batch_rows
+    if bins is not None:
+        return BinnedSearch(finder, places, schema, bins, sample=sample)
     if not (on_accelerator() or finder.needs_program):
         return NumpySearch(
             finder, places, schema, oblique=oblique, sample=sample, batch_rows=rows
