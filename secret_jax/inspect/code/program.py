@@ -15,6 +15,7 @@ from secret_jax.inspect.equations import (
     CategorySplit,
     LinearModel,
     LinearSplit,
+    Term,
     mixture_range,
     model_in_original_units,
     split_in_original_units,
@@ -38,6 +39,22 @@ class Program:
     models: dict[int, LinearModel]
     low: float
     high: float
+
+    @property
+    def sums(self) -> list[LinearSplit]:
+        """Splits that compare a sum with a threshold."""
+        return [one for one in self.splits.values() if isinstance(one, LinearSplit)]
+
+    @property
+    def lists(self) -> list[CategorySplit]:
+        """Splits by a list of categories."""
+        return [one for one in self.splits.values() if isinstance(one, CategorySplit)]
+
+    @property
+    def terms(self) -> list[Term]:
+        """Terms of all splits and models."""
+        parts = (*self.sums, *self.models.values())
+        return [term for part in parts for term in part.terms]
 
 
 class ExportedModel(NamedTuple):
