@@ -265,7 +265,7 @@ def _asked_columns(model: Any) -> set[str]:
     """Columns on which predictions depend, by the model's names for them."""
     tree = model.tree_
     schema = tree.schema
-    in_sums = (tree.direction != 0).any(axis=0)
+    in_sums = tree.in_splits
     slopes = (tree.coefficient[tree.is_leaf][:, :, 1:] != 0).any(axis=(0, 1))
     in_sums[: len(slopes)] |= slopes
     asked = {schema.input_columns[place] for place in np.flatnonzero(in_sums)}
