@@ -86,7 +86,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         False: every tree has all rows, and nothing is out of a bag.
     random_state : int, RandomState instance or None, default=None
         Draws bags and attributes. None: the same in every fit.
-    missing_values, categorical_features, split_features, device, verbose
+    missing_values, categorical_features, split_features, monotonic_cst, device, \
+            verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes

@@ -22,6 +22,7 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
+from secret_jax.losses.deviance import Poisson
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
@@ -84,19 +85,20 @@ class SecretRegressor(
         deviation (`M5Splits`); "guide", by chi-squared tests of residual signs
         (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
         by least squares on both sides of every threshold (`RetisSplits`); "phd", along
-        principal Hessian directions (`PhdSplits`). Their fields also say how many rows
-        a search sees, and what a split must gain.
+        principal Hessian directions (`PhdSplits`); "conjunctive", like "rss" with up to
+        three conditions that all hold (`ConjunctiveSplits`). Their fields also say how
+        many rows a search sees, and what a split must gain.
     prune : str, PruningRule or None, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
         error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
         cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
-        held out beyond. "aic", "bic", "icomp": an information criterion on the training
-        rows (`InformationCriterion`). "cart", "guide": the smallest subtree within one,
-        or half a, standard error of the least cross-validated error (`StandardErrors`).
-        "m5": bottom-up by errors corrected for the parameters spent (`M5Pruning`).
-        `CostComplexity`: a given penalty for a leaf. None: no pruning.
+        held out beyond. "aic", "bic", "caic", "icomp": an information criterion on the
+        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        within one, or half a, standard error of the least cross-validated error
+        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
+        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : str, Refinement or None, default=None
         Refinement of the whole tree after pruning; the tree is kept as it was where it
         does not pay. "tao" optimises every split for its present subtrees (`Tao`),
@@ -128,8 +130,13 @@ class SecretRegressor(
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
         means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations give their logarithms). Medians and Huber's are not
-        distilled.
+        (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
+        means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
+        Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of a
+        positive target and 200 rows or more, where already one equation of the
+        logarithm errs less on rows that it has not seen than one of the target, and the
+        trees have 5 % less squared error: of prices, say, which change by shares. Streams
+        and ``refine="soft"`` know no logarithms: "auto" is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -144,6 +151,12 @@ class SecretRegressor(
         regressors. Ordered categories are split by their order. Dates are split on
         their year, month, weekday, and hour if they have one, and the days since 1970
         are a regressor.
+    monotonic_cst : dict of str to int, or array-like of int, default=None
+        Columns of numbers with which predictions may only rise (1) or fall (-1), by
+        name, or a direction for every column in their order (0: any). Slopes, splits
+        and ranges then respect it: no two rows that differ in such a column violate it.
+        Of classes there may be two, whose second one's probability is meant; gates
+        (``refine="blend"``, ``"soft"``) keep no order and are refused.
     random_state : int, RandomState instance or None, default=None
         Seeds split finders that are random ("secret", or one of your own), and the
         draws of ``max_features``. Everything else depends on the content of the rows
@@ -246,7 +259,7 @@ class SecretRegressor(
         return_std : bool, default=False
             Also return the standard deviation of a new output about its prediction, as
             `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
-            leaf.
+            leaf; with equations of logarithms it is a share of the prediction.
         output : {"host", "device"}, default="host"
             "device": of rows that are an array of JAX, or shards, the prediction is
             one as well, float32, where the rows lie: nothing comes to the host. For
@@ -267,15 +280,18 @@ class SecretRegressor(
         prediction = self._outputs(X)
         if not return_std:
             return prediction
-        if not isinstance(self.tree_.loss, SquaredError):
+        loss = self.tree_.loss
+        if not isinstance(loss, SquaredError | Poisson):
             raise ValueError(
-                f"Standard deviations and intervals need loss='squared', and the tree "
-                f"was fitted with {self.tree_.loss!r}. For an interval fit two "
-                "quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
+                f"Standard deviations and intervals need loss='squared' or another one "
+                f"of means, and the tree was fitted with {loss!r}. For an interval fit "
+                "two quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
             )
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
-        return prediction, deviation[self.apply(X)].reshape(prediction.shape)
+        deviation = deviation[self.apply(X)].reshape(prediction.shape)
+        of_logarithms = isinstance(loss, Poisson)  # whose deviations are shares
+        return prediction, deviation * prediction if of_logarithms else deviation
 
     def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
         if output != "device":
@@ -298,7 +314,6 @@ class SecretRegressor(
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """See `TreeEstimator`."""
         values = validated_targets(y, X)
         value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
@@ -317,7 +332,6 @@ class SecretRegressor(
 
 
 def _refuses_negative(loss: Any) -> bool:
-    """Whether a loss refuses negative targets."""
     value = value_of("loss", loss)
     try:
         if value is not None:

@@ -97,8 +97,9 @@ class BinnedSearch(Search):
         with np.errstate(all="ignore"):
             for index in self._parts(seen):
                 part = self._search(seen.take(index), statistics.take(index))
-                for every, some in zip(splits[:-1], part[:-1], strict=True):
-                    every[index] = some
+                for every, some in zip(splits, part, strict=True):
+                    if every is not None:
+                        every[index] = some
         return Found(splits, share, coefficient, degrees, statistics)
 
     def _parts(self, level: Level) -> Iterator[np.ndarray]:

@@ -158,7 +158,7 @@ def grown(
     oblique = options.oblique or any(root.oblique for root in roots)
     search = _search(places, schema, options, bins, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)
-    builder = Builder(schema, len(roots))
+    builder = Builder(schema, len(roots), options.finder.n_conditions)
     level = Level.of(roots, places, schema)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes

@@ -14,6 +14,7 @@ from secret_jax.data.source import AddingSource, EncodedRows, RowSource
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models, fitted_models
+from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
@@ -273,14 +274,15 @@ def _with_models(
         loss=leaf.loss,
     )
     if not isinstance(leaf.loss, SquaredError):
-        return with_losses(tree, levels(), leaf)
+        return with_monotone_models(with_losses(tree, levels(), leaf), statistics)
     enough = _has_enough(tree, leaf)
-    return replace(
+    tree = replace(
         tree,
         lower=inherited(statistics.lower, enough, tree.parent),
         upper=inherited(statistics.upper, enough, tree.parent),
         train_error=squared_errors(statistics, models.coefficient) / counted,
     )
+    return with_monotone_models(tree, statistics)
 
 
 def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tree:

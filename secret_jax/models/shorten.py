@@ -30,6 +30,8 @@ _TIE = 1e-6
 # A column is a copy of others where they leave no more than this share of its variance
 # unexplained; where an equation cannot do without copies, the next one holds.
 _COPIES = (1e-3, 1e-6, 1e-9)
+# Products of terms that are held at once: of some nodes, and these stay in a cache.
+_AT_ONCE = 1 << 20
 
 
 def shortened(
@@ -74,38 +76,34 @@ def shortened(
     above have fixed is part of the constant. Where rounding keeps all columns together
     from saying enough, the full model stays.
     """
-    n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
     if spread is None:  # of targets of variance 1
         noise = noise_variance(tree)
         explained = np.maximum(1.0 - noise[0], 0.0)
     else:
         noise, explained = spread
-    allowed = tolerance * explained * noise
-    varying = _varying(tree, statistics)
-    coefficient = tree.coefficient.copy()
-    standard_error = np.full(coefficient.shape, np.nan)
-    moments: dict[int, np.ndarray] = {}
-    for node in range(tree.n_nodes):  # parents come before their children
-        parent = int(tree.parent[node])
-        total = max(statistics.weight[node], 1e-300)
-        covariance = statistics.scatter[node, :n, :n] / total
-        if parent >= 0:
-            share = weight[node] / (weight[node] + _BORROWED)
-            covariance = share * covariance + (1.0 - share) * moments[parent]
-        covariance = varying[node] @ covariance @ varying[node]
-        moments[node] = covariance
-        mean = statistics.mean[node, :n]
-        for output in range(tree.n_outputs):
-            full = coefficient[node, output, 1:]
-            terms = _terms(tree.schema, full) if tolerance > 0 else np.eye(n)
-            limit = allowed[node, output] if tolerance > 0 else -1.0
-            slopes, variance = _short(covariance, full, terms, limit)
-            error = noise[node, output] / weight[node]
-            standard_error[node, output, 0] = np.sqrt(error)
-            standard_error[node, output, 1:] = np.sqrt(error * variance)
-            coefficient[node, output, 0] += (full - slopes) @ mean
-            coefficient[node, output, 1:] = slopes
+    limit = (
+        tolerance * explained * noise if tolerance > 0 else np.full(noise.shape, -1.0)
+    )
+    error, mean = noise / weight[:, None], statistics.mean
+    covariance = _moments(tree, statistics)
+    coefficient, standard_error = np.empty((2, *tree.coefficient.shape))
+    standard_error[..., 0] = np.sqrt(error)
+    for output in range(tree.n_outputs):
+        constant, full = tree.coefficient[:, output, 0], tree.coefficient[:, output, 1:]
+        sets = _sets(tree.schema, full, some=tolerance > 0)
+        n_terms = full.shape[1] + sets.shape[2]
+        slopes, variance = np.empty((2, *full.shape))
+        at_once = _AT_ONCE // max(n_terms, 1) ** 2 + 1
+        for first in range(0, tree.n_nodes, at_once):
+            some = slice(first, first + at_once)
+            slopes[some], variance[some] = _short(
+                covariance[some], full[some], sets[some], limit[some, output]
+            )
+        moved = np.einsum("ni,ni->n", full - slopes, mean[:, : full.shape[1]])
+        coefficient[:, output, 0] = constant + moved
+        coefficient[:, output, 1:] = slopes
+        standard_error[:, output, 1:] = np.sqrt(error[:, output, None] * variance)
     if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
     if tolerance > 0 and spread is None:
@@ -115,148 +113,212 @@ def shortened(
     return replace(tree, standard_error=standard_error)
 
 
-def _varying(
+def _moments(
     tree: Tree, statistics: NodeStatistics
 ) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
-    """Projections on the regressors that the splits above a node have not fixed.
+    """Second moments of the nodes, blended with their parents'; of what still varies.
 
     A regressor is fixed if a split above used its column and it no longer varies; so is
     a constant sum of such regressors, like that of the indicators of remaining
     categories.
     """
-    schema, n = tree.schema, statistics.n_regressors
-    columns = np.array(schema.input_columns[:n])
-    varying = np.tile(np.eye(n), (tree.n_nodes, 1, 1))
-    asked: list[set[int]] = [set()]
-    for node in range(1, tree.n_nodes):  # parents come before their children
-        parent = int(tree.parent[node])
-        asked.append(asked[parent] | _asked(tree, parent))
-        constant = _CONSTANT * max(statistics.weight[node], 1.0)
-        for column in asked[node]:
-            own = np.flatnonzero(columns == column)
-            place = np.ix_(own, own)
-            square, axes = np.linalg.eigh(statistics.scatter[node][place])
-            rounding = statistics.rounding[node] * square.max(initial=0.0)
-            axes = axes[:, square > max(constant, rounding)]
-            varying[node][place] = axes @ axes.T
-    return varying
+    n, schema, weight = statistics.n_regressors, tree.schema, statistics.weight
+    inputs, discrete = np.array(schema.input_columns), np.array(schema.discrete, int)
+    asked = np.zeros((tree.n_nodes, 1 + max([*inputs, *discrete], default=0)), bool)
+    used = np.zeros_like(asked)
+    for part in tree.comparisons:
+        for kind, column in ((SplitKind.AXIS, inputs), (SplitKind.DISCRETE, discrete)):
+            node = np.flatnonzero(part.kind == kind)
+            used[node, column[part.attribute[node]]] = True
+    covariance = (
+        statistics.scatter[:, :n, :n] / np.maximum(weight, 1e-300)[:, None, None]
+    )
+    own = (tree.weight / (tree.weight + _BORROWED))[:, None, None]
+    for level in range(1, tree.max_depth + 1):
+        node = np.flatnonzero(tree.depth == level)
+        parent = tree.parent[node]
+        covariance[node] *= own[node]
+        covariance[node] += (1.0 - own[node]) * covariance[parent]
+        asked[node] = asked[parent] | used[parent]
+    for column in np.flatnonzero(asked.any(axis=0)):
+        place, node = (
+            np.flatnonzero(inputs[:n] == column),
+            np.flatnonzero(asked[:, column]),
+        )
+        square, axes = np.linalg.eigh(statistics.scatter[np.ix_(node, place, place)])
+        rounding = statistics.rounding[node] * square.max(axis=1, initial=0.0)
+        least = np.maximum(_CONSTANT * np.maximum(weight[node], 1.0), rounding)
+        varies = square > least[:, None]
+        fixed = ~varies.all(axis=1)
+        axes = np.where(varies[fixed, None], axes[fixed], 0.0)
+        varying, node = axes @ axes.transpose(0, 2, 1), node[fixed, None]
+        covariance[node, place] = varying @ covariance[node, place]
+        covariance[node, :, place] = varying @ covariance[node, :, place]
+    return covariance
 
 
-def _asked(tree: Tree, node: int) -> set[int]:
-    """Input column that a split on one column uses."""
-    schema, attribute = tree.schema, int(tree.attribute[node])
-    if tree.kind[node] == SplitKind.DISCRETE:
-        return {schema.discrete[attribute]}
-    if tree.kind[node] == SplitKind.AXIS:
-        return {schema.input_columns[attribute]}
-    return set()
-
-
-def _terms(
-    schema: TableSchema, slopes: Float[np.ndarray, " n_regressors"]
-) -> Float[np.ndarray, "n_regressors n_terms"]:
-    """Candidate terms: columns, and sets of levels adjacent by coefficient.
+def _sets(
+    schema: TableSchema, slopes: Float[np.ndarray, "n_nodes n"], *, some: bool
+) -> Float[np.ndarray, "n_nodes n n_sets"]:
+    """Candidate terms beside the columns: sets of levels adjacent by coefficient.
 
     A set holds the levels beyond some place in the order of the coefficients, on the
-    side away from the levels without a column, whose coefficient is zero.
+    side away from the levels without a column, whose coefficient is zero. Some nodes
+    have fewer than others, and then empty ones.
     """
-    n = len(slopes)
-    first = n - schema.n_indicators
+    n_nodes, n = slopes.shape
     levels: dict[int, list[int]] = {}
-    for position, (attribute, _) in enumerate(schema.indicators, first):
+    for position, (attribute, _) in enumerate(
+        schema.indicators, n - schema.n_indicators
+    ):
         levels.setdefault(attribute, []).append(position)
-    sets = []
-    for positions in levels.values():
-        place = np.array(positions)
-        for side in (place[slopes[place] < 0], place[slopes[place] > 0]):
-            ranked = side[np.argsort(-np.abs(slopes[side]), kind="stable")]
-            sets += [ranked[:last] for last in range(2, len(ranked) + 1)]
-    member = np.zeros((n, n + len(sets)))
-    member[np.arange(n), np.arange(n)] = 1.0
-    for term, members in enumerate(sets, n):
-        member[members, term] = 1.0
-    return member
+    found = [np.zeros((n_nodes, n, 0))]
+    for place in levels.values() if some else ():
+        number = np.arange(len(place) - 1)
+        member, before = (
+            np.zeros((n_nodes, n, len(number))),
+            np.zeros((n_nodes, 1), int),
+        )
+        for sign in (-1, 1):
+            size = np.maximum(sign * slopes[:, place], 0.0)
+            rank = np.argsort(np.argsort(-size, axis=1, kind="stable"), axis=1)
+            count = np.count_nonzero(size, axis=1)[:, None]
+            last = number - before + 2  # levels of each set of this side
+            last = np.where((last >= 2) & (last <= count), last, 0)
+            member[:, place] += rank[:, :, None] < last[:, None]
+            before += np.maximum(count - 1, 0)
+        found.append(member)
+    return np.concatenate(found, axis=2)
 
 
 def _short(
-    covariance: Float[np.ndarray, "n n"],
-    full: Float[np.ndarray, " n"],
-    member: Float[np.ndarray, "n n_terms"],
-    limit: float,
+    covariance: Float[np.ndarray, "n_nodes n n"],
+    full: Float[np.ndarray, "n_nodes n"],
+    sets: Float[np.ndarray, "n_nodes n n_sets"],
+    limit: Float[np.ndarray, " n_nodes"],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of the short equation, and their variances relative to the noise.
+    """Slopes of the short equations, and their variances relative to the noise.
 
     At most ``limit`` of the variance of the full prediction is left unexplained. NaN:
     the variance of a slope that the others leave open.
     """
-    projected = covariance @ full
-    gram, moment = member.T @ (covariance @ member), member.T @ projected
-    whole = float(full @ projected)
-    chosen, unexplained = np.array([], int), whole
+    transposed = sets.transpose(0, 2, 1)
+    across = covariance @ sets
+    gram = np.block(
+        [[covariance, across], [across.transpose(0, 2, 1), transposed @ across]]
+    )
+    projected = covariance @ full[:, :, None]
+    moment = np.concatenate([projected, transposed @ projected], axis=1)[:, :, 0]
+    whole = np.einsum("ni,ni->n", full, projected[:, :, 0])
+    chosen, unexplained = np.full(moment.shape, -1), whole.copy()
+    going = np.arange(len(full))
     for copy in _COPIES:
-        chosen, unexplained = _forward(gram, moment, whole, limit, copy)
-        if unexplained <= limit:
+        chosen[going], unexplained[going] = _forward(
+            gram[going], moment[going], whole[going], limit[going], copy
+        )
+        going = np.flatnonzero(unexplained > limit)
+        if not len(going):
             break
     chosen = _backward(gram, moment, chosen, whole, limit)
-    of_terms = member[:, chosen]
-    inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
-    variance = np.einsum("ik,kl,il->i", of_terms, inverse, of_terms)
-    slopes = of_terms @ (inverse @ moment[chosen]) if unexplained <= limit else full
+    inverse, wanted = _inside(gram, moment, chosen)
+    columns = np.broadcast_to(np.eye(full.shape[1]), covariance.shape)
+    member = np.concatenate([columns, sets], axis=2)
+    of_terms = (
+        np.take_along_axis(member, chosen[:, None], axis=2) * (chosen >= 0)[:, None]
+    )
+    variance = np.einsum("nij,nij->ni", of_terms @ inverse, of_terms)
+    slopes = (of_terms @ (inverse @ wanted[:, :, None]))[:, :, 0]
+    slopes = np.where((unexplained <= limit)[:, None], slopes, full)
     known = (variance > 0) | (slopes == 0)
     return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
 
 
 def _forward(
-    gram: np.ndarray, moment: np.ndarray, unexplained: float, limit: float, copy: float
-) -> tuple[Int[np.ndarray, " n_chosen"], float]:
+    gram: Float[np.ndarray, "n_nodes n_terms n_terms"],
+    moment: Float[np.ndarray, "n_nodes n_terms"],
+    unexplained: Float[np.ndarray, " n_nodes"],
+    limit: Float[np.ndarray, " n_nodes"],
+    copy: float,
+) -> tuple[Int[np.ndarray, "n_nodes n_terms"], Float[np.ndarray, " n_nodes"]]:
     """Select terms by pivoted partial Cholesky; return them and what is unexplained.
 
-    Each step adds the term that explains most; of ties the first.
+    Each step adds the term that explains most; of ties the first. After the last one of
+    a node comes -1.
     """
-    variance = np.diagonal(gram)
-    left, moment = variance.copy(), moment.copy()
-    factors = np.empty((len(gram), 0))
-    chosen: list[int] = []
-    while unexplained > limit:
-        usable = (left > copy * variance) & (variance > _CONSTANT)
-        usable[chosen] = False
+    n_nodes, n_terms = moment.shape
+    node = np.arange(n_nodes)
+    variance = np.einsum("nii->ni", gram)
+    left, moment, unexplained = variance.copy(), moment.copy(), unexplained.copy()
+    factors = np.empty((n_nodes, n_terms, n_terms))
+    chosen, waiting = np.full(moment.shape, -1), variance > _CONSTANT
+    for step in range(n_terms):
+        usable = waiting & (left > copy * variance)
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
-        most = worth.max(initial=0.0)
-        if most <= 0:
+        most = worth.max(axis=1)
+        going = (unexplained > limit) & (most > 0)
+        if not going.any():
             break
-        best = int(np.flatnonzero(worth >= (1.0 - _TIE) * most)[0])
-        pivot = np.sqrt(left[best])
-        column = (gram[:, best] - factors @ factors[best]) / pivot
-        rest = moment[best] / pivot
-        moment -= rest * column
+        best = np.argmax(worth >= (1.0 - _TIE) * most[:, None], axis=1)
+        chosen[going, step], waiting[node, best] = best[going], False
+        pivot = np.sqrt(np.where(going, left[node, best], np.inf))
+        before = factors[:, :step]
+        known = (before[node, :, best][:, None] @ before)[:, 0]
+        factors[:, step] = column = (gram[node, best] - known) / pivot[:, None]
+        rest = moment[node, best] / pivot
+        moment -= rest[:, None] * column
         left -= column**2
         unexplained -= rest**2
-        factors = np.column_stack([factors, column])
-        chosen.append(best)
-    return np.array(chosen, int), unexplained
+    return chosen, unexplained
+
+
+def _inside(
+    gram: np.ndarray, moment: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Inverses of the products of chosen terms, and these terms' moments.
+
+    What has no term is zero in both.
+    """
+    there = chosen >= 0
+    both = there[:, :, None] & there[:, None]
+    node = np.arange(len(chosen))[:, None]
+    found = gram[node[:, :, None], chosen[:, :, None], chosen[:, None]]
+    inverse = np.linalg.inv(np.where(both, found, np.eye(chosen.shape[1])))
+    return np.where(both, inverse, 0.0), np.where(there, moment[node, chosen], 0.0)
 
 
 def _backward(
-    gram: np.ndarray,
-    moment: np.ndarray,
-    chosen: np.ndarray,
-    variance: float,
-    limit: float,
-) -> np.ndarray:
+    gram: Float[np.ndarray, "n_nodes n_terms n_terms"],
+    moment: Float[np.ndarray, "n_nodes n_terms"],
+    chosen: Int[np.ndarray, "n_nodes n_chosen"],
+    variance: Float[np.ndarray, " n_nodes"],
+    limit: Float[np.ndarray, " n_nodes"],
+) -> Int[np.ndarray, "n_nodes most"]:
     """Drop the terms that can be spared, the least useful first.
 
-    Of ties the term that was chosen last is dropped.
+    Of ties the term that was chosen last is dropped, which leaves -1 in its place.
     """
-    while len(chosen):
-        inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
-        slopes = inverse @ moment[chosen]
-        unexplained = variance - moment[chosen] @ slopes
+    most = np.count_nonzero(chosen >= 0, axis=1).max(initial=0)
+    chosen = chosen[:, :most].copy()
+    going = np.flatnonzero((chosen >= 0).any(axis=1))
+    while len(going):
+        own = chosen[going]
+        inverse, wanted = _inside(gram[going], moment[going], own)
+        slopes = (inverse @ wanted[:, :, None])[:, :, 0]
+        unexplained = variance[going] - np.einsum("ni,ni->n", wanted, slopes)
         # Of near copies rounding may make a variance negative: one can be spared.
-        variances = np.diagonal(inverse)
+        variances = np.einsum("nii->ni", inverse)
         known = variances > 0
         worth = np.where(known, slopes**2 / np.where(known, variances, 1.0), 0.0)
-        least = int(np.flatnonzero(worth <= (1.0 + _TIE) * worth.min())[-1])
-        if unexplained + worth[least] > limit:
-            break
-        chosen = np.delete(chosen, least)
+        worth = np.where(own >= 0, worth, np.inf)
+        least = worth.min(axis=1)
+        last = (
+            most
+            - 1
+            - np.argmax(worth[:, ::-1] <= (1.0 + _TIE) * least[:, None], axis=1)
+        )
+        worth = worth[np.arange(len(going)), last]
+        spared = unexplained + worth <= limit[going]
+        going, last = going[spared], last[spared]
+        chosen[going, last] = -1
+        going = going[(chosen[going] >= 0).any(axis=1)]
     return chosen

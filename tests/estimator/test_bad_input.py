@@ -30,6 +30,7 @@ from secret_jax import (
 from secret_jax.data.columns import UnseenCategoryWarning
 from secret_jax.learners import (
     CartSplits,
+    ConjunctiveSplits,
     GuideSplits,
     M5Linear,
     M5Splits,
@@ -271,6 +272,9 @@ BAD_FIELDS = {
         (M5Splits, "least_deviation", "[0.0, inf)", [-0.1, "none"]),
         (RetisSplits, "thresholds", "'all'", [0, 1.0, -0.5, "median", None, True]),
         (PhdSplits, "n_directions", "[1, inf)", [0, None]),
+        (ConjunctiveSplits, "max_conditions", "[2, inf)", [1, None]),
+        (ConjunctiveSplits, "search", "'genetic'", ["random"]),
+        (ConjunctiveSplits, "scores", "RssSplits", ["rss", None]),
         (SupportSplits, "model", "'linear'", ["quadratic"]),
         (GuideSplits, "n_bootstraps", "[0, inf)", [-1, 0.5]),
         (GuideSplits, "model", "'linear'", ["quadratic"]),
@@ -435,21 +439,3 @@ def test_an_equation_that_asks_for_a_column_is_reason_enough_for_a_warning():
     model = SecretRegressor(oblique=False, max_depth=0, random_state=0).fit(X, y)
     with pytest.warns(UnseenCategoryWarning, match="none of the known categories"):
         model.predict(X.assign(kind="c"))
-
-
-def test_complex_numbers_are_named_and_not_printed():
-    for X, y in (
-        (np.full((60, 3), 1j), np.ones(60)),
-        (np.ones((60, 3)), np.full(60, 1j)),
-    ):
-        with pytest.raises(ValueError, match="Complex data not supported") as caught:
-            SecretRegressor().fit(X, y)
-        assert len(str(caught.value)) < 200
-
-
-def test_unseen_categories_in_the_pruning_set_are_only_a_warning(frame, price):
-    with pytest.warns(UnseenCategoryWarning, match="'violet'"):
-        model = regressor("paper", max_depth=0).fit(
-            frame, price, eval_set=(frame.assign(colour="violet"), price)
-        )
-    assert model.n_leaves_ == 1

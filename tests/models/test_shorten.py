@@ -274,8 +274,8 @@ def test_a_slope_that_others_leave_open_has_no_standard_error():
 
 def test_near_copies_whose_moments_are_rounding_do_not_end_a_fit():
     gram = np.array([[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]])  # no covariance at all
-    both = np.array([0, 1])
-    kept = _backward(gram, np.ones(2), both, variance=1.0, limit=-1.0)
-    assert kept.tolist() == [0, 1]
-    spared = _backward(gram, np.ones(2), both, variance=1.0, limit=0.1)
-    assert spared.tolist() == [0]
+    one = gram[None], np.ones((1, 2)), np.array([[0, 1]]), np.ones(1)
+    kept = _backward(*one, limit=np.array([-1.0]))
+    assert kept.tolist() == [[0, 1]]
+    spared = _backward(*one, limit=np.array([0.1]))
+    assert spared.tolist() == [[0, -1]]

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import FAR
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import channels
+from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import (
     BESIDE,
@@ -17,19 +20,18 @@ from secret_jax.inspect.plot.picture import (
     TICK_SIZE,
     draw_legend,
     evenly_spaced,
-    import_matplotlib,
     round_marks,
 )
 from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
 from secret_jax.tree.routing import apply, paths_of
-from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of_splits
 
 _TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
 _OPACITY = 0.85
 _OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
 _STRANGER = "#808080"  # a row of a class that training has not seen
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
-_AVERAGED_RESOLUTION = 60  # for all rows of the mean
 _ALONG = 200  # places of a column of numbers beside categories
 _FAR_RESOLUTION = 48  # of the grid whose distance from rows is measured
 _VEIL = 0.65  # opacity over what is far from all rows
@@ -43,8 +45,6 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
 
     tree, sides = picture.tree, picture.sides
     discrete = any(side.is_discrete for side in sides)
-    if picture.averaged is not None:
-        resolution = min(resolution, _AVERAGED_RESOLUTION)
     places = [side.places(_ALONG if discrete else resolution) for side in sides]
     extent = (*sides[0].ends, *sides[1].ends)
     smooth = tree.is_soft and not discrete
@@ -58,16 +58,15 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
             veil[:, :, 3] = _VEIL * far.T
             image = {"origin": "lower", "aspect": "auto", "zorder": 0.9}
             axes.imshow(veil, extent=extent, interpolation="nearest", **image)
-        if picture.averaged is None:
-            lines = _boundaries(picture, places)
-            for soft, dashes in ((False, "-"), (True, "--")):
-                # A dark line on a light one is seen on all colours.
-                for ink, width, style in (("w", 2.2, "-"), ("0.15", 1.0, dashes)):
-                    drawn = LineCollection(
-                        lines[soft], colors=ink, linewidths=width, linestyles=style
-                    )
-                    axes.add_collection(drawn)
-            _number_leaves(axes, picture, places)
+        lines = _boundaries(picture, places)
+        for soft, dashes in ((False, "-"), (True, "--")):
+            # A dark line on a light one is seen on all colours.
+            for ink, width, style in (("w", 2.2, "-"), ("0.15", 1.0, dashes)):
+                drawn = LineCollection(
+                    lines[soft], colors=ink, linewidths=width, linestyles=style
+                )
+                axes.add_collection(drawn)
+        _number_leaves(axes, picture, places)
     if picture.rows is not None:
         _draw_rows(axes, picture, limits, discrete)
     axes.set(xlim=extent[:2], ylim=extent[2:])
@@ -95,16 +94,13 @@ def _draw_predictions(
         if rows is not None:
             draw_legend(axes, with_short_names(view), _OF_TWO, loc="upper right")
     limits = ends = float(value.min()), float(value.max())
-    if (
-        rows is not None
-        and picture.averaged is None
-        and not isinstance(view, ClassView)
-    ):
+    if rows is not None and not isinstance(view, ClassView):
         low, high = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
         limits = low, high
+    from matplotlib.cm import ScalarMappable
+
     axes.imshow(value, cmap=COLORS, clim=limits, alpha=_OPACITY, **where)
-    _, ScalarMappable = import_matplotlib()
-    color = ScalarMappable(cmap=COLORS)
+    color = ScalarMappable(cmap=COLORS)  # opaque
     color.set_clim(*limits)
     beyond = ends[0] < limits[0], ends[1] > limits[1]
     extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
@@ -162,12 +158,27 @@ def _boundaries(picture: Slice, places: list[np.ndarray]) -> dict[bool, list]:
         reached = path[tree.depth[node]] == node
         if not reached.any():
             continue
-        beyond = table.x.astype(float) @ tree.direction[node] - tree.threshold[node]
+        beyond, reached = _beyond(picture.tree, table, node, reached)
         shape = [len(one) for one in places]
         hidden = np.ma.array(beyond, mask=~reached).reshape(shape).T
         soft = bool(tree.gate_width[node] > 0)
         lines[soft] += contour_generator(places[0], places[1], hidden).lines(0.0)
     return lines
+
+
+def _beyond(
+    tree: Tree, table: Table, node: int, reached: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far points lie beyond a split, those of a conjunction's categories alone."""
+    beyond = [np.full(len(table.x), -FAR)]
+    for part in comparisons_at(tree, node):
+        if part.kind[node] == SplitKind.DISCRETE:
+            at = np.full(len(table.x), node)
+            reached = reached & left_of_splits(part, table, at)
+        else:
+            projection = table.x.astype(float) @ part.direction[node]
+            beyond.append(projection - part.threshold[node])
+    return np.max(beyond, axis=0), reached
 
 
 def _number_leaves(axes: Any, picture: Slice, places: list[np.ndarray]) -> None:
