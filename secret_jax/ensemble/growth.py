@@ -16,6 +16,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
+from secret_jax.grow.trees import with_leaf_models
 from secret_jax.learners.cart import CartSplits
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
@@ -70,9 +71,8 @@ def grown_with_models(
         training.append(
             Rows(table, targets, weight if root.weight is None else root.weight)
         )
-    # What the search has fitted it has fitted by the leaf model, or else anew.
-    fitted = found.fitted if model == finder.node_model else None
-    return fit_models(found.trees, training, model, leaves=found.leaves, fitted=fitted)
+    leaves = [each.leaf for each in found if each.leaf is not None]
+    return with_leaf_models(found, training, model, finder, leaves=leaves)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -87,13 +87,13 @@ def shortened(
     )
     error, mean = noise / weight[:, None], statistics.mean
     covariance = _moments(tree, statistics)
-    coefficient, standard_error = np.empty((2, *tree.coefficient.shape))
+    coefficient, standard_error = (np.empty(tree.coefficient.shape) for _ in range(2))
     standard_error[..., 0] = np.sqrt(error)
     for output in range(tree.n_outputs):
         constant, full = tree.coefficient[:, output, 0], tree.coefficient[:, output, 1:]
         sets = _sets(tree.schema, full, some=tolerance > 0)
         n_terms = full.shape[1] + sets.shape[2]
-        slopes, variance = np.empty((2, *full.shape))
+        slopes, variance = np.empty(full.shape), np.empty(full.shape)
         at_once = _AT_ONCE // max(n_terms, 1) ** 2 + 1
         for first in range(0, tree.n_nodes, at_once):
             some = slice(first, first + at_once)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.fit.prune.interface import Pruned
+from secret_jax.grow.grower import Grown
 from secret_jax.tree.structure import Tree
 
 # Growth ends this number of levels below the pruned tree: a split without gain of its
@@ -53,7 +54,7 @@ class Watch:
 
     def __init__(
         self,
-        judge: Callable[[int, Sequence[Tree]], Kind],
+        judge: Callable[[int, Sequence[Grown]], Kind],
         n_kinds: int,
     ):
         self._judge = judge
@@ -61,7 +62,7 @@ class Watch:
         self.judged: dict[int, Kind] = {}
 
     def __call__(
-        self, depth: int, so_far: Callable[[], Sequence[Tree]]
+        self, depth: int, so_far: Callable[[], Sequence[Grown]]
     ) -> Sequence[int]:
         """Positions of the trees that need not grow further.
 
@@ -70,7 +71,7 @@ class Watch:
         depth : int
             Levels that were searched.
         so_far : callable
-            Gives the trees as they are, without models.
+            Gives the trees as they are.
         """
         done: list[int] = []
         n_kinds = len(self._next_look)
