@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from secret_jax.composed.additive.estimator import (
         SecretAdditiveRegressor as SecretAdditiveRegressor,
     )
+    from secret_jax.composed.kernel.classifier import (
+        KernelTreeClassifier as KernelTreeClassifier,
+    )
     from secret_jax.composed.kernel.estimator import (
         KernelTreeRegressor as KernelTreeRegressor,
     )
@@ -41,8 +44,10 @@ if TYPE_CHECKING:
     from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.fit.refine.soft.choose import SoftGates as SoftGates
     from secret_jax.fit.refine.tao import Tao as Tao
+    from secret_jax.losses.automatic import FunctionLoss as FunctionLoss
+    from secret_jax.losses.deviance import Poisson as Poisson
+    from secret_jax.losses.deviance import Tweedie as Tweedie
     from secret_jax.losses.numbers import Huber as Huber
-    from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.models.glm import ClassFrequencies as ClassFrequencies
     from secret_jax.models.glm import Logistic as Logistic
@@ -67,14 +72,16 @@ _HOMES = {
     "CostComplexity": "fit.prune.cost_complexity",
     "CrossValidation": "fit.prune.cross_validation",
     "Distillation": "fit.refine.distillation",
+    "FunctionLoss": "losses.automatic",
     "HoldOut": "fit.prune.hold_out",
     "Huber": "losses.numbers",
     "MixtureLeaf": "models.linear",
     "InformationCriterion": "fit.prune.criteria",
+    "KernelTreeClassifier": "composed.kernel.classifier",
     "KernelTreeRegressor": "composed.kernel.estimator",
     "LeastSquares": "models.linear",
     "Logistic": "models.glm",
-    "Poisson": "losses.numbers",
+    "Poisson": "losses.deviance",
     "Quantile": "losses.quantile",
     "RefinementWarning": "fit.refine.interface",
     "Ridge": "models.ridge",
@@ -94,6 +101,7 @@ _HOMES = {
     "StreamError": "stream.batches",
     "Tao": "fit.refine.tao",
     "TreeSize": "ensemble.options",
+    "Tweedie": "losses.deviance",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",
     "shard_rows": "data.shards",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,27 @@ def _programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = Path(os.environ.get("SECRET_JAX_TEST_PROGRAMS") or shared / "programs")
     os.environ["SECRET_JAX_CACHE"] = str(folder)
     programs.keep_programs(folder)
+
+
+@pytest.fixture(autouse=True)
+def _no_figures() -> Iterator[None]:
+    """Pictures of a test are closed after it."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process; its exit code, output and error output."""
+    from secret_jax.cli.main import main
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture

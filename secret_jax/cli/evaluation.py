@@ -42,8 +42,7 @@ _CHOOSING_SHARE = 0.25
 class Evaluation(NamedTuple):
     """A fitted model, what was measured on which rows, and the seconds of the fit.
 
-    ``scores`` are those of `measured` for each method, and the number of ``leaves``;
-    there are none without held-out rows.
+    ``scores`` are those of `measured` and the ``leaves`` of each method, if any.
     """
 
     model: Any

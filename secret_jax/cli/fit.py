@@ -47,10 +47,8 @@ def fit(arguments: argparse.Namespace) -> None:
 
     from secret_jax.cli.evaluation import drawn, evaluate
     from secret_jax.cli.training_table import training_table
-    from secret_jax.estimators.parameters import value_of
     from secret_jax.inspect.printing import counted
     from secret_jax.inspect.words import cuts_a_list
-    from secret_jax.losses.numbers import SquaredError
 
     X, y, reading, classes = training_table(arguments)
     if classes:
@@ -58,9 +56,7 @@ def fit(arguments: argparse.Namespace) -> None:
         say(f"  {y.name}: {n_classes}, so the tree is a classifier")
     model = chosen_model(arguments, classes, reading.labels)
     # Probabilities say how sure they are, and other losses predict no means.
-    has_intervals = not classes and isinstance(
-        value_of("loss", model.loss), SquaredError
-    )
+    has_intervals = not classes and model.loss == "squared"
     if arguments.calibrate and not has_intervals:
         raise CommandError(
             f"--calibrate needs --loss squared, and the loss is {model.loss!r}"

@@ -19,18 +19,10 @@ from secret_jax.cli.parser import build_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line with the arguments of the process, or others.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the program's name; by default those of the process.
-
-    Returns
-    -------
-    int
-        Exit code: 0 for success, 1 for a fault of this program, 2 for something the
-        user can mend, 130 after an interrupt from the keyboard.
+    Returns the exit code: 0 for success, 1 for a fault of this program, 2 for something
+    the user can mend, 130 after an interrupt from the keyboard.
     """
     argv = sys.argv[1:] if argv is None else argv
     try:

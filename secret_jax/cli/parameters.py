@@ -59,13 +59,7 @@ def add_parameters(group: argparse._ArgumentGroup) -> None:
 
 
 def given_parameters(arguments: argparse.Namespace, estimator: type) -> dict[str, Any]:
-    """Return the parameters that were given on the command line.
-
-    Raises
-    ------
-    CommandError
-        If the estimator does not have one of them, or not the preset.
-    """
+    """Return the parameters that were given; refuse those of another estimator."""
     known, given = inspect.signature(estimator).parameters, vars(arguments)
     parameters = {name: given[name] for name in parameter_names() if name in given}
     strange = [name.replace("_", "-") for name in parameters if name not in known]

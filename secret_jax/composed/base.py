@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import fitted_names, restore_names, validated
+from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.intervals import forget_calibration
@@ -16,17 +17,18 @@ from secret_jax.tree.file import load_model, save_model
 from secret_jax.tree.state import recorded
 
 recorded(SecretRegressor)
+recorded(SecretClassifier)
 
 
-class ComposedRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
+class ComposedEstimator(BaseEstimator):
     """Base of estimators with a parameter ``tree`` and its fitted clone ``tree_``.
 
     A subclass implements `_fitted`, and names the fitted attribute of its own in
     ``_predicts_with``, by which its files are told from those of others.
     """
 
-    tree: SecretRegressor | None
-    tree_: SecretRegressor
+    tree: Any
+    tree_: Any
     _parameter_constraints: ClassVar[dict[str, Any]]
     _predicts_with: ClassVar[str]
 
@@ -38,8 +40,9 @@ class ComposedRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,); trees whose leaves keep rows also take \
-                (n_rows, n_outputs)
+        y : array-like of shape (n_rows,)
+            Numbers or classes. Trees with kernels over them also take several numbers,
+            of shape (n_rows, n_outputs).
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -83,3 +86,10 @@ class ComposedRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         of_tree = (self.tree or SecretRegressor()).__sklearn_tags__()
         tags.input_tags = of_tree.input_tags
         return tags
+
+
+class ComposedRegressor(ConformalMixin, RegressorMixin, ComposedEstimator):
+    """Base of composed estimators of numbers."""
+
+    tree: SecretRegressor | None
+    tree_: SecretRegressor

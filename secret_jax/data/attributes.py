@@ -59,13 +59,8 @@ class Attributes:
         In the order seen in training. A column of dates stands here as several.
     named : bool
         Whether the names came with the data (a DataFrame) or were made up.
-    roles : tuple of Role
-        One per attribute.
-    dates : tuple of (str, tuple of str)
-        Columns of dates by name, each with the names of its parts.
-    levels : tuple of (int, tuple of str)
-        Attributes that are places of ordered categories, and these from the least to
-        the greatest.
+    dates, levels : tuple
+        See `Dates` and `Levels`.
     """
 
     names: tuple[str, ...]
@@ -233,8 +228,7 @@ def places_in_order(
 ) -> np.ndarray:
     """Encode ordered categories as ranks from 0, float64; NaN where missing.
 
-    Places stay as they are. A category that training never saw has none, with a
-    warning.
+    Places stay. A category that training never saw has none, with a warning.
     """
     if column.dtype.kind in "fiu":
         return np.asarray(column, np.float64)
@@ -252,13 +246,7 @@ def places_in_order(
 
 
 def day_written(days: int) -> str:
-    """Write a number of days since 1970 as a date.
-
-    Examples
-    --------
-    >>> day_written(19782)
-    '2024-02-29'
-    """
+    """Write a number of days since 1970 as a date."""
     return str(np.datetime64(days, "D"))
 
 

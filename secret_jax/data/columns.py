@@ -34,13 +34,7 @@ class UnseenCategoryWarning(UserWarning):
 
 
 class OrderedText(np.ndarray):
-    """Array of ordered categories (dtype object) that carries their levels.
-
-    Attributes
-    ----------
-    levels : tuple of str
-        From the least to the greatest.
-    """
+    """Array of ordered categories (objects); its levels go from least to greatest."""
 
     levels: tuple[str, ...]
 

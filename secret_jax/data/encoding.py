@@ -16,22 +16,19 @@ from secret_jax.data.columns import (
 )
 from secret_jax.data.device import encode_on_device, is_resident
 from secret_jax.data.rows import Table
-from secret_jax.data.scaling import row_block
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
-# Rows of plain numbers that are standardised as if they were one.
-_ROWS_IN_ONE = 64
+# Rows of plain numbers that are standardised as if they were one, and numbers that are
+# standardised together: they stay in a cache.
+_ROWS_IN_ONE, _TOGETHER = 64, 1 << 16
 
 
 class ReadColumns(NamedTuple):
     """Columns that were read and matched with a schema, not yet encoded.
 
-    Attributes
-    ----------
-    values : list of ndarray of shape (n_rows,)
-        The continuous attributes, numbers of any type.
-    codes : ndarray of shape (n_rows, n_discrete), int32
+    ``values`` are the continuous attributes, (n_rows,) each, numbers of any type;
+    ``codes`` are int32 of shape (n_rows, n_discrete).
     """
 
     values: list[np.ndarray]
@@ -59,10 +56,7 @@ class ReadColumns(NamedTuple):
 class Unencoded(NamedTuple):
     """Rows that are encoded block by block, on demand.
 
-    Attributes
-    ----------
-    array : ndarray of shape (n_rows, n_columns), or None
-        The rows as they were given, if they are plain numbers.
+    ``array`` holds them as they were given, if they are plain numbers.
     """
 
     schema: TableSchema
@@ -151,12 +145,16 @@ def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool
     """
     # Several rows in one: NumPy's inner loops go along the last axis.
     several = _ROWS_IN_ONE if len(block) % _ROWS_IN_ONE == 0 else 1
-    wide = (-1, several * block.shape[1])
+    width = several * block.shape[1]
     center, scale = (np.tile(each, several) for each in (schema.center, schema.scale))
+    given, out = block.reshape(-1, width), x.reshape(-1, width)
+    size = max(_TOGETHER // width, 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        offset = block.reshape(wide).astype(np.float64)
-        offset -= center
-        np.divide(offset, scale, out=x.reshape(wide), casting="same_kind")
+        for start in range(0, len(given), size):
+            part = slice(start, start + size)
+            offset = given[part].astype(np.float64)
+            offset -= center
+            np.divide(offset, scale, out=out[part], casting="same_kind")
     if not max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR:
         return False
     if schema.tails:
@@ -174,11 +172,15 @@ def encode_block(
         x[:, position] = columns.codes[rows, attribute] == code
     if not schema.continuous:
         return
-    position = np.array(schema.continuous_positions)
-    block = row_block(columns.values, rows)
-    with np.errstate(over="ignore"):
-        block -= schema.center[position, None]
-        block /= schema.scale[position, None]
+    position = schema.continuous_positions
+    block = np.empty((len(position), len(x)), np.float32)
+    wide = np.empty(len(x))  # one column: it stays in a cache
+    with np.errstate(over="ignore", invalid="ignore"):
+        for out, column, i in zip(block, columns.values, position, strict=True):
+            wide[:] = column[rows]
+            wide -= schema.center[i]
+            wide /= schema.scale[i]
+            out[:] = wide
     missing = None
     extremes = block.max(initial=0.0), -block.min(initial=0.0)
     if not np.maximum(*extremes) <= FAR:  # or one is NaN
@@ -190,10 +192,10 @@ def encode_block(
         np.clip(block, -FAR, FAR, out=block)
     if schema.tails:
         low, high = (bounds[position, None] for bounds in schema.saturation)
-        np.clip(block, low, high, out=block)
+        np.clip(block, low.astype(np.float32), high.astype(np.float32), out=block)
     if missing is not None:
         block[missing] = 0.0
-    place = {i: which for which, i in enumerate(schema.continuous_positions)}
+    place = {i: which for which, i in enumerate(position)}
     for i, indicator in schema.missing_columns:
         x[:, indicator] = 0.0 if missing is None else missing[place[i]]
     # The attributes are at most two runs of columns: slices copy faster.

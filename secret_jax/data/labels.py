@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
@@ -62,10 +63,19 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
     return labels
 
 
-def classes_of(labels: np.ndarray, weight: np.ndarray, caller: str) -> np.ndarray:
-    """Sorted classes; an error if the rows of positive weight have fewer than two."""
+def classes_of(
+    labels: np.ndarray, weight: np.ndarray, caller: str, y: Any = None
+) -> np.ndarray:
+    """Sorted classes; an error if the rows of positive weight have fewer than two.
+
+    Of ordered categories ``y``, from which the labels were read, they are in the order
+    of these; a category without rows is no class.
+    """
     try:
         classes = np.unique(labels)
+        order = _order_of(y)
+        if order:
+            classes = classes[np.argsort([order[label] for label in classes.tolist()])]
     except TypeError:
         _refuse_several_types(labels.tolist())
         raise
@@ -92,6 +102,84 @@ def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarra
     return member[:, 1:].astype(float) if len(classes) == 2 else member.astype(float)
 
 
+def at_least(member: np.ndarray) -> np.ndarray:
+    """Indicators of classes in order as those of "this class or a later one".
+
+    They are what the cumulative indicators of Lanning (2008, equation 6.8), "this class
+    or an earlier one", leave to one; the first class, which is always reached, is left
+    out. Of two classes it is the indicator of the second.
+
+    Parameters
+    ----------
+    member : ndarray of shape (n_rows, n_classes)
+        Indicators or probabilities of the classes.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes - 1)
+
+    Examples
+    --------
+    >>> at_least(np.eye(3)).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    """
+    return np.cumsum(member[:, :0:-1], axis=1)[:, ::-1]
+
+
+def from_at_least(reached: np.ndarray) -> np.ndarray:
+    """Probabilities of classes from those of reaching them; see `at_least`.
+
+    Where a later class would be likelier to be reached than an earlier one, both
+    probabilities become their mean, as far as that is in question.
+
+    Examples
+    --------
+    >>> from_at_least(np.array([[0.75, 0.25], [0.25, 0.75]])).tolist()
+    [[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]]
+    """
+    lower = np.minimum.accumulate(reached, axis=1)
+    upper = np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]
+    falling = np.clip(0.5 * (lower + upper), 0.0, 1.0)
+    every = np.pad(falling, [(0, 0), (1, 1)], constant_values=((0, 0), (1, 0)))
+    return every[:, :-1] - every[:, 1:]
+
+
+def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
+    """Mean number of places by which predicted classes in order are wrong.
+
+    Parameters
+    ----------
+    y_true, y_predicted : array-like of shape (n_rows,)
+    classes : sequence
+        From the least to the greatest, such as ``classes_`` of a classifier.
+
+    Examples
+    --------
+    >>> rank_error(["low", "high"], ["low", "low"], ["low", "middle", "high"])
+    1.0
+    """
+    place = {label: i for i, label in enumerate(np.asarray(classes).tolist())}
+    pairs = zip(*(np.asarray(y).tolist() for y in (y_true, y_predicted)), strict=True)
+    try:
+        off = [abs(place[true] - place[said]) for true, said in pairs]
+    except KeyError as error:
+        names = listed(tuple(map(str, place)))
+        raise ValueError(f"{error.args[0]!r} is none of the classes {names}.") from None
+    return float(np.mean(off))
+
+
+def _order_of(y: Any) -> dict[Any, int]:
+    """Place of every category of a column of ordered ones; empty of others."""
+    if getattr(y, "ordered", False):  # pandas.Categorical
+        return {label: i for i, label in enumerate(y.categories)}
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum):
+        # Of pandas these are texts; other labels are told by the native categories.
+        native = getattr(getattr(y, "cat", None), "categories", series.dtype.categories)
+        return {label: i for i, label in enumerate(native)}
+    return {}
+
+
 def class_weights(
     labels: np.ndarray,
     classes: np.ndarray,
@@ -99,7 +187,7 @@ def class_weights(
     class_weight: Any,
     priors: Any,
 ) -> np.ndarray:
-    """Multiply row weights by class weights and by priors.
+    """Multiply row weights by class weights and by priors; their sum stays.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from secret_jax.data.columns import (
     sorted_categories,
 )
 from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.monotonic import directions_of
 from secret_jax.data.roles import (
     ColumnOptions,
     category_indicators,
@@ -39,19 +40,10 @@ class Learner:
     """Roles, moments and categories of columns, learned chunk by chunk.
 
     The result is the same, to the bit, however rows are cut into chunks, if all chunks
-    but the last are multiples of `secret_jax.runtime.parallel.ROW_BLOCK`.
-
-    Attributes
-    ----------
-    attributes : Attributes or None
-        None before the first chunk.
-    sums, target_sums : list of ColumnSums
-        Sums of blocks of rows.
-    categories : list of dict
-        For each discrete attribute the weight of every category, in the order in which
-        they came up.
-    alike : set of (int, int)
-        Attributes and targets that have been equal in every row.
+    but the last are multiples of `secret_jax.runtime.parallel.ROW_BLOCK`. ``sums`` are
+    those of blocks of rows; ``categories`` have, for each discrete attribute, the
+    weight of every category, in the order in which they came up; ``alike`` are pairs of
+    attributes and targets that have been equal in every row.
     """
 
     def __init__(self, options: ColumnOptions, target_names: tuple[str, ...] = ("y",)):
@@ -210,6 +202,7 @@ class Learner:
                 if missing[k]
             ),
             allow_missing=options.missing != "error",
+            monotonic=directions_of(options.monotonic_cst, attributes),
             target_names=tuple(self.target_names),
             target_centers=tuple(targets.center.tolist()),
             target_scales=tuple(targets.scale.tolist()),

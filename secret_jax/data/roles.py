@@ -42,10 +42,11 @@ class ColumnOptions:
         What a missing number is: the mean of its column with an indicator beside it,
         the mean alone, or an error. A missing category is a category or an error.
     category_indicators, missing_indicators : bool or "auto"
-        Whether the models see indicators of categories, and of missing values; "auto":
-        those with many rows each.
+        Whether the models see them; "auto": those with many rows each.
     tail_share : float
         Share of the rows beyond each bound of columns with far tails; 0: no bounds.
+    monotonic_cst : dict or array-like, optional
+        Columns with which predictions may only rise or fall.
     """
 
     categorical_features: Sequence[Any] | None = None
@@ -55,6 +56,7 @@ class ColumnOptions:
     category_indicators: bool | str = False
     missing_indicators: bool | str = False
     tail_share: float = 0.0
+    monotonic_cst: Any = None
 
 
 def roles_of(

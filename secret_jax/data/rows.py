@@ -24,15 +24,12 @@ PLENTY = 1 << 16
 class Table(NamedTuple):
     """Encoded columns and category codes of rows.
 
-    Attributes
-    ----------
-    x : ndarray or jax.Array of shape (n_rows, n_columns), float32
-        The regressors (standardised continuous attributes, indicators of categories,
-        indicators of missing values), then what is only split on (standardised
-        attributes, indicators of missing values). A missing value is 0, the mean of the
-        column in training. On a device only if the rows were given there.
-    codes : ndarray of shape (n_rows, n_discrete), int32
-        Category codes; -1 for a category that training never saw.
+    ``x`` is float32 of shape (n_rows, n_columns): the regressors (standardised
+    continuous attributes, indicators of categories, indicators of missing values), then
+    what is only split on (standardised attributes, indicators of missing values). A
+    missing value is 0, the mean of the column in training. It is on a device only if
+    the rows were given there. ``codes``, int32 of shape (n_rows, n_discrete), are -1
+    for a category that training never saw.
     """
 
     x: Any
@@ -50,12 +47,8 @@ class Table(NamedTuple):
 class Rows(NamedTuple):
     """Encoded rows with targets and weights.
 
-    Attributes
-    ----------
-    targets : ndarray of shape (n_rows, n_outputs), float64
-        In standardised units.
-    weight : ndarray of shape (n_rows,), float64
-        Positive.
+    ``targets`` are float64 of shape (n_rows, n_outputs) in standardised units, weights
+    positive.
     """
 
     table: Table
@@ -96,16 +89,9 @@ def shuffled(rows: Rows, seed: int) -> Rows:
 class Merged(NamedTuple):
     """Distinct rows in hash order, with summed weights and numbers of copies.
 
-    Attributes
-    ----------
-    rows : Rows
-        Distinct; a prefix of them is a sample of distinct rows.
-    hashed : ndarray of shape (n_rows,), uint64
-        By which they are ordered, rising.
-    copies : ndarray of shape (n_rows,), int64
-        Number of rows that each one stands for.
-    place : ndarray of shape (n_given,), int64
-        Which of them each given row is.
+    A prefix of ``rows`` is a sample of distinct rows; ``hashed`` (uint64) rises;
+    ``copies`` says how many rows each one stands for, ``place`` which of them each
+    given row is.
     """
 
     rows: Rows

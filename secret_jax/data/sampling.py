@@ -48,27 +48,30 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     are as they were given: an encoding would differ between devices in the last digit.
     """
     if isinstance(values, np.ndarray):
-        total = np.zeros(len(values), np.uint32)
-        for column, factor in zip(values.T, factors, strict=True):
-            # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
-            total += (column + np.float32(0)).view(np.uint32) * factor
-        return _mixed(total)
+        return columns_hash(values.T, factors)
     # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
     bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
     bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
     return _mixed(jnp.sum(bits * factors, axis=1, dtype=jnp.uint32))
 
 
-def category_numbers(categories: Sequence[Any]) -> np.ndarray:
-    """Map categories to float32 numbers for `sampling_hash`, whatever the others are.
+def columns_hash(columns: Sequence[np.ndarray], factors: np.ndarray) -> np.ndarray:
+    """Hash rows as `sampling_hash`, given columns of numbers of any type."""
+    total = np.zeros(len(columns[0]), np.uint32)
+    number = np.empty(len(total), np.float32)
+    bits = number.view(np.uint32)
+    with np.errstate(over="ignore"):
+        for column, factor in zip(columns, factors, strict=True):
+            number[:] = column
+            # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+            number += np.float32(0)
+            bits *= factor
+            total += bits
+    return _mixed(total)
 
-    Examples
-    --------
-    >>> category_numbers(["red", None]).tolist() == [
-    ...     category_numbers([value])[0] for value in ("red", None)
-    ... ]
-    True
-    """
+
+def category_numbers(categories: Sequence[Any]) -> np.ndarray:
+    """Map categories to float32 for `sampling_hash`, whatever the others are."""
     written = [f"{type(value).__name__} {value}".encode() for value in categories]
     # 24 bits are a whole number of float32.
     return np.array([zlib.crc32(text) >> 8 for text in written], np.float32)

@@ -14,15 +14,11 @@ from secret_jax.runtime.parallel import in_blocks
 
 
 class ColumnMoments(NamedTuple):
-    """Centers, scales and weights of columns; arrays of shape (n_columns,).
+    """Centers, scales and weights of columns; arrays of shape (n_columns,), float64.
 
-    Attributes
-    ----------
-    center, scale : ndarray, float64
-        Weighted mean and standard deviation of the values that are there; 0 and 1
-        where there is none, and a scale of 1 for a constant.
-    mass, missing_mass : ndarray, float64
-        Weight of the rows with and without a value.
+    Center and scale are weighted mean and standard deviation of the values that are
+    there; 0 and 1 where there is none, and a scale of 1 for a constant.
+    ``missing_mass`` is the weight of the rows without a value.
     """
 
     center: np.ndarray
@@ -59,16 +55,17 @@ def column_sums(
         return []
 
     def sums(rows: slice) -> ColumnSums:
-        values = row_block(columns, rows)
-        if not np.isfinite(values).all():
+        values, row_weight = row_block(columns, rows), weight[rows]
+        edges = _edges(values)
+        if not np.isfinite(edges).all():
             for column, name in zip(columns, names, strict=True):
                 numbers(column, name, allow_missing)  # names the first bad value
-        row_weight = weight[rows]
         if not row_weight.all():
             used = row_weight > 0
             values, row_weight = values[:, used], row_weight[used]
+            edges = _edges(values)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _block_sums(values, row_weight)
+            return _block_sums(values, row_weight, *edges)
 
     return list(in_blocks(sums, len(weight)))
 
@@ -109,31 +106,35 @@ def row_block(
     return np.array([column[rows] for column in columns], dtype)
 
 
-def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
-    """Sum a block over its rows; ``values`` may be overwritten."""
-    share = np.broadcast_to(weight, values.shape)
+def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest values of columns; NaN where one is missing."""
     lowest = values.min(axis=1, initial=np.inf)
-    highest = values.max(axis=1, initial=-np.inf)
+    return lowest, values.max(axis=1, initial=-np.inf)
+
+
+def _block_sums(
+    values: np.ndarray, weight: np.ndarray, lowest: np.ndarray, highest: np.ndarray
+) -> ColumnSums:
+    """Sum a block over its rows; ``values`` are overwritten."""
     missing_mass = np.zeros(len(values))
+    share = None if (weight == 1).all() else np.broadcast_to(weight, values.shape)
     if np.isnan(lowest).any():
         missing = np.isnan(values)
         lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
         highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
-        missing_mass = np.einsum("ij,ij->i", share, missing)
-        share = np.where(missing, 0.0, share)
-        values = np.where(missing, 0.0, values)
-    mass = share.sum(axis=1)
-    # Not a product of matrices: its threads would fight with those of other blocks.
-    mean = safe_divide(np.einsum("ij,ij->i", share, values), mass)
-    offset = np.subtract(values, mean[:, None], out=values)  # memory costs more time
-    return ColumnSums(
-        mass=mass,
-        mean=mean,
-        scatter=np.einsum("ij,ij->i", share * offset, offset),
-        lowest=lowest,
-        highest=highest,
-        missing_mass=missing_mass,
-    )
+        missing_mass = missing @ weight
+        share = np.where(missing, 0.0, weight)
+        values[missing] = 0.0
+    # Not products of matrices: their threads would fight with those of other blocks.
+    if share is None:
+        mass, total = np.full(len(values), float(len(weight))), values.sum(axis=1)
+    else:
+        mass, total = share.sum(axis=1), np.einsum("ij,ij->i", share, values)
+    mean = safe_divide(total, mass)
+    values -= mean[:, None]
+    weighted = values if share is None else share * values
+    scatter = np.einsum("ij,ij->i", weighted, values)
+    return ColumnSums(mass, mean, scatter, lowest, highest, missing_mass)
 
 
 def joint_sums(blocks: Sequence[ColumnSums]) -> ColumnSums:

@@ -61,6 +61,8 @@ class TableSchema(Attributes):
     tails : tuple of (int, float, float)
         Continuous attributes with far tails, and the bounds in units of the data beyond
         which values count as the bound; infinite on a side without a tail.
+    monotonic : tuple of (int, int)
+        Continuous attributes with which predictions may only rise (1) or fall (-1).
     """
 
     continuous: tuple[int, ...]
@@ -79,6 +81,7 @@ class TableSchema(Attributes):
     allow_missing: bool = True
     whole: tuple[int, ...] = ()
     tails: tuple[tuple[int, float, float], ...] = ()
+    monotonic: tuple[tuple[int, int], ...] = ()
 
     @property
     def n_columns(self) -> int:
@@ -219,12 +222,7 @@ class TableSchema(Attributes):
         return ((y.T - center) / scale).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
-        """Convert standardised targets back to their original units, float64.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs
-        """
+        """Convert standardised targets to original units; one output loses its axis."""
         own = self.restore_outputs(value)
         return own[:, 0] if self.n_outputs == 1 else own
 

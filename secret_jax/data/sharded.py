@@ -130,20 +130,9 @@ def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
 
 @dataclass(frozen=True, eq=False)
 class ShardedRows(WeighedRows):
-    """Source of rows in shards on several devices; samples go to the host.
+    """Source of finite rows in shards on several devices; samples go to the host.
 
-    Attributes
-    ----------
-    shards : RowShards
-        Finite.
-    targets : ndarray of shape (n_rows, n_outputs), float64
-        In units of their own.
-    weight : ndarray of shape (n_rows,), float64
-        Positive.
-    copies : ndarray of shape (n_rows,), int64, or None
-        Number of rows that each one stands for; None: one.
-    drawn : dict
-        See `secret_jax.data.source.HostRows`.
+    The other fields are those of `secret_jax.data.source.HostRows`.
     """
 
     schema: TableSchema
@@ -154,7 +143,6 @@ class ShardedRows(WeighedRows):
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `secret_jax.data.source.RowSource`."""
         if n_wanted < self.n_rows:
             index = self.below(n_wanted, seed)
             there = self._on_host(index)
@@ -166,7 +154,7 @@ class ShardedRows(WeighedRows):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """See `secret_jax.data.source.RowSource`: by way of the host."""
+        """By way of the host."""
         return self._on_host(None).blocks(function, size)
 
     def below(self, n_wanted: int, seed: int) -> np.ndarray:

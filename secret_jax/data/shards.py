@@ -69,7 +69,6 @@ class RowShards:
 
     @property
     def spec(self) -> PartitionSpec:
-        """Partition of the rows over the mesh."""
         return PartitionSpec(self.mesh.axis_names[0])
 
     def beside(self, array: np.ndarray) -> jax.Array:

@@ -16,11 +16,10 @@ from secret_jax.data.encoding import ReadColumns, Unencoded, encoded
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, merged
 from secret_jax.data.sampling import (
     category_numbers,
+    columns_hash,
     sampling_factors,
-    sampling_hash,
     sampling_limit,
 )
-from secret_jax.data.scaling import row_block
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
@@ -37,14 +36,10 @@ class RowSource(Protocol):
     """Source of a known number of rows, encoded on demand."""
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
+    def n_rows(self) -> int: ...
 
     @property
-    def total_weight(self) -> float:
-        """Sum of the rows' weights."""
-        ...
+    def total_weight(self) -> float: ...
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
@@ -86,31 +81,22 @@ class WeighedRows:
 
     @property
     def n_rows(self) -> int:
-        """See `RowSource`."""
         return len(self.weight)
 
     @property
     def total_weight(self) -> float:
-        """See `RowSource`."""
         return float(self.weight.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows(WeighedRows):
-    """Source of rows that are already encoded.
-
-    Attributes
-    ----------
-    copies : ndarray of shape (n_rows,), int64, or None
-        Number of rows that each one stands for; None: one.
-    """
+    """Source of rows that are already encoded, each of which stands for ``copies``."""
 
     rows: Rows
     copies: np.ndarray | None = None
 
     @property
     def weight(self) -> np.ndarray:
-        """Weight of every row."""
         return self.rows.weight
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
@@ -121,7 +107,6 @@ class EncodedRows(WeighedRows):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """See `RowSource`."""
         return in_blocks(lambda part: function(self.rows.take(part)), self.n_rows, size)
 
 
@@ -129,16 +114,9 @@ class EncodedRows(WeighedRows):
 class HostRows(WeighedRows):
     """Source of unencoded rows in host memory.
 
-    Attributes
-    ----------
-    targets : ndarray of shape (n_rows, n_outputs), float64
-        In units of their own.
-    weight : ndarray of shape (n_rows,), float64
-        Positive.
-    copies : ndarray of shape (n_rows,), int64, or None
-        Number of rows that each one stands for; None: one.
-    drawn : dict
-        Indices of samples, by their arguments: `below` remembers them.
+    ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
+    ``copies`` the numbers of rows that each one stands for (None: one). ``drawn`` are
+    the indices of samples, by their arguments: `below` remembers them.
     """
 
     schema: TableSchema
@@ -159,7 +137,6 @@ class HostRows(WeighedRows):
         return self.drawn[n_wanted, seed]
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `RowSource`."""
         return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
 
     def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
@@ -172,7 +149,6 @@ class HostRows(WeighedRows):
         return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
 
     def take(self, index: np.ndarray | None) -> Rows:
-        """Encode some rows, or all."""
         columns, targets, weight = self.columns, self.targets, self.weight
         if index is not None:
             columns = columns.take(index)
@@ -183,8 +159,6 @@ class HostRows(WeighedRows):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """See `RowSource`."""
-
         table = Unencoded(self.schema, self.columns)
 
         def on_block(part: slice) -> _Result:
@@ -210,9 +184,7 @@ def rows_below(
     factors = sampling_factors(len(columns), seed)
 
     def below(part: slice) -> tuple[np.ndarray, np.ndarray]:
-        with np.errstate(over="ignore"):
-            values = row_block(columns, part, np.float32)
-        hashed = sampling_hash(values.T, factors)
+        hashed = columns_hash([column[part] for column in columns], factors)
         index = np.flatnonzero(hashed < limit)
         return part.start + index, hashed[index]
 

@@ -29,15 +29,11 @@ def with_flat_tails(
 ) -> TableSchema:
     """Bound the regressors whose values have far tails, and scale them anew.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n_rows,)
-        The continuous attributes, of all rows or of a sample; NaN where missing.
-    weight : ndarray of shape (n_rows,)
-    tail_share : float
-        Share of the weight beyond each bound. 0: no bounds.
+    ``columns`` are the continuous attributes, of all rows or of a sample, NaN where
+    missing; ``tail_share`` is the share of the weight beyond each bound (0: no bounds).
+    Under monotone constraints all regressors are bound to their range.
     """
-    if not tail_share:
+    if not (tail_share or schema.monotonic):
         return schema
     center, scale, tails = schema.center.copy(), schema.scale.copy(), []
     positions = schema.continuous_positions
@@ -47,7 +43,11 @@ def with_flat_tails(
         if schema.roles[column] is not Role.REGRESSOR:
             continue
         used = ~np.isnan(values) & (weight > 0)
-        bounds = _bounds(values[used].astype(np.float64), weight[used], tail_share)
+        within = values[used].astype(np.float64)
+        bounds = _bounds(within, weight[used], tail_share) if tail_share else None
+        if schema.monotonic and len(within):
+            low, high = bounds or (-np.inf, np.inf)
+            bounds = max(low, float(within.min())), min(high, float(within.max()))
         if bounds is None:
             continue
         flat, mass = np.clip(values[used], *bounds), weight[used]

@@ -142,7 +142,7 @@ def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
 def _are_counts(weight: np.ndarray) -> bool:
     """Whether all weights are integers whose sum is exact."""
     countable = weight.max() <= MOST_COPIES / len(weight)
-    return bool(countable and np.equal(np.mod(weight, 1), 0).all())
+    return bool(countable and (weight == np.floor(weight)).all())
 
 
 def copies_of(weight: np.ndarray) -> np.ndarray:

@@ -47,11 +47,7 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """Catalogue entry of a data set.
-
-    ``openml_columns`` maps OpenML's column names to ours, the target last; columns not
-    in it are left out.
-    """
+    """Catalogue entry; OpenML's columns are mapped to ours, the target last."""
 
     target: str
     description: str

@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.growth import Booster, add_round, total_error
+from secret_jax.ensemble.growth import Booster, add_round, bins_of, total_error
 from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.ensemble.race import Candidate, can_catch_up
@@ -59,6 +59,7 @@ class Boosting:
         self.training, self.others, self.schema = rows, others, schema
         self.rows = rows if others is None else join([rows, others])
         self.held_out = held_out
+        self.bins = bins_of(self.rows, schema)
         folds = held_out if self.folded else [*held_out, every[:0]][:1]
         self.candidates = [
             Candidate(size, [self._booster(size, *fold) for fold in enumerate(folds)])
@@ -91,7 +92,7 @@ class Boosting:
             if self.folded and alone:
                 wholes = [self._whole(self._best_alike(each)) for each in going]
                 boosters += [w for w in wholes if len(w.trees) <= rounds + 1]
-            add_round(boosters, self.rows, self.schema, options)
+            add_round(boosters, self.rows, self.schema, options, self.bins)
         self._sizes = self._sizes or self._least_errors()
         self.candidates = self._leaders(options)
         behind = Stage("boosting on all rows", stage.progress)
@@ -100,7 +101,7 @@ class Boosting:
             while len(self._whole(candidate).trees) < wanted:
                 behind.at(len(self._whole(candidate).trees), wanted)
                 whole = [self._whole(candidate)]
-                add_round(whole, self.rows, self.schema, options)
+                add_round(whole, self.rows, self.schema, options, self.bins)
 
     def result(self, options: BoostOptions) -> Boosted:
         """Members that predict together, and their weights."""

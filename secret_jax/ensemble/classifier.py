@@ -50,7 +50,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         Factors of the weights of the classes' rows, as in scikit-learn.
     learning_rate, max_iter, early_stopping, n_iter_no_change, subsample, n_folds, \
             ensemble, warm_start, missing_values, categorical_features, \
-            split_features, random_state, device, verbose
+            split_features, monotonic_cst, random_state, device, verbose
         As in `SecretBoostingRegressor`.
 
     Attributes

@@ -46,7 +46,7 @@ from secret_jax.tree.file import ModelFileError, load_model, save_model
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
     *("categorical_features", "split_features", "missing_values"),
-    *("random_state", "device", "verbose"),
+    *("monotonic_cst", "random_state", "device", "verbose"),
 )
 
 

@@ -23,12 +23,13 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.growth import grown_with_models, key_of
+from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import TreeParameters
 from secret_jax.fit.plan import Plan, features_of_node
 from secret_jax.grow.attributes import n_inputs
+from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.runtime.progress import Progress, Stage
 from secret_jax.runtime.values import at_least
@@ -85,7 +86,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         False: every tree has all rows, and nothing is out of a bag.
     random_state : int, RandomState instance or None, default=None
         Draws bags and attributes. None: the same in every fit.
-    missing_values, categorical_features, split_features, device, verbose
+    missing_values, categorical_features, split_features, monotonic_cst, device, \
+            verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -166,12 +168,13 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         distinct = merged(given, ROW_ORDER, copies)
         rows = distinct.rows
         bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
+        bins = bins_of(rows, schema)
         together = max(1, _MOST_PLACES // rows.n_rows)
         stage, trees = Stage("growing a forest", progress), list[Tree]()
         for first in range(0, len(bags), together):
             stage.at(first, len(bags))
             trees += self._grown(
-                rows, schema, reading.seed, first, bags[first:][:together]
+                rows, schema, reading.seed, bins, first, bags[first:][:together]
             )
         outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
         for name in ("oob_prediction_", "oob_score_"):
@@ -204,6 +207,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         rows: Rows,
         schema: TableSchema,
         seed: int,
+        bins: Bins | None,
         first: int,
         bags: list[np.ndarray],
     ) -> list[Tree]:
@@ -228,6 +232,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         return grown_with_models(
             rows,
             schema,
+            bins,
             roots,
             max_leaf_nodes=self.max_leaf_nodes,
             max_features=n_features,

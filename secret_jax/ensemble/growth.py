@@ -14,6 +14,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import BoostOptions, TreeSize
+from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.grow.trees import with_leaf_models
@@ -24,55 +25,74 @@ from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.glm import Logistic
-from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant
 from secret_jax.models.ridge import Ridge
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.hashing import mix
-from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits.
-SPLITS = RssSplits(n_hinge=1, hinge_steps=2, n_finalists=3, sparse_terms=())
-_LINEAR: tuple[SplitFinder, LeafModel] = SPLITS, Ridge()
-_CONSTANT: tuple[SplitFinder, LeafModel] = CartSplits(n_thresholds=16), Constant()
+SPLITS = RssSplits(
+    n_hessian=1, n_hinge=1, hinge_steps=2, n_finalists=3, sparse_terms=()
+)
 # Maximum number of rows of a booster's tree.
 _MOST_ROWS = 1 << 14
 # The greatest curvature of cross-entropy, of two classes and of more.
 _OF_TWO, _OF_MORE = 0.25, 0.5
 
 
+def bins_of(rows: Rows, schema: TableSchema) -> Bins | None:
+    """Bins of a table for the trees of an ensemble; none for an accelerator."""
+    return None if on_accelerator() else Bins.of(rows.table.on_host(), schema)
+
+
 def grown_with_models(
     rows: Rows,
     schema: TableSchema,
+    bins: Bins | None,
     roots: Sequence[Root],
     *,
-    leaf: str = "linear",
     max_leaf_nodes: int | None = None,
     max_features: int | None = None,
 ) -> list[Tree]:
     """Grow small trees, with models in their leaves, on the roots' weights."""
-    finder, model = _CONSTANT if leaf == "constant" else _LINEAR
+    trees: list[Tree | None] = [None] * len(roots)
     options = GrowOptions(
-        finder=finder,
+        finder=SPLITS,
         min_gain=0.0,
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
         smallest_sample=128,
         batch_rows=1 << 13,
     )
-    found = grown(rows, schema, options, roots)
-    training = []
-    for root in roots:
-        table, targets, weight = rows.take(root.rows)
-        targets = targets if root.targets is None else root.targets
-        training.append(
-            Rows(table, targets, weight if root.weight is None else root.weight)
-        )
-    leaves = [each.leaf for each in found if each.leaf is not None]
-    return with_leaf_models(found, training, model, finder, leaves=leaves)
+    found = None
+    if bins is not None:
+        found = grown(rows, schema, options, roots, bins=bins)
+    for constant, leaf in ((False, Ridge()), (True, Constant())):
+        which = [i for i, root in enumerate(roots) if root.constant == constant]
+        if not which:
+            continue
+        alike = [roots[i] for i in which]
+        if found is not None:
+            part = [found[i] for i in which]
+        else:
+            finder = CartSplits(n_thresholds=16) if constant else SPLITS
+            part = grown(rows, schema, replace(options, finder=finder), alike)
+        training = [_rows_of(root, rows) for root in alike]
+        leaves = [each.leaf for each in part if each.leaf is not None]
+        fitted = with_leaf_models(part, training, leaf, leaf, leaves=leaves)
+        for i, tree in zip(which, fitted, strict=True):
+            trees[i] = tree
+    return [tree for tree in trees if tree is not None]
+
+
+def _rows_of(root: Root, rows: Rows) -> Rows:
+    table, targets, weight = rows.take(root.rows)
+    targets = targets if root.targets is None else root.targets
+    return Rows(table, targets, weight if root.weight is None else root.weight)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -105,22 +125,22 @@ class Booster:
 
 
 def add_round(
-    boosters: Sequence[Booster], rows: Rows, schema: TableSchema, options: BoostOptions
+    boosters: Sequence[Booster],
+    rows: Rows,
+    schema: TableSchema,
+    options: BoostOptions,
+    bins: Bins | None,
 ) -> None:
-    """Grow the next tree of every booster, those with one kind of leaves together.
+    """Grow the next tree of every booster, all together.
 
     An interruption leaves all boosters unchanged.
     """
-    groups: dict[tuple[str, bool], list[Booster]] = {}
-    for booster in boosters:
-        key = booster.size.leaf, not booster.trees
-        groups.setdefault(key, []).append(booster)
     new: list[tuple[Booster, Tree, np.ndarray]] = []
-    for group in groups.values():
+    for first in (True, False):
+        group = [booster for booster in boosters if first != bool(booster.trees)]
         roots = [_root(booster, rows, options) for booster in group]
-        leaf = group[0].size.leaf
-        trees = grown_with_models(rows, schema, roots, leaf=leaf)
-        if isinstance(options.loss, ClassLoss) and not group[0].trees:
+        trees = grown_with_models(rows, schema, bins, roots) if group else []
+        if isinstance(options.loss, ClassLoss) and first:
             parts = [rows.take(part.rows) for part in roots]
             trees = _started(trees, parts)
         for booster, tree in zip(group, trees, strict=True):
@@ -157,6 +177,7 @@ def _root(booster: Booster, rows: Rows, options: BoostOptions) -> Root:
         weight=weight,
         targets=targets,
         max_leaf_nodes=booster.size.max_leaf_nodes if booster.trees else 1,
+        constant=booster.size.leaf == "constant",
     )
 
 

@@ -17,7 +17,7 @@ from secret_jax.inspect.plot.picture import (
     TICK_SIZE,
     Picture,
     evenly_spaced,
-    import_matplotlib,
+    import_pyplot,
     in_short,
     open_frame,
     round_marks,
@@ -44,7 +44,7 @@ def drawn_effects(
 
     Ticks below a curve, and numbers beside categories, show the rows averaged over.
     """
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     n_panels = max(len(curves) + bool(pairs), 1)
     down = -(-n_panels // _ACROSS)
     across = -(-n_panels // down)

@@ -28,6 +28,7 @@ from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
+    from secret_jax.inspect.code.program import ExportedModel
     from secret_jax.inspect.plot.picture import Picture
 
 
@@ -150,13 +151,13 @@ class BoosterInspection(Importances):
 
     def export_code(
         self,
-        language: Literal["python", "sql"] = "python",
+        language: Literal["python", "c", "javascript"] = "python",
         *,
         function_name: str | None = None,
         precision: int | None = None,
         output: int | str | None = None,
     ) -> str:
-        """Export all trees as Python functions.
+        """Export all trees as functions.
 
         See `secret_jax.inspect.code.export.export_code` for the parameters and what
         exported classifiers return. With ``ensemble=False`` it is a sixth as long.
@@ -168,20 +169,32 @@ class BoosterInspection(Importances):
         """
         from secret_jax.inspect.code.export import export_sum
 
+        model = self._exported(output, precision)
+        return export_sum(model, language, function_name)
+
+    def to_onnx(self, *, output: int | str | None = None) -> Any:
+        """Convert all trees to an ONNX model.
+
+        See `secret_jax.inspect.code.onnx.convert.to_onnx`.
+        """
+        from secret_jax.inspect.code.onnx.convert import onnx_model
+
+        return onnx_model(self._exported(output))
+
+    def _exported(
+        self, output: int | str | None, precision: int | None = None
+    ) -> ExportedModel:
+        """Convert the trees to what programs of any language compute."""
+        from secret_jax.inspect.code.export import exported_sum
+
         check_is_fitted(self)
-        if language != "python":
-            raise ValueError(
-                f"A sum of trees is exported to Python only, not to {language!r}. "
-                "distill() gives one tree, which export_code('sql') writes."
-            )
         classes = Classes.of_estimator(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
         if classes is None and self.ensemble_.schema.n_outputs > 1:
             trees = [tree.output(self._output(output)) for tree in trees]
-        return export_sum(
+        return exported_sum(
             trees,
             steps,
-            function_name=function_name,
             precision=precision,
             loss=self._loss,
             classes=classes,

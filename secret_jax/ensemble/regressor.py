@@ -59,7 +59,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     warm_start : bool, default=False
         Whether another `fit` to the same rows continues with the present trees. After
         an interrupted fit the rounds so far are kept, for the sizes that led then.
-    missing_values, categorical_features, split_features
+    missing_values, categorical_features, split_features, monotonic_cst
         Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.

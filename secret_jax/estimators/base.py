@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
@@ -19,12 +18,14 @@ from secret_jax.data.validation import (
     checked_weight,
     copies_of,
     fitted_names,
+    given_beside,
     restore_names,
     validated,
 )
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.steering import Steering
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
@@ -39,13 +40,13 @@ from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
-from secret_jax.tree.structure import Tree, hardened
+from secret_jax.tree.structure import Tree
 
 # Types of rows that may take the fast path.
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
+class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     prune: Any
@@ -59,17 +60,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """Check the outputs of rows.
-
-        Parameters
-        ----------
-        X : array or DataFrame
-            Checked.
-        weight : ndarray of shape (n_rows,), float64
-            As it was given.
-        known : Targets, optional
-            Targets of the training rows, if these rows are further ones.
-        """
+        """Check outputs of checked rows; ``known`` are those of the training rows."""
         raise NotImplementedError
 
     def fit(
@@ -199,15 +190,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
-            raise ValueError(
-                "eval_set should be a pair (X, y) of rows to prune on, or a triple "
-                f"(X, y, sample_weight), got {type(eval_set).__name__}."
-            )
+        X, y, weight = given_beside(self, eval_set, "eval_set", "prune on")
         try:
-            X = validated(self, eval_set[0], reset=False)
-            weight = checked_weight((*eval_set, None)[2], X)
-            targets = self._targets(eval_set[1], X, weight, known)
+            targets = self._targets(y, X, weight, known)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
@@ -317,24 +302,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
             path = routing.paths_of(*self._tree_and_rows(X)).T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
-
-    def harden(self) -> Self:
-        """Copy the estimator with gates replaced by their thresholds.
-
-        Every row then has one path and one equation. The models stay as they are: those
-        of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
-        with ``refine=None`` for a good hard tree.
-
-        Returns
-        -------
-        self
-            Fitted; a further change of either leaves the other as it is.
-        """
-        check_is_fitted(self)
-        hard = copy.copy(self)
-        hard.tree_ = hardened(self.tree_)
-        forget_calibration(hard)
-        return hard
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file`."""

@@ -68,8 +68,8 @@ class SecretClassifier(
         Gini impurity (``CartSplits(criterion="gini")``, which knows entropy and
         misclassification as well).
     prune : str, PruningRule or None, default="auto"
-        "holdout", "cross-validation", "aic", "bic", "cart", "guide", "m5" or "auto", as
-        in `secret_jax.SecretRegressor`, by cross-entropy.
+        "holdout", "cross-validation", "aic", "bic", "caic", "icomp", "cart", "guide",
+        "m5" or "auto", as in `secret_jax.SecretRegressor`, by cross-entropy.
     refine : str, Refinement or None, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True
@@ -85,7 +85,7 @@ class SecretClassifier(
         on it.
     max_leaf_nodes, max_depth, pruning_tolerance, min_samples_leaf, min_samples_split, \
             max_features, missing_values, categorical_features, split_features, \
-            random_state, device, verbose
+            monotonic_cst, random_state, device, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -220,7 +220,7 @@ class SecretClassifier(
         caller = type(self).__name__
         labels = validated_labels(y, X, caller)
         if known is None:
-            classes = classes_of(labels, weight, caller)
+            classes = classes_of(labels, weight, caller, y)
             checked_costs(self.costs, classes)
             _warn_of_single_rows(labels, classes)
         else:

@@ -18,8 +18,7 @@ class NestedParameters(BaseEstimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of this estimator, with ``deep`` also those of its values.
 
-        A name like "rss" stands for a value with defaults: ``splits__n_thresholds`` is
-        there as well.
+        A name like "rss" stands for a value: ``splits__n_thresholds`` is there as well.
         """
         found = super().get_params(deep=False)
         if deep:

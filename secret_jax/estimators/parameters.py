@@ -27,8 +27,9 @@ from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
+from secret_jax.losses.deviance import Poisson, Tweedie
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson, SquaredError
+from secret_jax.losses.numbers import Huber, SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
@@ -49,8 +50,10 @@ _RULES = {
     "auto": None,
     "holdout": HoldOut(),
     "cross-validation": CrossValidation(),
-    "aic": InformationCriterion(criterion="aic"),
-    "bic": InformationCriterion(criterion="bic"),
+    **{
+        name: InformationCriterion(criterion=name)
+        for name in ("aic", "bic", "caic", "icomp")
+    },
     "cart": StandardErrors(factor=1.0),
     "guide": StandardErrors(factor=0.5),
     "m5": M5Pruning(),
@@ -75,7 +78,7 @@ NAMED: Named = {
         "simple": SimpleLinear(),
         "m5": M5Linear(),
     },
-    "prune": _RULES | {"icomp": InformationCriterion(criterion="icomp")},
+    "prune": _RULES,
     "refine": _REFINEMENTS,
     "distill": _DISTILLATIONS,
     "loss": {
@@ -83,6 +86,8 @@ NAMED: Named = {
         "absolute": Quantile(),
         "huber": Huber(),
         "poisson": Poisson(),
+        "gamma": Tweedie(power=2.0),
+        "tweedie": Tweedie(),
     },
 }
 CLASS_NAMED: Named = {
@@ -109,7 +114,6 @@ def value_of(name: str, parameter: Any, named: Named = NAMED) -> Any:
 
 
 def _choices(name: str, kind: type[Value], named: Named = NAMED) -> list[Any]:
-    """Constraint of a parameter: one of the names, or a value of a kind."""
     names = set(named[name])
     allowed: list[Any] = [StrOptions(names - {None}), kind]
     return [*allowed, None] if None in names else allowed
@@ -130,6 +134,7 @@ class TableParameters:
     missing_values: Literal["learn", "mean", "error"] = "learn"
     categorical_features: Any = None
     split_features: Any = None
+    monotonic_cst: Any = None
     random_state: Any = None
     device: str | None = None
     verbose: int = 0
@@ -139,6 +144,7 @@ class TableParameters:
         # Read by those that know the table, or random numbers.
         "categorical_features": "no_validation",
         "split_features": "no_validation",
+        "monotonic_cst": "no_validation",
         "random_state": "no_validation",
         "device": [str, None],
         "verbose": [at_least(0), "boolean"],
@@ -189,8 +195,6 @@ class TreeParameters:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RegressorParameters(TreeParameters):
-    """Parameters of trees of numbers."""
-
     leaf: str | LeafModel = "ridge"
     loss: str | Loss = "squared"
 
@@ -204,8 +208,6 @@ class RegressorParameters(TreeParameters):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassifierParameters(TreeParameters):
-    """Parameters of trees of classes."""
-
     leaf: str | LeafModel = "logistic"
     class_weight: Any = None
     priors: Any = None

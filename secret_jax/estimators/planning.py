@@ -6,6 +6,8 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan
+from secret_jax.fit.refine.blend import Blend
+from secret_jax.fit.refine.soft.choose import SoftGates
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.linear import MixtureLeaf
@@ -15,15 +17,8 @@ from secret_jax.runtime.values import check_constraints, constraints_of, refuse
 def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     """Check an estimator's parameters and convert them to a plan.
 
-    Parameters
-    ----------
-    caller : str
-        Name of the estimator in messages, where it is another one.
-
-    Raises
-    ------
-    sklearn.utils._param_validation.InvalidParameterError
-        If a parameter or a field of a value is invalid, or two cannot be combined.
+    An InvalidParameterError says which one is invalid, or which two cannot be combined,
+    and names the ``caller`` where that is another estimator.
     """
     caller = caller or type(estimator).__name__
     parameters, named = estimator.get_params(deep=False), estimator._named
@@ -52,11 +47,17 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         if value is not None and not value.knows(leaf.loss):
             allowed = f"another one: it is not defined for {leaf.loss!r}"
             refuse(name, caller, allowed, parameters[name])
+    if parameters["monotonic_cst"] is not None and isinstance(
+        refine, Blend | SoftGates
+    ):
+        allowed = "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
+        refuse("refine", caller, allowed, parameters["refine"])
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
         categorical_features=parameters["categorical_features"],
         split_features=parameters["split_features"],
+        monotonic_cst=parameters["monotonic_cst"],
         use_regressors=leaf.uses_regressors,
         missing=parameters["missing_values"] if learned else "mean",
         category_indicators=leaf.indicators if linear else False,
@@ -67,7 +68,8 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
         *("min_samples_split", "min_samples_leaf"),
     )
-    is_random = splits.is_random or parameters["max_features"] is not None
+    # Without random numbers in the search every seed gives the same tree.
+    is_random = splits.n_random(1) > 0 or parameters["max_features"] is not None
     return Plan(
         splits=splits,
         leaf=leaf,

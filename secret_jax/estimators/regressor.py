@@ -92,11 +92,11 @@ class SecretRegressor(
         "cross-validation": all rows grow the tree, and five further trees, each without
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
         cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
-        held out beyond. "aic", "bic", "icomp": an information criterion on the training
-        rows (`InformationCriterion`). "cart", "guide": the smallest subtree within one,
-        or half a, standard error of the least cross-validated error (`StandardErrors`).
-        "m5": bottom-up by errors corrected for the parameters spent (`M5Pruning`).
-        `CostComplexity`: a given penalty for a leaf. None: no pruning.
+        held out beyond. "aic", "bic", "caic", "icomp": an information criterion on the
+        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        within one, or half a, standard error of the least cross-validated error
+        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
+        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : str, Refinement or None, default=None
         Refinement of the whole tree after pruning; the tree is kept as it was where it
         does not pay. "tao" optimises every split for its present subtrees (`Tao`),
@@ -128,8 +128,9 @@ class SecretRegressor(
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
         means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations give their logarithms). Medians and Huber's are not
-        distilled.
+        (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
+        means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
+        Medians and Huber's are not distilled.
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -144,6 +145,12 @@ class SecretRegressor(
         regressors. Ordered categories are split by their order. Dates are split on
         their year, month, weekday, and hour if they have one, and the days since 1970
         are a regressor.
+    monotonic_cst : dict of str to int, or array-like of int, default=None
+        Columns of numbers with which predictions may only rise (1) or fall (-1), by
+        name, or a direction for every column in their order (0: any). Slopes, splits
+        and ranges then respect it: no two rows that differ in such a column violate it.
+        Of classes there may be two, whose second one's probability is meant; gates
+        (``refine="blend"``, ``"soft"``) keep no order and are refused.
     random_state : int, RandomState instance or None, default=None
         Seeds split finders that are random ("secret", or one of your own), and the
         draws of ``max_features``. Everything else depends on the content of the rows
@@ -298,7 +305,6 @@ class SecretRegressor(
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """See `TreeEstimator`."""
         values = validated_targets(y, X)
         value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
@@ -317,7 +323,6 @@ class SecretRegressor(
 
 
 def _refuses_negative(loss: Any) -> bool:
-    """Whether a loss refuses negative targets."""
     value = value_of("loss", loss)
     try:
         if value is not None:

@@ -21,6 +21,7 @@ from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.grower import ROUNDING
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 
@@ -152,8 +153,11 @@ def read_rows(
         every_weight = np.concatenate([weight, eval_set.weight])
     schema = learner.schema()
     schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
-    columns, used = columns.recoded(learner.places()), weight > 0
-    source = HostRows(schema, columns, targets[used], weight[used], copies[used])
+    columns = columns.recoded(learner.places())
+    if not weight.all():
+        used = weight > 0
+        targets, weight, copies = targets[used], weight[used], copies[used]
+    source = HostRows(schema, columns, targets, weight, copies)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = columns if index is None else columns.take(index)
     weight = source.weight if index is None else source.weight[index]
@@ -172,7 +176,18 @@ def with_units_of(
     targets : ndarray of shape (n_rows, n_outputs)
         In their own units, of all rows or of a sample.
     weight : ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If the probabilities of more than two classes are to have an order.
     """
+    if schema.monotonic and isinstance(loss, ClassLoss) and schema.n_outputs > 1:
+        raise ValueError(
+            f"monotonic_cst is for two classes, and y has {schema.n_outputs}: "
+            "probabilities of several cannot all rise. Fit one class against the "
+            "others."
+        )
     measured = zip(schema.target_centers, schema.target_scales, strict=True)
     columns = zip(measured, targets.T, strict=True)
     found = [loss.scaling(column, weight) or usual for usual, column in columns]

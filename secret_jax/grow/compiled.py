@@ -16,7 +16,7 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.program import FIRST, LENGTH, PLACE, Held, Strip, find_splits
 from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
-from secret_jax.grow.search import Search
+from secret_jax.grow.search import BatchSearch
 from secret_jax.runtime.devices import on_accelerator, rows_at_once
 from secret_jax.runtime.parallel import N_WORKERS
 from secret_jax.runtime.shapes import bucket, padded
@@ -42,7 +42,7 @@ _FEW_SIZES, _MOST_IN_FEW_SIZES = 16, 1 << 17
 _PREPARED: set[Hashable] = set()
 
 
-class CompiledSearch(Search):
+class CompiledSearch(BatchSearch):
     """Finds the splits of levels by compiled programs, whatever the finder.
 
     Parameters

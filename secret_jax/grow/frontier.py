@@ -38,6 +38,8 @@ class Root:
         Encoded columns and discrete attributes that it may split on; by default all.
     max_leaf_nodes : int, optional
         In place of that of all trees.
+    constant : bool
+        Whether its models are means, in a search on bins.
     """
 
     rows: np.ndarray
@@ -49,6 +51,7 @@ class Root:
     targets: np.ndarray | None = None
     allowed: np.ndarray | None = None
     max_leaf_nodes: int | None = None
+    constant: bool = False
 
 
 class Places(NamedTuple):
@@ -113,6 +116,7 @@ class Level(NamedTuple):
     min_split_weight, min_leaf_weight : ndarray of shape (n_nodes,), float64
     oblique : ndarray of shape (n_nodes,), bool
     allowed : ndarray of shape (n_nodes, n_columns + n_discrete), bool
+    constant : ndarray of shape (n_nodes,), bool
         As in `Root`.
     """
 
@@ -128,6 +132,7 @@ class Level(NamedTuple):
     min_leaf_weight: np.ndarray
     oblique: np.ndarray
     allowed: np.ndarray
+    constant: np.ndarray
 
     @classmethod
     def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Level:
@@ -153,6 +158,7 @@ class Level(NamedTuple):
             allowed=np.array(
                 [everything if root.allowed is None else root.allowed for root in roots]
             ),
+            constant=np.array([root.constant for root in roots]),
         )
 
     @classmethod
@@ -181,6 +187,7 @@ class Level(NamedTuple):
             min_leaf_weight=min_leaf_weight,
             oblique=oblique,
             allowed=np.ones((n_nodes, n_attributes), bool),
+            constant=np.zeros(n_nodes, bool),
         )
 
     def take(self, index: np.ndarray) -> Level:

@@ -18,6 +18,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
+from secret_jax.grow.binned import BinnedSearch
+from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
 from secret_jax.grow.division import descend, divide
@@ -112,6 +114,7 @@ def grown(
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
+    bins: Bins | None = None,
 ) -> list[Grown]:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
@@ -128,13 +131,22 @@ def grown(
     enough : callable, optional
         Maps the number of iterations, each of one level of searches, and a function
         that gives the present trees, to the trees that need not grow further.
+    bins : Bins, optional
+        Of the table: the splits of the default finder, and those of constants, are
+        searched on them (`secret_jax.grow.binned`).
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)
-    search = _search(places, schema, options, oblique=oblique)
+    models = NodeModels(
+        options.finder.node_model,
+        places,
+        schema,
+        sample=options.sample,
+        as_searched=bins is not None,
+    )
+    search = _search(places, schema, options, bins, models, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots))
-    models = NodeModels(options.finder.node_model, places, schema, options.sample)
     level = models.fitted(Level.of(roots, places, schema))
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
@@ -206,10 +218,18 @@ def grown(
 
 
 def _search(
-    places: Places, schema: TableSchema, options: GrowOptions, *, oblique: bool
+    places: Places,
+    schema: TableSchema,
+    options: GrowOptions,
+    bins: Bins | None,
+    models: NodeModels,
+    *,
+    oblique: bool,
 ) -> Search:
     """The search of the finder on the device that computes."""
     finder, sample, rows = options.finder, options.sample, options.batch_rows
+    if bins is not None:
+        return BinnedSearch(finder, places, schema, bins, models, sample=sample)
     if not (on_accelerator() or finder.needs_program):
         return NumpySearch(
             finder, places, schema, oblique=oblique, sample=sample, batch_rows=rows

@@ -14,7 +14,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
-from secret_jax.grow.search import Search
+from secret_jax.grow.search import BatchSearch
 from secret_jax.runtime.arrays import rows_last
 from secret_jax.runtime.parallel import N_WORKERS
 from secret_jax.runtime.pieces import Pieces, piece_lengths
@@ -24,7 +24,7 @@ from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 _FEWEST_TOGETHER = 1 << 13
 
 
-class NumpySearch(Search):
+class NumpySearch(BatchSearch):
     """Finds the splits of levels, many nodes at once."""
 
     def __init__(

@@ -11,7 +11,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import LeafModel, Models
-from secret_jax.models.statistics import slice_statistics
+from secret_jax.models.linear import Constant
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
 # A node of more rows gets its model from those that are searched.
 _MOST_ROWS = 1 << 15
@@ -33,6 +34,8 @@ class NodeModels:
         What the finder asks for; None: nothing is fitted.
     sample : int or None
         Most rows of a node that are searched; None: all.
+    as_searched : bool
+        Whether models are of these rows only.
     """
 
     def __init__(
@@ -40,10 +43,13 @@ class NodeModels:
         model: LeafModel | None,
         places: Places,
         schema: TableSchema,
+        *,
         sample: int | None,
+        as_searched: bool = False,
     ):
         self._model, self._places, self._schema = model, places, schema
         self._sample = len(places.row) if sample is None else sample
+        self._most = self._sample if as_searched else max(_MOST_ROWS, self._sample)
         self._parts: list[_Part] = []
 
     def fitted(self, level: Level) -> Level:
@@ -52,7 +58,7 @@ class NodeModels:
             return level
         places, length = self._places, level.stop - level.start
         searched = np.minimum(length, self._sample)
-        whole = length <= max(_MOST_ROWS, self._sample)
+        whole = length <= self._most
         n_rows = np.where(whole, length, searched)
         statistics = slice_statistics(
             places.table.x,
@@ -65,10 +71,19 @@ class NodeModels:
             level.start + n_rows,
         )
         models = self._model.fit(statistics, level.model)
+        if level.constant.any():
+            some = level.constant
+            means = Constant().fit(statistics.take(some), level.model[some])
+            models.coefficient[some], models.degrees[some], _ = means
+        self._first, self._statistics = level.node[0], statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
+
+    def statistics_of(self, level: Level) -> NodeStatistics:
+        """Statistics of some of the nodes that were fitted last."""
+        return self._statistics.take(level.node - self._first)
 
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]

@@ -46,14 +46,68 @@ class Found(NamedTuple):
 
 
 class Search(ABC):
-    """Finds the splits of levels, whatever the finder.
+    """Finds the splits of levels.
+
+    Parameters
+    ----------
+    sample : int or None
+        Most rows of a node that are looked at; None: all.
+    """
+
+    def __init__(
+        self,
+        finder: SplitFinder,
+        places: Places,
+        schema: TableSchema,
+        *,
+        n_categories: int,
+        sample: int | None,
+    ):
+        self._finder, self._places, self._schema = finder, places, schema
+        self._n_categories = n_categories
+        self._most = len(places.row) if sample is None else sample
+
+    @abstractmethod
+    def find(self, level: Level) -> Found:
+        """Splits of the nodes of a level."""
+
+    def _no_splits(self, n_nodes: int) -> Split:
+        """Leaves, to be filled in."""
+        schema = self._schema
+        n_outputs = self._places.targets.shape[1]
+        child_models = None
+        if self._finder.implies_models:
+            shape = (n_nodes, 2, n_outputs, 1 + schema.n_regressors)
+            child_models = np.zeros(shape, np.float32)
+        return Split(
+            kind=np.zeros(n_nodes, np.int32),
+            attribute=np.full(n_nodes, -1, np.int32),
+            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
+            threshold=np.zeros(n_nodes, np.float32),
+            goes_left=np.zeros((n_nodes, self._n_categories), bool),
+            gain=np.zeros(n_nodes, np.float32),
+            chance_gain=np.zeros(n_nodes, np.float32),
+            pure=np.zeros(n_nodes, bool),
+            child_models=child_models,
+        )
+
+    def _shares(self, level: Level, n_rows: np.ndarray) -> np.ndarray:
+        """Share of the nodes' weight in the rows that are looked at."""
+        places = self._places
+        share = np.ones(len(level.node))
+        for i in np.flatnonzero(n_rows < level.stop - level.start):
+            head = places.order[level.start[i] : level.start[i] + n_rows[i]]
+            share[i] = places.weight[head].sum(dtype=np.float64) / level.weight[i]
+        return share
+
+
+class BatchSearch(Search):
+    """Finds the splits of levels in batches of nodes, whatever the finder.
 
     Parameters
     ----------
     padding : Padding
         Of the columns.
-    sample : int or None
-        Most rows of a node that are looked at; None: all.
     batch_rows : int
         Most padded rows of one batch.
     """
@@ -68,12 +122,14 @@ class Search(ABC):
         sample: int | None,
         batch_rows: int,
     ):
-        self._finder, self._places, self._schema = finder, places, schema
+        n_categories = padding.columns.n_categories
+        super().__init__(
+            finder, places, schema, n_categories=n_categories, sample=sample
+        )
         self._padding, self._batch_rows = padding, batch_rows
         x, codes = places.table.on_host()
         self._x = self.wider(x)
         self._codes = padding.wider_codes(np.maximum(codes, 0))
-        self._most = len(places.row) if sample is None else sample
         # Products of the columns, and what the finder holds of every attribute.
         width = padding.n_columns + 1 + places.targets.shape[1]
         n_attributes = width + padding.n_discrete
@@ -157,35 +213,6 @@ class Search(ABC):
     @abstractmethod
     def _found(self, batch: Node, n_inside: int, rows: SampleRows) -> Split:
         """Splits of the nodes of a batch; those after the first ones are padding."""
-
-    def _no_splits(self, n_nodes: int) -> Split:
-        """Leaves, to be filled in."""
-        schema, columns = self._schema, self._padding.columns
-        n_outputs = self._places.targets.shape[1]
-        child_models = None
-        if self._finder.implies_models:
-            shape = (n_nodes, 2, n_outputs, 1 + schema.n_regressors)
-            child_models = np.zeros(shape, np.float32)
-        return Split(
-            kind=np.zeros(n_nodes, np.int32),
-            attribute=np.full(n_nodes, -1, np.int32),
-            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
-            threshold=np.zeros(n_nodes, np.float32),
-            goes_left=np.zeros((n_nodes, columns.n_categories), bool),
-            gain=np.zeros(n_nodes, np.float32),
-            chance_gain=np.zeros(n_nodes, np.float32),
-            pure=np.zeros(n_nodes, bool),
-            child_models=child_models,
-        )
-
-    def _shares(self, level: Level, n_rows: np.ndarray) -> np.ndarray:
-        """Share of the nodes' weight in the rows that are looked at."""
-        places = self._places
-        share = np.ones(len(level.node))
-        for i in np.flatnonzero(n_rows < level.stop - level.start):
-            head = places.order[level.start[i] : level.start[i] + n_rows[i]]
-            share[i] = places.weight[head].sum(dtype=np.float64) / level.weight[i]
-        return share
 
     def _are_few(self, level: Level, n_rows: np.ndarray) -> bool:
         """Whether searching takes too short for threads to be of use."""

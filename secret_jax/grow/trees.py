@@ -14,7 +14,6 @@ from secret_jax.grow.grower import Enough, Grown, GrowOptions, grown
 from secret_jax.models.fitting import fit_models, with_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import UNTOLD, Progress, Stage, silent
-from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree.structure import Tree
 
 
@@ -75,8 +74,8 @@ class Recipe:
         """Fit models for the nodes of grown trees, or take those of their search."""
         parts = [_rows_of(root, rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
-        finder = self.options.finder
-        return with_leaf_models(grown, parts, self.leaf, finder, stage=stage)
+        searched = self.options.finder.node_model
+        return with_leaf_models(grown, parts, self.leaf, searched, stage=stage)
 
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None
@@ -101,18 +100,23 @@ def with_leaf_models(
     grown: Sequence[Grown],
     parts: Sequence[Rows],
     leaf: LeafModel,
-    finder: SplitFinder,
+    searched: LeafModel | None,
     *,
     leaves: Sequence[np.ndarray] | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
     """Fit models for the nodes of grown trees, or take those of their search.
 
-    For ``parts`` and ``leaves`` see `fit_models`.
+    Parameters
+    ----------
+    searched : LeafModel or None
+        What the search has fitted.
+    parts, leaves
+        See `fit_models`.
     """
-    model = finder.node_model
     trees, fitted = [each.tree for each in grown], [each.fitted for each in grown]
-    if model is None or None in fitted or not leaf.fits_like(model):
+    alike = searched is not None and leaf.fits_like(searched)
+    if not alike or None in fitted or trees[0].schema.monotonic:
         return fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
     return [
         with_models(tree, *known, leaf)

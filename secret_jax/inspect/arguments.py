@@ -21,15 +21,9 @@ MOST_BARS = 12  # of a picture, one a term
 class Wording:
     """How splits and equations are written.
 
-    Attributes
-    ----------
-    precision : int or None
-        Significant digits relative to the effect; None: 3.
-    max_terms : int or None
-        Most terms of a sum that are written; None: all.
-    max_categories : int or None
-        Longer lists of categories are replaced by the other side's, if that is short,
-        or abbreviated; None: never.
+    ``precision`` are significant digits relative to the effect (None: 3), ``max_terms``
+    the most terms of a sum (None: all). Longer lists of categories are replaced by the
+    other side's, if that is short, or abbreviated (None: never).
     """
 
     precision: int | None = None

@@ -41,12 +41,6 @@ def class_errors(
     """Measure how often the predicted class is right, and the cost of probabilities.
 
     Classes are positions; the actual one may be -1, none of them, and is then wrong.
-
-    Examples
-    --------
-    >>> chances = np.array([[0.5, 0.5], [0.25, 0.75]])
-    >>> class_errors(chances, np.array([0, 1]), np.array([0, 0])).accuracy
-    0.5
     """
     right = predicted == actual
     losses = log_losses(probability, actual)
@@ -90,14 +84,12 @@ def shares_beside(
     return [i for i in order if larger[i] >= _LEAST_SHARE], mean, share
 
 
-def calibration(
-    probability: np.ndarray, came_true: np.ndarray, most: int = _MOST_BINS
-) -> list[Bin]:
+def calibration(probability: np.ndarray, came_true: np.ndarray) -> list[Bin]:
     """Put rows in bins of about as many, from the lowest probability on.
 
     Rows of one probability are in one bin; each bin has twenty rows or so.
     """
-    n_bins = int(np.clip(len(probability) // _ROWS_OF_BIN, 1, most))
+    n_bins = int(np.clip(len(probability) // _ROWS_OF_BIN, 1, _MOST_BINS))
     inner = np.quantile(probability, np.arange(1, n_bins) / n_bins)
     bin_of_row = np.searchsorted(np.unique(inner), probability, side="left")
     bins = []

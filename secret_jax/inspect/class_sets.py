@@ -21,7 +21,6 @@ class ClassSetsMixin:
     conformity_weight_: np.ndarray
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes."""
         raise NotImplementedError
 
     def predict_log_proba(self, X: TableLike) -> np.ndarray:

@@ -28,14 +28,10 @@ _OTHERS = "others"  # all classes but the one that is read
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClassView(TreeView):
-    """A tree that predicts the probabilities of classes.
+    """A tree that predicts probabilities of classes; of two the second has the output.
 
-    Attributes
-    ----------
-    classes : Classes
-        As targets hold them, in order; of two the second has the output.
-    only : int or None
-        The position of a class that is read against all others; None: all are read.
+    ``only`` is the position of a class that is read against all others; None: all are
+    read.
     """
 
     classes: Classes
@@ -61,7 +57,6 @@ class ClassView(TreeView):
 
     @property
     def target(self) -> str:
-        """See `TreeView`."""
         if self.of_two:
             return f"probability of {quoted(self.names[1])}"
         return "probabilities of the classes"
@@ -84,7 +79,6 @@ class ClassView(TreeView):
         return np.flatnonzero(self.tree.mean[node] > 0).tolist()
 
     def equations_of(self, node: int) -> list[Tree]:
-        """See `TreeView`."""
         return [self.equations[i] for i in self.shown_in(node)]
 
     @property
@@ -94,7 +88,6 @@ class ClassView(TreeView):
 
     @property
     def loss_name(self) -> str:
-        """Name of the errors of the nodes."""
         return "log-loss" if self.says_log_odds else "Brier score"
 
     @property
@@ -123,7 +116,6 @@ class ClassView(TreeView):
 
     @property
     def colors(self) -> list[str]:
-        """A colour for each of the names."""
         return class_colors(len(self.names))
 
     @property
@@ -137,7 +129,6 @@ class ClassView(TreeView):
         ]
 
     def bar(self, node: int) -> list[tuple[float, str]]:
-        """See `TreeView`."""
         return list(zip(self.shares[node].tolist(), self.colors, strict=True))
 
     def _of_names(self, of_outputs: np.ndarray) -> np.ndarray:
@@ -171,15 +162,18 @@ class ClassView(TreeView):
         place = np.where(member.any(axis=1), member.argmax(axis=1), -1)
         return place if self.only is None else (place == self.only).astype(int)
 
-    def share_words(self, node: int, most: int = _MOST_SHARES) -> list[str]:
+    def share_words(self, node: int) -> list[str]:
         """Shares of the classes in a node in words, the largest first; of two one."""
         shares = self.shares[node]
         if self.of_two:
             return [f"{percent(shares[1])} {quoted(self.names[1])}"]
         order = np.argsort(-shares, kind="stable")
         order = [i for i in order.tolist() if shares[i] >= _LEAST_SHARE]
-        words = [f"{percent(shares[i])} {quoted(self.names[i])}" for i in order[:most]]
-        hidden = len(order) - most
+        words = [
+            f"{percent(shares[i])} {quoted(self.names[i])}"
+            for i in order[:_MOST_SHARES]
+        ]
+        hidden = len(order) - _MOST_SHARES
         return [*words, f"{hidden} more"] if hidden > 0 else words
 
     def fact_parts(self, node: int) -> list[str]:

@@ -11,14 +11,10 @@ from secret_jax.tree.structure import Tree
 
 
 class Classes(NamedTuple):
-    """Labels of the classes, and what it costs to mistake them.
+    """Labels of all classes, in order, as plain values, and what mistakes cost.
 
-    Attributes
-    ----------
-    labels : tuple
-        Of all classes, in order, as plain values.
-    costs : ndarray of shape (n_classes, n_classes) or None
-        Of taking a class (row) for another (column); None: all mistakes cost alike.
+    ``costs`` are those of taking a class (row) for another (column); None: all the
+    same.
     """
 
     labels: tuple[Any, ...]

@@ -136,8 +136,8 @@ def term_lines(tree: Tree, node: int) -> dict[str, Any]:
 
     The first line is the value of the equation at the center of the node's rows. A line
     has a name, a value in units of the target per unit of the column, its standard
-    error (of several categories that of the most frequent one), and what one standard
-    deviation of the column in the leaf moves the prediction by.
+    error (of several categories that of the most frequent one), and what one deviation
+    here moves.
     """
     model = model_in_original_units(tree, node)
     _, terms, hidden = printed_model(model, max_terms=_MOST_LINES)

@@ -22,14 +22,7 @@ _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 class Scale:
-    """Colour scale from the lowest to the highest of some values.
-
-    Examples
-    --------
-    >>> scale = Scale([2.0, 3.0, 4.0])
-    >>> scale.color(2.0), scale.color(4.0)
-    ('#440154', '#fde725')
-    """
+    """Colour scale from the lowest to the highest of some values."""
 
     shades = _SHADES
 
@@ -51,13 +44,6 @@ def class_colors(n_classes: int) -> list[str]:
 
     Up to nine are told apart without seeing all colours (Tol 2021, "muted"); more are
     hues, every other one darker.
-
-    Examples
-    --------
-    >>> class_colors(2)
-    ['#c3c8d4', '#31688e']
-    >>> len(set(class_colors(30)))
-    30
     """
     if n_classes == 2:
         return ["#c3c8d4", _SHADES[3]]
@@ -68,18 +54,11 @@ def class_colors(n_classes: int) -> list[str]:
 
 
 def paler(color: str, strength: float) -> str:
-    """Mix a colour with white; of strength 0 it is white.
-
-    Examples
-    --------
-    >>> paler("#000000", 0.2)
-    '#cccccc'
-    """
+    """Mix a colour with white; of strength 0 it is white."""
     return _hex(1.0 + strength * (channels([color])[0] - 1.0))
 
 
 def ink_on(color: str) -> str:
-    """Choose the colour of text on a colour: black or white."""
     return "black" if channels([color])[0] @ _BRIGHTNESS > 0.5 else "white"
 
 

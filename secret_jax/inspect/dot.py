@@ -113,7 +113,6 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _quoted(lines: list[str]) -> str:
-    """Quote the lines of a label for the DOT language."""
     escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
     # A line break in a name would end the line of the file as well.
     return '"' + "\\n".join(" ".join(line.splitlines()) for line in escaped) + '"'

@@ -28,16 +28,13 @@ class Term(NamedTuple):
     center, spread : float
         Mean and standard deviation of the encoded column in training, in the units of
         the data; 0 and 1 for indicators.
-    asks, category : {"number", "category", "missing"}, object
+    asks, category
         What the factor is multiplied by; the category None is that of missing values.
     missing_as : float or None
-        What a missing number counts as; None for indicators, and where a missing value
-        is an error.
+        What a missing number counts as; None for indicators and where it is an error.
     here, moves, error : float
         Mean and standard deviation of the column among the rows of the node, in the
         units of the data; standard error of the factor, NaN where it is not known.
-    whole : bool
-        Whether the column holds only whole numbers.
     low, high : float
         Bounds at which the column is flat.
     """

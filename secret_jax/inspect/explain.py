@@ -187,7 +187,6 @@ def _contributions(tree: Tree, table: Table) -> _Part:
 
 
 def _shapley(tree: Tree, table: Table, background: Table, part: _Part) -> _Part:
-    """Replace contributions by Shapley values."""
     linear, baseline = shapley_values(
         partial(said, tree), tree.schema, table, background
     )

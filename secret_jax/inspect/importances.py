@@ -154,10 +154,7 @@ def node_levels(tree: Tree) -> np.ndarray:
 def split_levels(tree: Tree) -> np.ndarray:
     """Steps of the level from the root to every node, by the columns of the splits.
 
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_columns), float64
-        In standardised units.
+    Standardised, shape (n_nodes, n_columns).
     """
     level = node_levels(tree)
     moved = np.zeros((tree.n_nodes, len(tree.schema.names)))

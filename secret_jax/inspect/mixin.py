@@ -15,6 +15,7 @@ from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code import export as _export
+from secret_jax.inspect.code.onnx.convert import to_onnx as _to_onnx
 from secret_jax.inspect.coefficients import coefficients as _coefficients
 from secret_jax.inspect.dot import export_dot as _export_dot
 from secret_jax.inspect.explain import explain as _explain
@@ -24,10 +25,12 @@ from secret_jax.inspect.plot.importances import plot_importances as _plot_import
 from secret_jax.inspect.plot.leaf import plot_leaf as _plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition as _plot_partition
 from secret_jax.inspect.plot.tree import plot_tree as _plot_tree
+from secret_jax.inspect.regions import regions as _regions
 from secret_jax.inspect.report.page import to_html as _to_html
 from secret_jax.inspect.report.page import tree_fragment
 from secret_jax.inspect.resamples import stability as _stability
 from secret_jax.inspect.rounding import reading_cost
+from secret_jax.inspect.summary import summary as _summary
 from secret_jax.inspect.text import export_text as _export_text
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
@@ -40,7 +43,6 @@ class Importances:
 
     @property
     def _schema(self) -> TableSchema:
-        """Schema of the fitted model."""
         raise NotImplementedError
 
     def _importances(self, output: int) -> np.ndarray:
@@ -74,8 +76,11 @@ class InspectionMixin(Importances):
     export_text = _export_text
     export_dot = _export_dot
     export_code = _export.export_code
+    to_onnx = _to_onnx
     to_dataframe = _to_dataframe
+    regions = _regions
     coefficients = _coefficients
+    summary = _summary
     explain = _explain
     plot_tree = _plot_tree
     plot_partition = _plot_partition

@@ -40,7 +40,7 @@ def shortening_facts(tree: Tree) -> str:
     short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
     if not full > 0 or short / full - 1.0 < _NOTICEABLE:
         return ""
-    what, (short, full) = _quality(tree, short, full)
+    what, (short, full) = quality(tree, short, full)
     return (
         f"{what} on the training rows: {short} with these short equations, {full} with "
         "full ones (equation_tolerance=0)"
@@ -57,7 +57,7 @@ def longer_facts(tree: Tree) -> str:
         return ""
     if not 0 < longer.error < (1.0 - _NOTICEABLE) * longer.error_of_chosen:
         return ""
-    what, (chosen, least) = _quality(tree, longer.error_of_chosen, longer.error)
+    what, (chosen, least) = quality(tree, longer.error_of_chosen, longer.error)
     return (
         f"{what} on rows that did not grow it: about {chosen}; of a tree of "
         f"{counted(longer.numbers, 'number', 'numbers')} to read {least} "
@@ -65,7 +65,7 @@ def longer_facts(tree: Tree) -> str:
     )
 
 
-def _quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
+def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     """Write mean losses of a tree; squared errors as R²."""
     what = tree.loss.error_name
     if isinstance(tree.loss, SquaredError):

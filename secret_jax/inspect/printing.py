@@ -96,12 +96,10 @@ def _is_number(value: Any) -> bool:
 
 
 def counted(n: int, one: str, many: str) -> str:
-    """Write a count with its noun."""
     return f"{n:,} {one if n == 1 else many}"
 
 
 def counted_leaves(n: int) -> str:
-    """Write a count of leaves."""
     return counted(n, "leaf", "leaves")
 
 

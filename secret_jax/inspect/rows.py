@@ -34,7 +34,6 @@ class Rows(NamedTuple):
         return cls(table, columns, actual, view.said(table), apply(view.tree, table))
 
     def take(self, rows: np.ndarray) -> Rows:
-        """Some of the rows."""
         columns = [np.asarray(column)[rows] for column in self.columns]
         rest = (self.actual[rows], self.predicted[rows], self.leaf[rows])
         return Rows(self.table.take(rows), columns, *rest)

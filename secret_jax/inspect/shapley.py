@@ -19,7 +19,7 @@ def shapley_values(
     table: Table,
     background: Table,
 ) -> tuple[np.ndarray, float]:
-    """Compute contributions of the columns to predictions, against background rows.
+    """Contributions of columns to predictions against background rows; the baseline.
 
     The value of a set of columns is the mean prediction of the background rows with
     these columns replaced by those of the row; a column's Shapley value is the mean of
@@ -28,13 +28,6 @@ def shapley_values(
     rows come with several (Strumbelj & Kononenko, Explaining Prediction Models and
     Individual Predictions with Feature Contributions, Knowledge and Information Systems
     41, 2014). The time grows with the product of the rows and with the columns.
-
-    Returns
-    -------
-    contributions : ndarray of shape (n_rows, n_columns), float64
-        With the baseline they sum to the prediction of each row.
-    baseline : float
-        Mean prediction of the background rows.
     """
     x, codes = (np.asarray(part) for part in table)
     others = Table(*(np.asarray(part) for part in background))

@@ -32,14 +32,9 @@ _EXACT = 1e-14
 class TreeView:
     """A tree that predicts one number, or (`ClassView`) probabilities of classes.
 
-    Attributes
-    ----------
-    tree : Tree
-        Of classes with all of its outputs.
-    name : str
-        Of the target; equations may say something else, its logarithm for example.
-    output, n_outputs : int
-        Which one it is of how many that were fitted.
+    Of classes it has all of its outputs. ``name`` is that of the target; equations may
+    say something else, its logarithm for example. ``output`` says which one it is of
+    how many that were fitted.
     """
 
     tree: Tree
@@ -139,13 +134,7 @@ class TreeView:
         return replace(self, tree=tree)
 
     def named(self, feature_names: Sequence[Any] | None) -> Self:
-        """Rename the columns, if names are given.
-
-        Raises
-        ------
-        ValueError
-            If there are more or fewer names than columns, or two are equal.
-        """
+        """Rename the columns, if names are given; a ValueError if they do not fit."""
         if feature_names is None:
             return self
         schema = self.tree.schema

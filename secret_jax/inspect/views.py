@@ -21,20 +21,9 @@ def as_view(
     output: int | str | None = None,
     feature_names: Sequence[Any] | None = None,
 ) -> TreeView:
-    """Choose how a tree is read, if it is not a view already.
+    """Choose how a tree is read, if it is not a view already; see `view_of`.
 
-    Parameters
-    ----------
-    output : int or str, optional
-        Which of several outputs, or which class against all others.
-    feature_names : sequence of str, optional
-        Other names for the columns, one for each that the tree was fitted on.
-
-    Raises
-    ------
-    ValueError
-        If several numbers are predicted and ``output`` is not given, or there is none
-        of that name, or the names do not fit.
+    ``feature_names`` are other names for the columns, one for each of the fit.
     """
     if isinstance(tree, TreeView):
         view = tree
@@ -49,10 +38,11 @@ def as_view(
 def view_of(
     tree: Tree, classes: Classes | None = None, output: int | str | None = None
 ) -> TreeView:
-    """Choose how a tree is read; see `as_view`.
+    """Choose how a tree is read: which of several outputs, or which class.
 
     Classes are by default those that the outputs are named for; of two the first one
-    has no name there, and is called "not ...".
+    has no name there, and is called "not ...". A ValueError says if several numbers are
+    predicted and none is chosen, or there is none of that name.
     """
     names = tree.schema.target_names
     known = Classes.of_tree(tree)

@@ -45,13 +45,10 @@ def split_parts(
 ) -> list[str]:
     """Write the condition under which a row goes to one side of an inner node.
 
-    Returns
-    -------
-    list of str
-        Parts between which a line may break, for example of ``"length - 2.26 weight <=
-        3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``,
-        and where values were missing ``"length <= 3.1 or missing"`` or ``"length is
-        missing"``. An ellipsis stands for terms that are not shown.
+    In parts between which a line may break, for example of ``"length - 2.26 weight <=
+    3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``, and
+    where values were missing ``"length <= 3.1 or missing"`` or ``"length is missing"``.
+    An ellipsis stands for terms that are not shown.
     """
     split = split_in_original_units(tree, node)
     if isinstance(split, CategorySplit):
@@ -115,25 +112,16 @@ def _membership(
 
 
 def cuts_a_list(words: str) -> bool:
-    """Whether a list of categories in words was abbreviated.
-
-    Examples
-    --------
-    >>> cuts_a_list("zone in {north, south, ... 3 more}")
-    True
-    """
+    """Whether a list of categories in words was abbreviated."""
     return re.search(r"\.\.\. [\d,]+ more\}", words) is not None
 
 
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node, its terms sorted by the size of their effect.
 
-    Returns
-    -------
-    list of str
-        Parts between which a line may break, for example of ``"rings = 2.31 + 12.1
-        shell_weight - 3.2 height"``. Of terms that are not shown their mean in the node
-        is told.
+    In parts between which a line may break, for example of ``"rings = 2.31 + 12.1
+    shell_weight - 3.2 height"``. Of terms that are not shown their mean in the node is
+    told.
     """
     model = model_in_original_units(tree, node)
     constant, terms, hidden = printed_model(model, wording.precision, wording.max_terms)
@@ -191,13 +179,9 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
 
 
 def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
-    """Write the conditions on the way to a node.
+    """Write the conditions on the way to a node, or "all rows".
 
     Of several bounds on one column in one direction only the tightest is told.
-
-    Examples
-    --------
-    ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
     """
     wording = Wording(precision=precision, max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}

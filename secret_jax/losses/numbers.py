@@ -1,4 +1,4 @@
-"""Losses of numeric targets: squared error, Huber and Poisson; see also `quantile`."""
+"""Losses of numeric targets: squared error and Huber; see `quantile`, `deviance`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import xlogy
 
 from secret_jax.losses.interface import Loss, Pair
 from secret_jax.losses.robust import quantile, robust_scale, robust_units
 from secret_jax.runtime.values import real
-
-# Expected counts, and weights of rows by them, are at least these.
-_RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,56 +128,3 @@ class Huber(Loss):
         """See `Loss`: half the squared robust scale of the residuals."""
         scales = [robust_scale(residual, weight) for residual in (targets - value).T]
         return 0.5 * np.square(scales)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Poisson(Loss):
-    """Half the Poisson deviance: models predict the logarithm of expected counts.
-
-    References
-    ----------
-    P. McCullagh and J. A. Nelder. Generalized Linear Models. Chapman & Hall, 1989.
-    """
-
-    is_likelihood: ClassVar[bool] = True
-    link: ClassVar = "exponential"
-
-    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        """Identity: counts are not scaled."""
-        del targets, weight
-        return 0.0, 1.0
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        """See `Loss`."""
-        if (targets < 0).any():
-            raise ValueError(
-                "loss='poisson' needs counts, no negative numbers: the least target is "
-                f"{targets.min():g}. Use another loss."
-            )
-        if not (targets.sum(axis=0) > 0).all():
-            raise ValueError(
-                "loss='poisson' needs some counts above zero, but all are zero."
-            )
-
-    def name_of_value(self, target: str, several: bool) -> str:
-        """Name of the logarithm of the count."""
-        del several
-        return f"log of {target}"
-
-    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
-        expected = self.prediction(value)
-        return xlogy(targets, targets) - targets * value - targets + expected
-
-    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
-        expected = self.prediction(value)
-        return targets - expected, np.maximum(expected, _LEAST_CURVATURE)
-
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Logarithm of the mean."""
-        return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
-
-    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
-        return 2.0 * error / np.maximum(mean, _RAREST)

@@ -14,6 +14,7 @@ from secret_jax.data.source import AddingSource, EncodedRows, RowSource
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
+from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
@@ -114,7 +115,7 @@ def fit_models(
     models = models._replace(coefficient=coefficient)
     summary = summary_of(statistics, models.coefficient)
     forest = with_models(forest, models, summary, leaf, levels)
-    return separated(forest, size)
+    return separated(with_monotone_models(forest, statistics), size)
 
 
 def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
@@ -123,9 +124,10 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     root = np.zeros(rows.n_rows, int)
     statistics = node_statistics(tree, rows)
     summary = summary_of(statistics, models.coefficient)
-    return with_models(
+    found = with_models(
         tree, models, summary, leaf, lambda: groups_of_levels(tree, rows, root)
     )
+    return with_monotone_models(found, statistics)
 
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:

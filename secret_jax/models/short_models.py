@@ -12,6 +12,7 @@ from secret_jax.losses.interface import LONGEST_STEP
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.fitting import node_statistics, with_losses
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.shorten import shortened
 from secret_jax.models.standard_errors import with_standard_errors
@@ -45,6 +46,7 @@ def with_short_equations(
     spread = _spread(tree, rows)
     short = shortened(tree, statistics, tolerance, spread)
     if spread is None:
+        short = with_monotone_models(short, statistics)
         return replace(short, full_error=full_error)
 
     def levels() -> Iterator[RowGroups]:
@@ -54,6 +56,7 @@ def with_short_equations(
         if tree.loss.predicts_means:  # others keep their level
             short = _recentred(short, tree, levels())
         short = with_losses(short, levels(), leaf)
+    short = with_monotone_models(short, statistics)
     return replace(with_standard_errors(short, levels()), full_error=full_error)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.rows import Rows
+from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.runtime.slices import slice_positions
@@ -22,6 +23,9 @@ from secret_jax.runtime.slices import slice_positions
 # stay in a cache.
 _MANY = 512
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
+# Share of a sum of squares that is left about the mean, below which the mean is
+# subtracted before.
+_CANCELLED = 1e-4
 # Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
@@ -110,16 +114,17 @@ def merge_into(
     node : ndarray of shape (n_more,), int
         Which nodes; one may come several times.
     """
-    touched = np.unique(node)
-    parts = Moments(
-        *(
-            np.concatenate([own[touched], other])
-            for own, other in zip(statistics.moments, more.moments, strict=True)
-        )
-    )
-    _, total = grouped(parts, np.append(touched, node))
-    for own, new in zip(statistics.moments, total, strict=True):
-        own[touched] = new
+    single, (weight, mean, scatter) = node, more.moments
+    if len(np.unique(node)) < len(node):
+        single, (weight, mean, scatter) = grouped(more.moments, node)
+    own_weight, own_mean, own_scatter = (array[single] for array in statistics.moments)
+    total = own_weight + weight
+    share, offset = safe_divide(weight, total), mean - own_mean
+    between = offset[:, :, None] * offset[:, None, :]
+    between *= (own_weight * share)[:, None, None]
+    statistics.weight[single] = total
+    statistics.mean[single] = own_mean + share[:, None] * offset
+    statistics.scatter[single] = own_scatter + scatter + between
     np.minimum.at(statistics.lower, node, more.lower)
     np.maximum.at(statistics.upper, node, more.upper)
     np.maximum.at(statistics.rounding, node, more.rounding)
@@ -226,30 +231,41 @@ def block_statistics(
     statistics : NodeStatistics
         One entry for each of them: of float32 numbers, in float64.
     """
-    # Keys of two bytes are sorted by counting.
-    key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
+    # Keys of one or two bytes are sorted by counting.
+    key = group.astype(np.min_scalar_type(n_groups))
     order = np.argsort(key, kind="stable")
     count = np.bincount(key, minlength=n_groups)
     occupied = np.flatnonzero(count)
     stop = np.cumsum(count[occupied])
     start = stop - count[occupied]
-    # In float32, half of the memory to move; sums are in float64.
-    joint = np.empty((rows.n_rows, n_regressors + rows.targets.shape[1]), np.float32)
-    joint[:, :n_regressors] = rows.table.x[:, :n_regressors]
-    joint[:, n_regressors:] = rows.targets
-    joint, targets = joint.take(order, axis=0), rows.targets[order]
+    x, targets = np.asarray(rows.table.x).take(order, axis=0), rows.targets[order]
     weight = rows.weight[order] if (rows.weight != 1.0).any() else None
-    found = empty_statistics(len(occupied), n_regressors, rows.targets.shape[1])
-    for index, (begin, end) in enumerate(
-        zip(start.tolist(), stop.tolist(), strict=True)
-    ):
-        own = joint[begin:end].astype(np.float64)
-        share = np.ones(end - begin) if weight is None else weight[begin:end]
-        found.weight[index] = total = share.sum()
-        found.mean[index] = share @ own / total
-        own -= found.mean[index]
-        weighted = own if weight is None else share[:, None] * own
-        np.matmul(weighted.T, own, out=found.scatter[index])
+    n = n_regressors + targets.shape[1]
+    joint = np.ones((count.max(initial=0), n + 1))  # in a cache: all groups use it
+    products = np.empty((len(occupied), n + 1, n + 1))
+
+    def product(index: int, center: np.ndarray | None = None) -> np.ndarray:
+        """Weighted products of [x, y, 1], less a center, of the rows of a group."""
+        part = slice(start[index], stop[index])
+        own = joint[: part.stop - part.start]
+        own[:, :n_regressors] = x[part, :n_regressors]
+        own[:, n_regressors:n] = targets[part]
+        if center is not None:
+            own[:, :n] -= center
+        weighted = own if weight is None else weight[part, None] * own
+        return np.matmul(weighted.T, own, out=products[index])
+
+    for index in range(len(occupied)):
+        product(index)
+    found = empty_statistics(len(occupied), n_regressors, targets.shape[1])
+    found.weight[:] = products[:, n, n]
+    found.mean[:] = products[:, n, :n] / found.weight[:, None]
+    square = found.mean[:, :, None] * found.mean[:, None, :]
+    found.scatter[:] = products[:, :n, :n] - found.weight[:, None, None] * square
+    # Of columns far from zero the difference has lost digits.
+    left, all_of_it = (np.einsum("gii->gi", a) for a in (found.scatter, products))
+    for index in np.flatnonzero((left < _CANCELLED * all_of_it[:, :n]).any(axis=1)):
+        found.scatter[index] = product(index, found.mean[index])[:n, :n]
     np.minimum.reduceat(targets, start, axis=0, out=found.lower)
     np.maximum.reduceat(targets, start, axis=0, out=found.upper)
     return occupied, found

@@ -9,8 +9,6 @@ from typing import Any
 import jax
 from sklearn import config_context, get_config
 
-from secret_jax.runtime.shapes import next_power_of_two
-
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # Minimum number of rows that go through a device together.
 LEAST_ROWS = 1024
@@ -21,13 +19,7 @@ _FEW_ROWS = 1 << 17
 
 
 def device_named(name: str) -> Any:
-    """Find the device of a name like "cpu", "gpu" or "gpu:1".
-
-    Raises
-    ------
-    ValueError
-        If JAX sees no such device.
-    """
+    """Find the device of a name like "gpu" or "gpu:1"; ValueError if JAX sees none."""
     platform, _, number = name.partition(":")
     if platform not in _PLATFORMS or (number and not number.isdecimal()):
         raise ValueError(
@@ -56,19 +48,9 @@ def computing_on(
 ) -> Iterator[None]:
     """Compute on a device inside a with block.
 
-    Parameters
-    ----------
-    device : str or None
-        As for `device_named`; None: what JAX prefers, but a processor for few rows.
-    fall_back : bool
-        Where the device does not exist, compute on what JAX prefers.
-    n_rows : int, optional
-        Number of rows of the host to compute with.
-
-    Raises
-    ------
-    MemoryError
-        If a device runs out of memory, with the parameter to change.
+    Without a name it is what JAX prefers, but a processor for few rows of the host
+    (``n_rows``). A device that does not exist is an error, or, to ``fall_back``, what
+    JAX prefers. Out of memory is a MemoryError that names the parameter to change.
     """
     chosen = None
     if device is not None:
@@ -168,27 +150,13 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
     return function_there
 
 
-def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
-    """Number of rows that may go through the device at once.
+def rows_at_once(row_bytes: int, usual: int) -> int:
+    """Number of rows that may go through the device at once, a power of two.
 
-    Parameters
-    ----------
-    row_bytes : int
-        Memory that a step takes for each row.
-    usual : int
-        Rows that suit the caches of a processor, a power of two.
-    n_rows : int, optional
-        Total number of rows: the maximum block size on an accelerator.
-
-    Returns
-    -------
-    int
-        A power of two: as many as scikit-learn's ``working_memory`` holds, but at least
-        `LEAST_ROWS`.
+    As many as scikit-learn's ``working_memory`` holds if a step takes ``row_bytes`` for
+    each row, but at least `LEAST_ROWS`; on processors at most as many as are ``usual``
+    for their caches.
     """
     rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
     rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)
-    if not on_accelerator():
-        return min(rows, usual)
-    most = rows if n_rows is None else max(next_power_of_two(n_rows), LEAST_ROWS)
-    return min(rows, most)
+    return rows if on_accelerator() else min(rows, usual)

@@ -21,28 +21,18 @@ from secret_jax.runtime.linalg import (
 # Maximum number of successive squarings of a matrix before it is scaled again, when
 # unrolled: far from any overflow.
 _MOST_SQUARINGS = 3
+_N_SQUARINGS = 6
 
 
 def leading_eigenvectors(
-    matrix: Float[AnyArray, "... m m"], n: int, n_squarings: int = 6
+    matrix: Float[AnyArray, "... m m"], n: int
 ) -> Float[AnyArray, "... n m"]:
     """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., m, m)
-    n : int
-        At most m.
-    n_squarings : int
-        In JAX each comes from a high power of what the earlier ones leave of the
-        matrix, 2 ** (n_squarings + 1): few products of matrices take the place of many
-        steps of an iteration.
-
-    Returns
-    -------
-    Array of shape (..., n, m)
-        Rows of unit length, or zero where nothing is left of the matrix; in JAX
-        approximate where eigenvalues nearly tie.
+    In JAX each comes from a high power of what the earlier ones leave of the matrix:
+    few products of matrices take the place of many steps of an iteration; they are
+    approximate where eigenvalues nearly tie. Rows have unit length, or are zero where
+    nothing is left of the matrix.
     """
     if namespace(matrix) is np:
         finite = np.isfinite(matrix).all(axis=(-2, -1), keepdims=True)
@@ -51,14 +41,10 @@ def leading_eigenvectors(
         order = np.argsort(-size, axis=-1, stable=True)[..., :n]
         vector = np.where(size > 0, vector, 0.0)
         return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
-    return each(lambda matrix: _by_powers(matrix, n, n_squarings), matrix.ndim - 2)(
-        matrix
-    )
+    return each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
 
 
-def _by_powers(
-    matrix: Float[Array, "m m"], n: int, n_squarings: int
-) -> Float[Array, "n m"]:
+def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
     def normed(matrix):
         size = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(size > 0, size, 1.0)
@@ -69,7 +55,7 @@ def _by_powers(
         return small_matmul(matrix, matrix)
 
     def take(rest, _):
-        power = turns(n_squarings + 1, squared, rest)
+        power = turns(_N_SQUARINGS + 1, squared, rest)
         # Nearly v v': every column is along v.
         vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.

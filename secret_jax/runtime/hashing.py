@@ -25,16 +25,9 @@ def uniform(key: np.ndarray) -> np.ndarray:
 
 
 def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
-    """Draw random numbers for each of several keys.
+    """Draw float32 numbers in (0, 1) for each of several uint64 keys.
 
-    Parameters
-    ----------
-    key : ndarray of shape (n_keys,), uint64
-
-    Returns
-    -------
-    ndarray of shape (n_keys, n), float32
-        In (0, 1), without the ends: a quantile of each is finite.
+    Without the ends: a quantile of each is finite.
     """
     counter = np.arange(n, dtype=np.uint64)
     numbers = uniform(mix(key[:, None]) ^ counter).astype(np.float32)

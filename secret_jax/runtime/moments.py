@@ -10,13 +10,8 @@ import numpy as np
 class Moments(NamedTuple):
     """Weight, mean and scatter (sum of weighted products about the mean) of parts.
 
-    Attributes
-    ----------
-    weight : ndarray of shape (n_parts,), or (n_parts, n_columns)
-        With a weight for each column the scatter holds squares only.
-    mean : ndarray of shape (n_parts, n_columns), float64
-    scatter : ndarray of shape (n_parts, n_columns, n_columns), or (n_parts, n_columns)
-        All products, or squares only.
+    ``mean`` has the shape (n_parts, n_columns), ``scatter`` another axis of columns.
+    With a weight for each column, (n_parts, n_columns), it holds squares only.
     """
 
     weight: np.ndarray
@@ -27,16 +22,9 @@ class Moments(NamedTuple):
 def added_up(parts: Moments, first: np.ndarray) -> Moments:
     """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
 
-    Parameters
-    ----------
-    first : ndarray of shape (n_runs,), int
-        Rising: where each run begins; the last one goes on to the end.
-
-    Returns
-    -------
-    Moments
-        One entry for each run. Means of the parts are compared with the mean of their
-        run, so that no large numbers cancel.
+    ``first`` says where each run begins, rising; the last one goes on to the end. Means
+    of the parts are compared with the mean of their run, so that no large numbers
+    cancel.
 
     Examples
     --------

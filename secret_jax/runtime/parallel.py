@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -51,30 +51,24 @@ def in_blocks(
     """Apply a function to slices that cover all rows, in parallel.
 
     Results are yielded in the order of the rows, and only a few are computed ahead.
-
-    Examples
-    --------
-    >>> list(in_blocks(lambda rows: (rows.start, rows.stop), 5, block=2))
-    [(0, 2), (2, 4), (4, 5)]
     """
     starts = range(0, max(n_rows, 1), block)
     slices = (slice(start, min(start + block, n_rows)) for start in starts)
     if len(starts) == 1 or getattr(_THREAD, "works", False):
         yield from map(function, slices)
         return
-    function = carried(function)
-    with ThreadPoolExecutor(N_WORKERS, initializer=_begin_work) as pool:
-        waiting: collections.deque[Future[_Result]] = collections.deque()
-        try:
-            for rows in slices:
-                if len(waiting) == 2 * N_WORKERS:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(function, rows))
-            while waiting:
+    function, pool = carried(function), _pool()
+    waiting: collections.deque[Future[_Result]] = collections.deque()
+    try:
+        for rows in slices:
+            if len(waiting) == 2 * N_WORKERS:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+            waiting.append(pool.submit(function, rows))
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        # Nobody works on for a caller that has gone.
+        wait([future for future in waiting if not future.cancel()])
 
 
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
@@ -86,7 +80,7 @@ def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
 
 
 def _pool() -> ThreadPoolExecutor:
-    """Persistent thread pool of this process, for thousands of small levels."""
+    """Persistent thread pool of this process: threads keep their memory."""
     process = os.getpid()
     if process not in _POOLS:  # threads do not survive a fork
         _POOLS.clear()

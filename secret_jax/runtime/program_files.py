@@ -33,17 +33,11 @@ _MOST_BYTES = 1 << 29
 
 
 class ProgramFolder:
-    """Folder of compiled programs.
+    """Folder of compiled programs, made when the first one is kept.
 
-    Parameters
-    ----------
-    path : Path
-        Made when the first program is kept.
-    named : bool
-        Whether somebody asked for this folder: then a folder that cannot be used gets a
-        warning, otherwise programs are just compiled again.
-    most_bytes : int
-        Programs that were not used for longest are deleted beyond.
+    If somebody asked for it (``named``), a folder that cannot be used gets a warning;
+    otherwise programs are just compiled again. Beyond ``most_bytes`` those are deleted
+    that were not used for longest.
     """
 
     def __init__(self, path: Path, *, named: bool, most_bytes: int = _MOST_BYTES):
@@ -76,7 +70,6 @@ class ProgramFolder:
         return found
 
     def forget(self, key: str) -> None:
-        """Delete the value of a key."""
         with contextlib.suppress(OSError):
             self._file(key).unlink(missing_ok=True)
 
@@ -202,7 +195,6 @@ def _surroundings() -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """Model and features of the CPU."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

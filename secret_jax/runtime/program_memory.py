@@ -10,8 +10,8 @@ from __future__ import annotations
 import gc
 import itertools
 import threading
-import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,6 @@ class Compiled:
         return self.call(*leaves)
 
 
-class ProgramMemory(dict[Hashable, Compiled]):
-    """Compiled programs of one function, by shapes, devices and settings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        _MEMORIES.append(weakref.ref(self, _MEMORIES.remove))
-
-
-_MEMORIES: list[weakref.ref[ProgramMemory]] = []
-
-
 def n_maps() -> int:
     """Number of memory maps of this process; 0 where the system hides it."""
     try:
@@ -57,25 +46,22 @@ def n_maps() -> int:
         return 0
 
 
-def make_room() -> None:
+def make_room(memories: Iterable[dict[Hashable, Compiled]]) -> None:
     """Drop the least recently used half of all programs while there are too many."""
+    memories = list(memories)
     with _LOCK:
         while True:
-            held = sorted(_held(), key=lambda item: item[0])
+            held = [
+                (compiled.last_use, key, memory)
+                for memory in memories
+                for key, compiled in list(memory.items())
+            ]
             too_many = len(held) > MOST_PROGRAMS or n_maps() > MOST_MAPS
             # Maps may be somebody else's: the last few programs are worth more.
             if len(held) <= FEWEST_PROGRAMS or not too_many:
                 return
-            for _, memory, key in held[: len(held) // 2]:
+            held.sort(key=itemgetter(0))
+            for _, key, memory in held[: len(held) // 2]:
                 memory.pop(key, None)
             del held
             gc.collect()  # executables are parts of circles
-
-
-def _held() -> Iterator[tuple[int, ProgramMemory, Hashable]]:
-    """All programs of this process, with the times of their last use."""
-    for reference in list(_MEMORIES):
-        memory = reference()
-        if memory is not None:
-            for key, compiled in list(memory.items()):
-                yield compiled.last_use, memory, key

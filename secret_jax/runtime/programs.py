@@ -23,7 +23,7 @@ from jax.experimental import serialize_executable
 
 from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
-from secret_jax.runtime.program_memory import Compiled, ProgramMemory, make_room
+from secret_jax.runtime.program_memory import Compiled, make_room
 from secret_jax.runtime.program_sources import sources_of
 
 # Optimisation level of LLVM, 0 to 3, for chains of small steps on processors: with 1
@@ -121,14 +121,9 @@ def forget_programs() -> None:
 class Program:
     """Function of arrays, compiled for every shape, dtype and device.
 
-    Parameters
-    ----------
-    function : callable
-        Pure; from pytrees of arrays to a pytree of arrays.
-    static_argnames : tuple of str
-        Keyword arguments that are part of the program: hashable values.
-    small_steps : bool
-        Whether it is a chain of many small steps, which processors compile long.
+    It is pure, from pytrees of arrays to a pytree of arrays; keyword arguments among
+    ``static_argnames`` are hashable values, and part of the program. ``small_steps``
+    says that it is a chain of many small steps, which processors compile long.
     """
 
     def __init__(
@@ -141,7 +136,7 @@ class Program:
         self._function, self._static_names = function, frozenset(static_argnames)
         self._small_steps = small_steps
         self._jit = jax.jit(function, static_argnames=static_argnames)
-        self._compiled = ProgramMemory()
+        self._compiled: dict[Hashable, Compiled] = {}
         self._locks: dict[Hashable, threading.Lock] = {}
         _PROGRAMS.add(self)
 
@@ -160,7 +155,7 @@ class Program:
             with self._locks.setdefault(key, threading.Lock()):
                 program = self._compiled.get(key)
                 if program is None:
-                    make_room()
+                    make_room(each._compiled for each in list(_PROGRAMS))
                     program = Compiled(
                         self._made(leaves, structure, shapes, static, device)
                     )
@@ -173,7 +168,6 @@ class Program:
         return len(self._compiled)
 
     def forget(self) -> None:
-        """Drop the programs compiled in this process."""
         self._compiled.clear()
         self._jit.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -225,7 +219,6 @@ def program(
 
 
 def _settings() -> tuple[Any, ...]:
-    """Settings of JAX that affect compilation."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
     return tuple(getattr(jax.config, name) for name in names)
 
@@ -277,7 +270,6 @@ def _device_of(leaves: list[Any]) -> Any:
 
 
 def _modules_of(value: Any) -> set[str]:
-    """Modules of the classes in a static value."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, f.name) for f in fields(value)]
         return {type(value).__module__}.union(*map(_modules_of, parts))

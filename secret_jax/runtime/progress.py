@@ -12,17 +12,7 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """Progress of a stage.
-
-    Attributes
-    ----------
-    stage : str
-        Name of the stage, in words of the user.
-    total : float or None
-        None if unknown.
-    detail : str
-        A word on where in it.
-    """
+    """Progress of a stage, named in words of the user; ``detail`` says where in it."""
 
     stage: str
     done: float = 0.0
@@ -34,25 +24,12 @@ Progress = Callable[[Step], None]
 
 
 def silent(event: Step) -> None:
-    """Ignore an event."""
     del event
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Stage of the work, with the receiver of its progress.
-
-    Attributes
-    ----------
-    progress : callable
-
-    Examples
-    --------
-    >>> heard = []
-    >>> Stage("pruning", heard.append).at(2, 3)
-    >>> heard
-    [Step(stage='pruning', done=2, total=3, detail='')]
-    """
+    """Stage of the work, with the receiver of its progress."""
 
     name: str
     progress: Progress = silent
@@ -60,7 +37,6 @@ class Stage:
     def at(
         self, done: float = 0.0, total: float | None = None, detail: str = ""
     ) -> None:
-        """Report progress."""
         self.progress(Step(self.name, done, total, detail))
 
 

@@ -26,21 +26,11 @@ _USUAL_WIDTH, _NOTEBOOK_WIDTH = 79, 88
 
 @contextmanager
 def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress]:
-    """Display progress while the with block lasts.
+    """Display progress while the with block lasts, by default on standard error.
 
-    Parameters
-    ----------
-    wanted : bool or int
-        False or 0: nothing is shown.
-    stream : text file, optional
-        By default standard error, in a notebook standard output (which is not red).
-
-    Yields
-    ------
-    callable
-        On a terminal and in a notebook it draws one line over and over (stage, share,
-        time), which is gone in the end. Elsewhere each stage is a line, and one that
-        takes long is another now and then.
+    On a terminal and in a notebook (there on standard output, which is not red) one
+    line is drawn over and over (stage, share, time), which is gone in the end.
+    Elsewhere each stage is a line, and one that takes long is another now and then.
     """
     if not wanted:
         yield silent
@@ -92,7 +82,6 @@ class _Lines:
         self._began = self._shown = monotonic()
 
     def __call__(self, step: Step) -> None:
-        """Show a step, from any thread."""
         with self._lock:
             new = self._step is None or self._step.stage != step.stage
             self._step = step
@@ -100,7 +89,6 @@ class _Lines:
                 self._show(step)
 
     def tick(self) -> None:
-        """Update the display as time passes."""
         with self._lock:
             if self._step is not None and monotonic() - self._shown >= self._patience():
                 self._show(self._step)
@@ -109,7 +97,6 @@ class _Lines:
         """Finish the display."""
 
     def _is_due(self) -> bool:
-        """Whether the next step of a stage is shown at once."""
         return False
 
     def _patience(self) -> float:
@@ -136,7 +123,6 @@ class _Redrawn(_Lines):
         self._bar: _Bar | None = None
 
     def close(self) -> None:
-        """Erase the line."""
         if self._bar is not None:
             self._bar.close()
 

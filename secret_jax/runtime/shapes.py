@@ -6,24 +6,12 @@ import numpy as np
 
 
 def next_power_of_two(n: int) -> int:
-    """Smallest power of two that is at least ``n``.
-
-    Examples
-    --------
-    >>> [next_power_of_two(n) for n in (1, 3, 64, 65)]
-    [1, 4, 64, 128]
-    """
+    """Smallest power of two that is at least ``n``."""
     return 1 << max(n - 1, 0).bit_length()
 
 
 def bucket(n: int, *, smallest: int, apart: int = 4) -> int:
-    """Smallest power of ``apart`` times ``smallest`` that is at least ``n``.
-
-    Examples
-    --------
-    >>> [bucket(n, smallest=64) for n in (3, 64, 65, 1000)]
-    [64, 64, 256, 1024]
-    """
+    """Smallest power of ``apart`` times ``smallest`` that is at least ``n``."""
     size = smallest
     while size < n:
         size *= apart
@@ -31,13 +19,7 @@ def bucket(n: int, *, smallest: int, apart: int = 4) -> int:
 
 
 def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
-    """Pad values to ``n`` entries along the first axis with ``fill``.
-
-    Examples
-    --------
-    >>> padded(np.array([1, 2]), 4)
-    array([1, 2, 0, 0])
-    """
+    """Pad values to ``n`` entries along the first axis with ``fill``."""
     # Zeros are not written: padding that nobody reads costs nothing.
     longer = np.zeros((n, *values.shape[1:]), values.dtype)
     longer[: len(values)] = values

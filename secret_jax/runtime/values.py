@@ -26,11 +26,8 @@ from sklearn.utils._param_validation import (
 class Value:
     """Base of all option values; a subclass is a frozen dataclass with defaults.
 
-    Attributes
-    ----------
-    _parameter_constraints : dict
-        Constraints of the class's own fields, as in scikit-learn's estimators; a field
-        that is not named there may be anything.
+    Its ``_parameter_constraints`` are those of its own fields, as in scikit-learn's
+    estimators; a field that is not named there may be anything.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -41,14 +38,7 @@ class Value:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def check(self) -> None:
-        """Refuse invalid fields.
-
-        Raises
-        ------
-        sklearn.utils._param_validation.InvalidParameterError
-            A ValueError and a TypeError: it names the field, what is allowed, and what
-            was given.
-        """
+        """Refuse invalid fields with the error of scikit-learn's estimators."""
         check_constraints(
             constraints_of(type(self)), self.get_params(), type(self).__name__
         )
@@ -61,13 +51,7 @@ def constraints_of(kind: type) -> dict[str, Any]:
 
 
 def value_class(name: str) -> type[Value]:
-    """Find an imported value class of this package by name.
-
-    Raises
-    ------
-    TypeError
-        If there is none.
-    """
+    """Find an imported value class of this package by name; TypeError if none."""
     waiting, package = [Value], __name__.partition(".")[0]
     while waiting:
         found = waiting.pop()
@@ -82,12 +66,7 @@ def check_constraints(
 ) -> None:
     """Check parameters as scikit-learn does, but do not take True for a number.
 
-    Parameters
-    ----------
-    parameters : dict of str to object
-        Those without constraints may be anything.
-    caller : str
-        Whose parameters they are, for the message.
+    Those without constraints may be anything; ``caller`` is whose they are.
     """
     for name, allowed in constraints.items():
         value = parameters[name]
@@ -114,30 +93,21 @@ def _in_words(allowed: list[Any]) -> str:
 
 
 def at_least(least: int) -> Interval:
-    """Constraint of an integer with a lower bound."""
     return Interval(Integral, least, None, closed="left")
 
 
 def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
-    """Constraint of a finite real number."""
     return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
 
 
 class TupleOf(Interval):
-    """Constraint of a tuple whose numbers all lie in one interval.
-
-    Parameters
-    ----------
-    length : int, optional
-        Exact length; None: at least one.
-    """
+    """Constraint of a tuple of numbers in one interval, of a length or not empty."""
 
     def __init__(self, each: Interval, length: int | None = None):
         super().__init__(each.type, each.left, each.right, closed=each.closed)
         self.length = length
 
     def is_satisfied_by(self, val: Any) -> bool:
-        """Whether a value meets the constraint."""
         return (
             isinstance(val, tuple)
             and (len(val) == self.length if self.length else len(val) > 0)

@@ -15,7 +15,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _levels_up() -> int:
-    """Number of frames from `warn` up to the user's first one."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:

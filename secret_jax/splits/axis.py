@@ -28,7 +28,7 @@ from secret_jax.tree.structure import SplitKind
 
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
 # the node's mean were in it.
-_CATEGORY_PRIOR = 2.0
+CATEGORY_PRIOR = 2.0
 
 
 class Projections(NamedTuple):
@@ -110,7 +110,7 @@ def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections
             n = node.columns.n_categories
             weight = sums_by_code(codes, node.weight, n, pieces)
             moment = sums_by_code(codes, node.weight * score, n, pieces)
-            mean = moment / (weight + _CATEGORY_PRIOR)
+            mean = moment / (weight + CATEGORY_PRIOR)
             mean = xp.where(weight > 0, mean, xp.inf)
             order = xp.argsort(mean, axis=-1, stable=True)
             rank = xp.argsort(order, axis=-1, stable=True)

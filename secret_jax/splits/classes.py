@@ -61,7 +61,6 @@ class ClassSplits(SplitFinder):
     _parameter_constraints: ClassVar[dict] = {
         "gain": [StrOptions({"normal", "counted"})]
     }
-    is_random: ClassVar[bool] = False
 
     @property
     def numbers_per_cell(self) -> int:

@@ -201,9 +201,6 @@ class SplitFinder(Value, ABC):
     skips_padding: ClassVar[bool] = False
     """Whether processors take little time for rows of padding: then a few sizes, and so
     a few programs, do for nodes of all sizes."""
-    is_random: ClassVar[bool] = True
-    """Whether its random numbers follow the estimator's ``random_state``; otherwise
-    they are the same in every fit."""
 
     @abstractmethod
     def __call__(self, node: Node) -> Split:
@@ -231,7 +228,8 @@ class SplitFinder(Value, ABC):
         return 1
 
     def n_random(self, n_columns: int) -> int:
-        """How many random numbers a node needs."""
+        """How many random numbers a node needs; if none, ``random_state`` has no
+        effect on a fit."""
         del n_columns
         return 0
 

@@ -96,7 +96,6 @@ class RssSplits(SplitFinder):
     }
 
     knows_indicators: ClassVar[bool] = True
-    is_random: ClassVar[bool] = False
 
     @property
     def needs_program(self) -> bool:

@@ -54,7 +54,7 @@ from secret_jax.tree.structure import SplitKind
 # Below this deviation, in units of the whole table, an attribute is constant.
 CONSTANT = 1e-6
 # A residual with a smaller deviation, in the same units, is float32 rounding.
-_PURE = 1e-5
+PURE = 1e-5
 # An oblique split yields to the shortest version of itself that loses at most this
 # share of its gain.
 _SPARSE_LOSS = 0.05
@@ -83,7 +83,7 @@ def best_split(finder: Options, batch: Node) -> Split:
     fitted = model[..., :1, :] + matmul(regressors, model[..., 1:, :])
     residual = batch.targets - fitted
     _, offset, spread = weighted_moments(residual, batch.weight, pieces)
-    pure = (spread <= _PURE).all(axis=-1)
+    pure = (spread <= PURE).all(axis=-1)
     # One unit for all outputs, so that their gains add up.
     unit = spread[..., 0]
     if spread.shape[-1] > 1:

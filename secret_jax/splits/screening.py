@@ -116,7 +116,6 @@ def screen(
     weighted = unit * rows.weight[..., None, :]
     slope = over_rows(matmul(weighted, rows.coordinates[..., :n_model]), pieces)
     slope = safe_divide(slope, total[..., None])
-    strength = xp.sum(slope**2, axis=-1)[..., None]
 
     n_outputs = rows.residual.shape[-1]
     # Where the products of a residual with [1, model coordinates] stand.
@@ -136,25 +135,49 @@ def screen(
     weight = xp.maximum(sums[..., 0], _ROUNDING)
     center = own_sums[..., 0] / weight
     spread = own_sums[..., 1] / weight - center**2
-    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
-    rest = 1 - strength * narrower + _ROUNDING
-    gain = xp.zeros_like(weight)
-    for output in range(n_outputs):
-        first = 1 + output * (1 + n_model)
-        level = sums[..., first] / weight
-        moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
-        along_slope = matvec(moment, slope)
-        shift = center * level
-        # |b|^2 and s'b of the derivation above.
-        squared = xp.sum(moment**2, axis=-1) + shift * (
-            shift * strength - 2 * along_slope
-        )
-        own_moment = along_slope - shift * strength
-        gain = gain + (level**2 + squared + own_moment**2 * narrower / rest)
-    gain = weight * gain
-
+    gain = gains_of_sides(sums, center, spread, slope, n_model=n_model)
     n_cuts = cuts.shape[-1]
     gain = gain[..., :n_cuts] + gain[..., n_cuts:]
     least = xp.minimum(sums[..., :n_cuts, 0], sums[..., n_cuts:, 0])
     allowed = (least >= xp.asarray(min_weight)[..., None, None]) & (least > 0)
     return xp.where(allowed & xp.isfinite(gain), gain, -xp.inf)
+
+
+def gains_of_sides(
+    sums: Float[AnyArray, "... n_directions n_sides n_sums"],
+    center: Float[AnyArray, "... n_directions n_sides"],
+    spread: Float[AnyArray, "... n_directions n_sides"],
+    slope: Float[AnyArray, "... n_directions n_model"],
+    *,
+    n_model: int,
+) -> Float[AnyArray, "... n_directions n_sides"]:
+    """Gains of sides of splits; see `screen` for the formula.
+
+    Parameters
+    ----------
+    sums : Array of shape (..., n_directions, n_sides, n_sums)
+        Weighted sums over a side of [1, residual, residual * coordinates], the last two
+        of every output.
+    center, spread : Array of shape (..., n_directions, n_sides)
+        Mean and variance of the projection on the side, in units of the node.
+    slope : Array of shape (..., n_directions, n_model)
+        Of each model coordinate on the projection.
+    """
+    xp = namespace(sums)
+    weight = xp.maximum(sums[..., 0], _ROUNDING)
+    strength = xp.sum(slope**2, axis=-1)[..., None]
+    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
+    rest = 1 - strength * narrower + _ROUNDING
+    gain = xp.zeros_like(weight)
+    for first in range(1, sums.shape[-1], 1 + n_model):
+        level = sums[..., first] / weight
+        moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
+        along_slope = matvec(moment, slope)
+        shift = center * level
+        # |b|^2 and s'b of the derivation in `screen`.
+        squared = xp.sum(moment**2, axis=-1) + shift * (
+            shift * strength - 2 * along_slope
+        )
+        own_moment = along_slope - shift * strength
+        gain = gain + (level**2 + squared + own_moment**2 * narrower / rest)
+    return weight * gain

@@ -143,6 +143,8 @@ class Batch(NamedTuple):
 
 def joined(batches: Sequence[Batch], start: int) -> Batch:
     """Concatenate batches of one layout."""
+    if len(batches) == 1:
+        return batches[0]._replace(start=start)
     begins = np.cumsum([0, *(batch.n_rows for batch in batches[:-1])]).tolist()
     several = zip(begins, batches, strict=True)
     return Batch(
@@ -195,7 +197,7 @@ def _of_arrays(item: Sequence[Any], where: str) -> Batch:
     n_rows = len(next(iter(columns.values()), ()))
     y = np.full(n_rows, np.nan) if y is None else read_target(y)
     y = y[:, None] if y.ndim == 1 else y
-    weight = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
+    weight = _ones(len(y)) if weight is None else np.asarray(weight, np.float64)
     if y.ndim != 2 or weight.ndim != 1:
         raise StreamError(
             f"In {where}: y has the shape {y.shape} and sample_weight {weight.shape}; "
@@ -251,13 +253,20 @@ def _of_table(
     if not features:
         raise StreamError(f"{sentence(where)} has no columns but the target.")
     n_rows = len(columns[features[0]])
-    y = np.full((n_rows, len(wanted.targets)), np.nan)
-    weight = np.ones(n_rows)
+    weight = _ones(n_rows)
     if targets:
-        y = np.column_stack([_target(columns[name], name) for name in wanted.targets])
+        read = [_target(columns[name], name) for name in wanted.targets]
+        y = np.column_stack(read) if len(read) > 1 else read[0][:, None]
         if wanted.weight:
             weight = np.asarray(columns[wanted.weight], np.float64)
+    else:
+        y = np.full((n_rows, len(wanted.targets)), np.nan)
     return _checked({n: columns[n] for n in features}, True, y, weight, where)
+
+
+def _ones(n_rows: int) -> np.ndarray:
+    """Weights of one that take no memory."""
+    return np.broadcast_to(1.0, n_rows)
 
 
 def _target(column: np.ndarray, name: str) -> np.ndarray:

@@ -168,7 +168,8 @@ class StreamRows:
                     f"column {name!r} holds a category that the first pass did not "
                     "see: the source has changed. Fit it again."
                 )
-        targets, weight = chunk.targets, chunk.weight
+        targets, weight, factor = chunk.targets, chunk.weight, self.weights.factor
         if not used.all():
             targets, weight = targets[used], weight[used]
-        return HostRows(self.schema, found, targets, weight * self.weights.factor)
+        weight = weight if factor == 1.0 else weight * factor
+        return HostRows(self.schema, found, targets, weight)

@@ -16,14 +16,14 @@ import numpy as np
 from secret_jax.data.columns import factorised
 from secret_jax.data.sampling import (
     category_numbers,
+    columns_hash,
     sampling_factors,
-    sampling_hash,
     sampling_limit,
 )
 from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sentence
 
 # Rows that a reader is asked for at a time.
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 18
 # Rows that tell arrays from others of their shape.
 _SAMPLED_ROWS = 256
 
@@ -308,8 +308,7 @@ class PartOfRows:
 
         def chosen(batch: Batch) -> Batch:
             columns = [*map(_hashed, batch.columns.values()), *batch.targets.T]
-            values = np.column_stack(columns).astype(np.float32)
-            hashed = sampling_hash(values, sampling_factors(len(columns), seed))
+            hashed = columns_hash(columns, sampling_factors(len(columns), seed))
             return batch.take(np.flatnonzero((hashed < limit) == self._inside))
 
         return _from_row(map(chosen, self._source.batches(0, targets)), start)
@@ -320,8 +319,7 @@ def _hashed(column: np.ndarray) -> np.ndarray:
     if column.dtype.kind == "M":
         return column.astype("datetime64[s]").astype(np.int64) / 86400
     if column.dtype.kind in "fiu":
-        with np.errstate(over="ignore"):
-            return column.astype(np.float32)
+        return column
     distinct, codes = factorised(column, "", True)
     return category_numbers(distinct)[codes]
 

@@ -35,7 +35,7 @@ FEW_PAIRS = 1 << 12
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
 # The same for NumPy, in bytes of a block, and the minimum and maximum number of rows:
 # threads wait for each other between calls, which therefore take many rows.
-_HOST_BYTES, _ROWS_PER_THREAD, _HOST_ROWS = 1 << 24, 1 << 14, 1 << 15
+_HOST_BYTES, _ROWS_PER_THREAD, _HOST_ROWS = 1 << 24, 1 << 14, 1 << 14
 
 # What was made of a tree when it was first used; trees never change.
 _MADE: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (

@@ -19,6 +19,8 @@ BYTE = 8
 _WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
 # Minimum number of pairs of a row and a split that are worth some more calls.
 _MANY_PAIRS = 1 << 15
+# Rows whose products are compared as if they were those of one.
+_ROWS_IN_ONE = 64
 # Maximum number of multiplications of a product: small ones stay in a cache, and have a
 # way of their own in OpenBLAS.
 _PRODUCT = 10**6
@@ -42,7 +44,8 @@ class RowBlock:
     """Rows in the layouts that splits and models read, each made when asked for."""
 
     def __init__(self, table: Table, scratch: Scratch):
-        (self.x, self.codes), self.scratch = table, scratch
+        (x, self.codes), self.scratch = table, scratch
+        self.x = np.ascontiguousarray(x, np.float32)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -58,7 +61,7 @@ class RowBlock:
             records = np.ndarray(
                 n_rows, record, design, design.itemsize, design.strides[:1]
             )
-            records[:] = np.ascontiguousarray(self.x, np.float32).view(record)[:, 0]
+            records[:] = self.x.view(record)[:, 0]
         return design
 
     @cached_property
@@ -107,8 +110,9 @@ class Decisions(NamedTuple):
 
     Attributes
     ----------
-    weights : ndarray of shape (1 + n_columns, n_bits), float32
-        A row goes left where the product of its design with them is not positive.
+    direction : ndarray of shape (n_columns, n_bits), float32
+    threshold : ndarray of shape (64 * n_bits,), float32
+        Those of 64 rows: a row goes left where its product is not above it.
     columns : _Columns or None
         None where splits are on several columns.
     listed : list of _Listed
@@ -116,26 +120,31 @@ class Decisions(NamedTuple):
         Of the numbers that the bits are parts of.
     """
 
-    weights: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
     columns: _Columns | None
     listed: list[_Listed]
     word: np.dtype
 
     def numbers(self, rows: RowBlock) -> np.ndarray:
         """Decide rows, and read the bits as numbers, shape (n_numbers, n_rows)."""
-        if self.columns and len(rows) * self.weights.shape[1] >= _MANY_PAIRS:
+        n_columns, n_bits = self.direction.shape
+        if self.columns and len(rows) * n_bits >= _MANY_PAIRS:
             return self._by_columns(self.columns, rows)
-        n_columns, n_bits = self.weights.shape
-        size = max(_PRODUCT // (n_columns * n_bits), 1)
-        left = rows.scratch.array("left", (len(rows), n_bits), bool)
-        shape = min(size, len(rows)), n_bits
+        wide = len(self.threshold)  # NumPy's loops go along the last axis
+        size = max(_PRODUCT // (n_columns * wide), 1) * _ROWS_IN_ONE
+        n_padded = -(-len(rows) // _ROWS_IN_ONE) * _ROWS_IN_ONE
+        left = rows.scratch.array("left", (n_padded, n_bits), bool)
+        shape = min(size, n_padded), n_bits
         product = rows.scratch.array("product", shape, np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(rows), size):
-                part = rows.design[start : start + size]
-                np.matmul(part, self.weights, out=product[: len(part)])
-                out = left[start : start + size]
-                np.less_equal(product[: len(part)], 0, out=out)
+                part = rows.x[start : start + size]
+                np.matmul(part, self.direction, out=product[: len(part)])
+                out = left[start : start + size].reshape(-1, wide)
+                several = product.reshape(-1, wide)[: len(out)]
+                np.less_equal(several, self.threshold, out=out)
+        left = left[: len(rows)]
         for bit, attribute, goes_left in self.listed:
             left[:, bit] = goes_left.take(rows.codes[:, attribute])
         return np.packbits(left.ravel()).view(self.word).reshape(len(rows), -1).T
@@ -180,19 +189,20 @@ def decisions_of(
         bit = np.where(bit >= 0, bit ^ BYTE, bit)
     inner = np.flatnonzero(bit >= 0)
     is_discrete = forest.kind[inner] == SplitKind.DISCRETE
-    weights = np.zeros((1 + forest.direction.shape[1], n_numbers * n_bits), np.float32)
-    weights[0] = 1.0  # bits that nobody reads are 0
-    weights[0, bit[inner]] = -forest.threshold[inner]
-    weights[1:, bit[inner]] = forest.direction[inner].T
+    direction = np.zeros((forest.direction.shape[1], n_numbers * n_bits), np.float32)
+    threshold = np.full(direction.shape[1], -1.0, np.float32)  # unread bits are 0
+    direction[:, bit[inner]] = forest.direction[inner].T
+    threshold[bit[inner]] = forest.threshold[inner]
     goes_left = np.c_[forest.goes_left, forest.larger_left]
     discrete = inner[is_discrete]
     listed = [
         _Listed(int(bit[node]), int(forest.attribute[node]), goes_left[node])
         for node in discrete
     ]
-    columns = _columns_of(forest, inner[~is_discrete], discrete, bit, weights.shape[1])
+    columns = _columns_of(forest, inner[~is_discrete], discrete, bit, len(threshold))
     word = np.dtype("<u2" if n_bits > BYTE else "u1")
-    return Decisions(weights, columns, listed, word)
+    threshold = np.tile(threshold, _ROWS_IN_ONE)
+    return Decisions(direction, threshold, columns, listed, word)
 
 
 def _columns_of(

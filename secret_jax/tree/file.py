@@ -34,7 +34,7 @@ _HEADER = "header"
 _HOLDERS = {
     "ensemble_": ("the trees of a booster", "SecretBoostingRegressor"),
     "curves_": ("curves and a tree", "SecretAdditiveRegressor"),
-    "leaves_": ("a tree whose leaves keep rows", "KernelTreeRegressor"),
+    "fitted_head_": ("a tree with kernels over it", "KernelTreeRegressor"),
     "tree_": ("a single tree, no booster", "SecretRegressor"),
 }
 _Path = str | os.PathLike[str]

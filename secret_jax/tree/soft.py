@@ -73,7 +73,14 @@ def paths(
     return Paths(to_left, to_right, absent)
 
 
-def leaf_shares(logit: AnyArray, along: Paths, xp: Any = jnp) -> Any:
+def log_left_shares(logit: AnyArray, xp: Any = jnp) -> Any:
+    """Compute the logarithms of the shares that gates send to the left."""
+    return xp.minimum(logit, 0.0) - xp.log(1.0 + xp.exp(-xp.abs(logit)))
+
+
+def leaf_shares(
+    logit: AnyArray, along: Paths, xp: Any = jnp, log_left: AnyArray | None = None
+) -> Any:
     """Compute the share of every row that reaches every leaf.
 
     Parameters
@@ -82,6 +89,8 @@ def leaf_shares(logit: AnyArray, along: Paths, xp: Any = jnp) -> Any:
         Positive where the larger share goes left; within ``±HARD_LOGIT``.
     xp : module
         `numpy` or `jax.numpy`.
+    log_left : Array of shape (n_rows, n_inner), optional
+        As `log_left_shares` gives it.
 
     Returns
     -------
@@ -90,7 +99,7 @@ def leaf_shares(logit: AnyArray, along: Paths, xp: Any = jnp) -> Any:
     """
     # Sums of logarithms: products of many gates would underflow in the gradient. The
     # logarithm of the right share is that of the left one minus the logit.
-    log_left = -xp.logaddexp(0.0, -logit)
+    log_left = log_left_shares(logit, xp) if log_left is None else log_left
     through = (along.left + along.right).T
     log_share = matmul(log_left, through) - matmul(logit, along.right.T)
     return xp.exp(log_share + along.absent)
@@ -101,6 +110,7 @@ def discrete_logits(
     goes_left: Bool[Array, "n_inner n_categories"],
     larger_left: Bool[Array, " n_inner"],
     codes: Int[Array, "n_rows n_discrete"],
+    xp: Any = jnp,
 ) -> Float[Array, "n_rows n_inner"]:
     """Compute logits of splits on discrete attributes, which stay hard.
 
@@ -117,10 +127,10 @@ def discrete_logits(
     Array of shape (n_rows, n_inner), float32
     """
     if codes.shape[1] == 0:
-        return jnp.zeros((codes.shape[0], len(attribute)), jnp.float32)
-    left = _left_of_lists(attribute, goes_left, larger_left, codes, -1.0, jnp)
-    logit = jnp.where(left, HARD_LOGIT, -HARD_LOGIT)
-    return jnp.where(attribute >= 0, logit, 0.0)
+        return xp.zeros((codes.shape[0], len(attribute)), np.float32)
+    left = _left_of_lists(attribute, goes_left, larger_left, codes, -1.0, xp)
+    logit = xp.where(left, np.float32(HARD_LOGIT), np.float32(-HARD_LOGIT))
+    return xp.where(attribute >= 0, logit, np.float32(0))
 
 
 def _left_of_lists(

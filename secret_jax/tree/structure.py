@@ -2,8 +2,7 @@
 
 A tree holds nothing that only training needs. Nodes are numbered so that parents come
 before their children and the root is node 0. Every number in the tree lives in
-*standardised* units (see `secret_jax.data.schema`); `secret_jax.inspect` maps them
-back.
+*standardised* units; `secret_jax.inspect` maps them back.
 """
 
 from __future__ import annotations
@@ -65,13 +64,8 @@ _STOP_SENTENCES = {
 class LongerTree(NamedTuple):
     """Subtree of least error, where the price of its size has kept it back.
 
-    Attributes
-    ----------
-    numbers : int
-        To read in it.
-    error, error_of_chosen : float
-        Mean loss of it and of the chosen subtree on rows that did not grow them, summed
-        over the outputs.
+    It has so many numbers to read; errors are mean losses of it and of the chosen
+    subtree on rows that did not grow them, summed over the outputs.
     """
 
     numbers: int

@@ -124,7 +124,7 @@ class TreeSum:
             values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
             return values if finish is None else finish(values)
 
-        n_bits = max(trees.lookup.decisions.weights.shape[1] for trees in forest.groups)
+        n_bits = max(trees.lookup.decisions.direction.shape[1] for trees in forest.groups)
         shape = (self.trees[0].n_outputs,)
         return by_rows(of_rows, table, n_bits, shape, np.float64)
 
@@ -157,4 +157,4 @@ def leaves_by_tables(tree: Tree, table: Table) -> np.ndarray:
     def of_rows(table: Table) -> np.ndarray:
         return node.take(lookup.states(RowBlock(table, scratch))[0])
 
-    return by_rows(of_rows, table, lookup.decisions.weights.shape[1], (), np.int32)
+    return by_rows(of_rows, table, lookup.decisions.direction.shape[1], (), np.int32)

@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import secret_jax
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
 from benchmarks.accuracy import hard_sets
 from benchmarks.accuracy import ours as accuracy_ours
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.accuracy.report import Record, Results, report
+from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import (
     Experiment,
     Part,
@@ -110,28 +109,6 @@ def test_ratios_use_the_seeds_and_sets_that_both_models_have():
     assert math.isnan(nothing.ratio("a", "b")[0])
 
 
-def test_report_shows_means_the_best_and_what_is_missing():
-    results = Results(
-        [
-            *(record("a", "one", s, e) for s, e in enumerate([0.2, 0.4])),
-            *(record("b", "one", s, 0.1) for s in range(2)),
-            record("b", "two", 0, math.inf),
-        ]
-    )
-    text = report(results, "b", exclude=["two", "unknown"])
-    one, two = (
-        next(line for line in text.splitlines() if line.startswith(f"| {name}"))
-        for name in ("one", "two")
-    )
-    assert [cell.strip() for cell in one.strip("|").split("|")] == [
-        *("one", "50", "2", "0.3000 ± 0.1000", "**0.1000 ± 0.0000**")
-    ]
-    assert [cell.strip() for cell in two.strip("|").split("|")][2:4] == ["1", "-"]
-    assert "### Over all 2 sets" in text
-    assert "### Over 1 sets, without two" in text
-    assert "| 3.000 ± 1.0" in text  # 3 (ln 2) / 2
-
-
 def test_a_stopped_run_goes_on_where_it_was_stopped(
     candidates, folder, tmp_path, capsys
 ):
@@ -192,22 +169,6 @@ def test_errors_are_relative_to_the_variance_of_the_test_target(candidates, fold
     nothing = constant("zero", math.nan)
     broken = accuracy.fit_one(tasks[0][0], nothing, experiment)
     assert broken.error == math.inf
-
-
-def test_a_fit_that_fails_does_not_stop_the_others(
-    candidates, folder, tmp_path, capsys
-):
-    def fail(experiment):
-        raise ZeroDivisionError("no rows")
-
-    candidates[0] = Candidate("zero", "k", fail)
-    out = tmp_path / "accuracy.jsonl"
-    arguments = ["--folder", str(folder), "--target", "price", "--out", str(out)]
-    accuracy.main([*arguments, "--seeds", "1"])
-    printed = capsys.readouterr()
-    assert "houses, zero, seed 0: failed, ZeroDivisionError: no rows" in printed.err
-    assert "2 fits failed and are missing" in printed.err
-    assert len(out.read_text().splitlines()) == 2
 
 
 def test_rows_are_those_of_the_other_benchmark(tmp_path):
@@ -290,34 +251,6 @@ def test_peers_that_are_not_installed_are_left_out_in_words(monkeypatch, capsys)
     assert "with --hrt" in said
 
 
-def test_cubist_gets_all_rows_but_the_test_rows_and_indicators(monkeypatch):
-    seen = {}
-
-    class Cubist:
-        def __init__(self, **settings):
-            seen["settings"] = settings
-
-        def fit(self, X, y):
-            seen["X"], seen["y"] = X, y
-            self.model_ = 'rules="2"\n...\nrules="3"'
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    monkeypatch.setitem(sys.modules, "cubist", types.SimpleNamespace(Cubist=Cubist))
-    X = pd.DataFrame({"c": ["x", "y", "x", "z"], "n": [1, 2, 3, 4]})
-    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
-    experiment = Experiment(*parts, discrete=["c", "n"], seed=5)
-    (peer,) = accuracy_peers.peers(["cubist"], None, None)
-    outcome = peer.run(experiment)
-    # Numbers stay numbers, categories seen before the test become columns.
-    np.testing.assert_array_equal(seen["X"], [[1, 1, 0], [2, 0, 1], [3, 1, 0]])
-    np.testing.assert_array_equal(seen["y"], [0, 1, 2])
-    assert seen["settings"]["n_committees"] == 1
-    assert outcome.leaves == 5
-    np.testing.assert_array_equal(outcome.prediction, [0.0])
-
-
 def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
     rng = np.random.default_rng(0)
 
@@ -330,26 +263,6 @@ def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
     outcome = peer.run(experiment)
     assert outcome.leaves < 6  # a full tree has about 200
     assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.02
-
-
-def test_cart_is_refitted_to_the_size_that_was_chosen():
-    rng = np.random.default_rng(0)
-
-    def part(n_rows, low):
-        X = pd.DataFrame({"x": rng.uniform(low, low + 1, n_rows)})
-        return Part(X, np.floor(4 * X["x"].to_numpy()))
-
-    # The pruning rows are the only ones beyond one, and are of four steps too.
-    experiment = Experiment(part(200, 0.0), part(200, 0.0), part(200, 0.0), [], 0)
-    beyond = part(200, 1.0)
-    both = Part(
-        pd.concat([experiment.prune.X, beyond.X]), np.r_[experiment.prune.y, beyond.y]
-    )
-    (peer,) = accuracy_peers.peers(["cart"], None, None)
-    assert peer.run(experiment).leaves == 4
-    outcome = peer.run(experiment._replace(prune=both, test=beyond))
-    assert outcome.leaves <= 4
-    assert outcome.prediction.mean() > 4.5  # the largest output of training is 3
 
 
 def test_the_pruning_rows_choose_the_shape_of_boosted_trees(monkeypatch):
@@ -385,75 +298,6 @@ def test_the_pruning_rows_choose_the_shape_of_boosted_trees(monkeypatch):
     assert [(n, judged) for n, _, judged in made] == [(2, True), (2, True), (3, False)]
     assert [s["n_estimators"] for _, s, _ in made] == [5000, 5000, 8]
     assert outcome.leaves == 6
-
-
-def test_catboost_is_stopped_by_the_pruning_rows_and_refitted(monkeypatch):
-    made = []
-
-    class CatBoostRegressor:
-        def __init__(self, **settings):
-            self.settings = settings
-
-        def fit(self, X, y, **options):
-            made.append((len(X), self.settings, "eval_set" in options))
-
-        def get_best_score(self):
-            return {"validation": {"RMSE": float(self.settings["depth"])}}
-
-        def get_best_iteration(self):
-            return 6
-
-        def get_tree_leaf_counts(self):
-            return np.array([16, 16, 8])
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    fake = types.SimpleNamespace(CatBoostRegressor=CatBoostRegressor)
-    monkeypatch.setitem(sys.modules, "catboost", fake)
-    X = pd.DataFrame({"n": [1.0, 2, 3, 4], "c": list("abab")})
-    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
-    (peer,) = accuracy_peers.peers(["catboost_refitted"], None, None)
-    outcome = peer.run(Experiment(*parts, discrete=["c"], seed=5))
-    assert [s["depth"] for _, s, _ in made] == [6, 4, 4]
-    assert [s["iterations"] for _, s, _ in made] == [5000, 5000, 7]
-    assert [(n, judged) for n, _, judged in made] == [(2, True), (2, True), (3, False)]
-    assert all(s["cat_features"] == ["x1"] for _, s, _ in made)
-    assert outcome.leaves == 40
-
-
-def test_ebm_gets_all_rows_but_the_test_rows_and_categories_as_nominal(monkeypatch):
-    seen = {}
-
-    class ExplainableBoostingRegressor:
-        def __init__(self, **settings):
-            seen["settings"] = settings
-            self.term_features_ = [(0,), (0, 1)]
-            # Gaps and what was unseen have cells that no row has come to.
-            self.bin_weights_ = [np.array([0.0, 2, 1, 0]), np.eye(3, 4)]
-            self.bins_ = [[np.array([1.5]), np.array([])], [{"a": 1, "b": 2}]]
-
-        def fit(self, X, y):
-            seen["X"], seen["y"] = X, y
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    fake = types.SimpleNamespace(
-        ExplainableBoostingRegressor=ExplainableBoostingRegressor
-    )
-    monkeypatch.setitem(sys.modules, "interpret", types.SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "interpret.glassbox", fake)
-    X = pd.DataFrame({"n": [1.0, np.nan, 3, 4], "c": ["a", "b", None, "new"]})
-    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
-    (peer,) = accuracy_peers.peers(["ebm"], None, 1)
-    outcome = peer.run(Experiment(*parts, discrete=["c", "n"], seed=5))
-    assert seen["settings"]["feature_types"] == ["continuous", "nominal"]
-    assert seen["settings"]["n_jobs"] == 1
-    assert list(seen["X"].isna().sum()) == [1, 1]
-    np.testing.assert_array_equal(seen["y"], [0, 1, 2])
-    # The constant; a threshold and two values; no threshold, two categories, three.
-    assert (outcome.leaves, outcome.numbers) == (5, 1 + (1 + 2) + (0 + 2 + 3))
 
 
 def three_steps_and_three_letters(seed: int) -> Experiment:
@@ -581,48 +425,6 @@ def test_code_is_known_by_what_it_does():
     without = accuracy_ours._without_docstrings
     assert without(source) == without(same) != without(other)
     assert len(accuracy_ours.code_version()) == 8
-
-
-def test_code_that_no_fit_runs_through_does_not_count(tmp_path, monkeypatch):
-    monkeypatch.setattr(secret_jax, "__file__", str(tmp_path / "__init__.py"))
-
-    def version_with(name):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("x = 1\n")
-        return accuracy_ours.code_version.__wrapped__()
-
-    before = accuracy_ours.code_version.__wrapped__()
-    reading = ["cli/main.py", "datasets/loading.py", "inspect/plot/tree.py"]
-    assert {version_with(name) for name in reading} == {before}
-    fitting = ["estimator.py", "tree/file.py", "refine/soft/train.py"]
-    assert len({version_with(name) for name in fitting} | {before}) == 4
-
-
-def test_other_code_is_shown_beside_ours(tmp_path, capsys, monkeypatch):
-    out = tmp_path / "accuracy.jsonl"
-    base = ["--sets", "friedman2_noise", "--synthetic-rows", "30", "--seeds", "1"]
-    base += ["--models", "default", "--out", str(out)]
-
-    def run(setting, experiment, held_out):
-        return Outcome(np.zeros(len(experiment.test.y)), 1, 0.1)
-
-    monkeypatch.setattr(accuracy_ours, "_run_tree", run)
-    accuracy.main([*base, "--code", "old"])
-    accuracy.main([*base, "--code", "new"])
-    assert len(out.read_text().splitlines()) == 2
-    capsys.readouterr()
-    accuracy.main([*base, "--code", "new", "--compare", "old", "--baseline", "default"])
-    assert "| default@old | 1.000" in capsys.readouterr().out
-
-
-def test_a_file_of_something_else_is_refused(candidates, folder, tmp_path):
-    out = tmp_path / "other"
-    out.write_text('{"set": "abalone"}\n')
-    arguments = ["--folder", str(folder), "--target", "price", "--out", str(out)]
-    with pytest.raises(SystemExit, match="does not hold records"):
-        accuracy.main(arguments)
-    assert out.read_text() == '{"set": "abalone"}\n'
 
 
 def test_a_tiny_real_run(tmp_path, capsys):

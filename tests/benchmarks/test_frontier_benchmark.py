@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-import types
 
 import numpy as np
 import pandas as pd
@@ -19,7 +17,7 @@ from benchmarks.accuracy.reading import (
     numbers_of_lightgbm,
     numbers_of_pilot,
 )
-from benchmarks.accuracy.report import Record, Results, report
+from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import Experiment, Part
 from secret_jax import SecretRegressor
 
@@ -138,42 +136,6 @@ def test_cubist_gets_text_as_letters_and_unseen_categories_as_the_commonest():
     assert known[1] == known[2] == encoded.X_test["x1"].iloc[0]
     assert all(value.isalnum() for value in known)
     assert np.isnan(encoded.X_test["x0"].iloc[0])
-
-
-def test_numbers_of_cubist_reach_the_outcome(monkeypatch):
-    class Cubist:
-        model_ = RULES
-
-        def __init__(self, **settings):
-            pass
-
-        def fit(self, X, y):
-            return self
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    monkeypatch.setitem(sys.modules, "cubist", types.SimpleNamespace(Cubist=Cubist))
-    (peer,) = accuracy_peers.peers(["cubist_on_text"], None, None)
-    outcome = peer.run(experiment_with_gaps())
-    assert (outcome.leaves, outcome.numbers) == (3, 10)
-
-
-def test_tables_keep_their_gaps(tmp_path):
-    frame = pd.DataFrame({"size": [1, 2, None, 4, 5], "town": [*list("abcd"), None]})
-    frame.assign(price=range(5)).to_csv(tmp_path / "servo.csv", index=False)
-    assert "servo" in accuracy_data.GROUPS["tables"]
-    read = accuracy_data.read(accuracy_data.named_source("servo", str(tmp_path), 0))
-    assert list(read.X.isna().sum()) == [1, 1]
-    assert (len(read.y), read.discrete) == (5, ["town"])
-
-
-def test_reports_show_numbers_and_where_they_were_not_counted():
-    rows = [record("a", "one", s, 0.5, n) for s, n in enumerate([10, 20])]
-    text = report(Results([*rows, record("b", "one", 0, 0.1, None)]), "b")
-    assert "numbers, median" in text
-    cells = text.split("### Numbers to read, median over the seeds")[1].split("|")
-    assert [cell.strip() for cell in cells if cell.strip()][-3:] == ["one", "15", "-"]
 
 
 def test_all_tables_are_a_geometric_mean_of_means_over_splits():

@@ -16,7 +16,7 @@ from benchmarks import timing
 from benchmarks.device import __main__ as gpu
 from benchmarks.device import rates as device_rates
 from benchmarks.scaling import __main__ as scaling
-from benchmarks.scaling import boosters, exhaustive, stages
+from benchmarks.scaling import exhaustive, stages
 from benchmarks.scaling import memory as scaling_memory
 from benchmarks.scaling import report as scaling_report
 from benchmarks.scaling.exhaustive import OutOfTimeError, exhaustive_tree
@@ -149,15 +149,6 @@ def test_ratios_say_what_is_extrapolated_and_leave_out_what_is_not_known():
     assert "EXTRAPOLATED from 16000" in scaling_report.ratio_table(found.values())
 
 
-def test_a_point_that_is_not_done_has_no_time():
-    late = record(status="over budget", n_rows=4000)
-    assert math.isnan(late.median)
-    text = scaling_report.report([record(seconds=2.0), late])
-    assert "| 4000 | > 60" in text
-    assert "exhaustive: over budget (60 s) at 4000 rows; larger sizes" in text
-    assert json.loads(json.dumps(scaling_report.summary([record(), late])))
-
-
 # ---- the runs of scaling
 
 
@@ -220,28 +211,6 @@ def test_budgets_turns_and_going_on(made_up, tmp_path, capsys):
     assert ("exhaustive", 300) not in made_up
 
 
-def test_rows_that_do_not_fit_into_memory_are_skipped(
-    made_up, monkeypatch, tmp_path, capsys
-):
-    monkeypatch.setattr(scaling, "available_bytes", lambda: 10_000)
-    out = ["--out", str(tmp_path / "scaling.jsonl"), "--sets", "fried"]
-    with pytest.raises(SystemExit, match="holds no points"):
-        scaling.main([*out, "--rows", "100"])
-    assert "100 rows: skipped, they need about 0.0 GB" in capsys.readouterr().err
-    assert made_up == []
-
-
-def test_sizes_rise_by_a_factor_to_the_largest():
-    def sizes(*arguments):
-        return scaling.sizes(scaling.parse_options(arguments))
-
-    assert sizes()[:3] == [250, 1000, 4000]
-    assert sizes()[-1] == 256_000
-    assert sizes("--factor", "2") == [250 * 2**i for i in range(11)]
-    assert sizes("--largest", "10000000")[-2:] == [4_096_000, 10_000_000]
-    assert sizes("--rows", "500", "20") == [20, 500]
-
-
 def test_a_tiny_real_run_beside_a_peer(tmp_path, capsys):
     out = tmp_path / "scaling.jsonl"
     base = ["--million", "--million-rows", "256", "--models", "fit axis", "linear"]
@@ -265,26 +234,6 @@ def test_memory_of_a_child(tmp_path, monkeypatch):
 
 
 # ---- the stages of a fit
-
-
-def test_stages_exclude_each_other_and_other_threads():
-    clock = stages.Clock()
-    outer, inner = stages.Stage("outer", ()), stages.Stage("inner", ())
-    with clock.running(outer):
-        time.sleep(0.02)
-        with clock.running(inner):
-            time.sleep(0.05)
-
-            def elsewhere():
-                with clock.running(outer):
-                    time.sleep(0.02)
-
-            thread = threading.Thread(target=elsewhere)
-            thread.start()
-            thread.join()
-    assert 0.02 <= clock.seconds["outer"] < 0.05
-    assert clock.seconds["inner"] >= 0.07
-    assert dict(clock.calls) == {"outer": 1, "inner": 1}
 
 
 def test_all_stages_are_found_add_up_and_leave_nothing_behind():
@@ -317,23 +266,6 @@ def test_a_place_that_is_gone_is_named(monkeypatch):
         assert missing == ["secret_jax.grow.grower:no_such_function"]
 
 
-def test_the_final_passes_have_names_of_their_own():
-    clock = stages.Clock()
-    (routing,) = (s for s in stages.STAGES if s.name == "routing while growing")
-    growing = stages.Stage(routing.within, ())
-    with clock.running(routing):
-        pass
-    with clock.running(growing), clock.running(routing):
-        pass
-    assert clock.calls["final routing pass"] == 1
-    assert clock.calls["routing while growing"] == 1
-    (prune, *_) = (s for s in stages.STAGES if s.name == "prune")
-    with clock.running(prune), clock.running(routing):
-        time.sleep(0.01)
-    assert sum(clock.calls.values()) == 4  # routing to prune is a part of pruning
-    assert clock.seconds["prune"] >= 0.01
-
-
 def test_every_compiled_program_counts_in_whatever_thread():
     def program(x):
         return jnp.sin(x) * 3
@@ -352,21 +284,6 @@ def test_every_compiled_program_counts_in_whatever_thread():
         assert so_far().seconds > 0
     compiled(np.ones(7, np.float32))
     assert so_far().programs == 2
-
-
-def test_the_report_of_stages_has_shares_and_floors(tmp_path):
-    fit = {"seconds": 2.0, "thread_seconds": {}, "compiling_thread_seconds": 0.5}
-    fit |= {"programs": 4, "stages": {"encode": 0.5, stages.REST: 1.5}}
-    found = {"machine": "m", "rows": 10, "columns": 5, "floor_seconds": 0.1}
-    found |= {"copy_seconds": 0.2, "not_found": ["a:b"], "nearby": []}
-    found["fits"] = [{"fit": "first", **fit, "seconds": 3.0}, {"fit": "warm", **fit}]
-    text = stages.report(found)
-    line = next(line for line in text.splitlines() if "| encode" in line)
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == ["encode", "0.5000", "0.5000", "25.0 %", "5.0"]
-    assert "Not found, so not timed: a:b." in text
-    stages.draw(found, tmp_path / "stages.png")
-    assert (tmp_path / "stages.png").stat().st_size > 1000
 
 
 # ---- accelerators
@@ -413,14 +330,6 @@ def test_the_whole_way_on_the_cpu(tmp_path, capsys, monkeypatch):
     assert out.with_suffix(".png").stat().st_size > 1000
 
 
-def test_time_that_is_over_skips_what_is_left(tmp_path, capsys):
-    out = tmp_path / "gpu.json"
-    base = ["--device", "cpu", "--sizes", "256x10", "--minutes", "0"]
-    gpu.main([*base, *SMALL_RATES, "--out", str(out)])
-    assert json.loads(out.read_text())["fits"] == []
-    assert "256 x 10 was skipped: about 20 s needed" in capsys.readouterr().out
-
-
 def test_data_made_on_a_device_are_friedmans(rng):
     x, y = (
         np.asarray(a) for a in device_rates.friedman_on(jax.devices()[0], 4000, 6, 0)
@@ -435,33 +344,3 @@ def test_data_made_on_a_device_are_friedmans(rng):
 
 
 # ---- boosters on many rows
-
-
-def test_boosters_are_picked_by_how_their_names_begin(monkeypatch, capsys):
-    class Mean:
-        def fit(self, X, y):
-            self.mean = y.mean()
-            return self
-
-        def predict(self, X):
-            return np.full(len(X), self.mean)
-
-    known = {
-        "mean, one": (Mean, None),
-        "mean, two": (Mean, Mean()),
-        "else": (Mean, None),
-    }
-    monkeypatch.setattr(boosters, "contestants", lambda n_rounds: known)
-    monkeypatch.setattr(boosters, "report_predictions", lambda: None)
-    options = ["--rows", "500", "--test-rows", "400", "--rounds", "7", "--models"]
-    boosters.main([*options, "mean"])
-    lines = capsys.readouterr().out.splitlines()[2:]
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    assert [row[:2] for row in cells] == [["500", "mean, one"], ["500", "mean, two"]]
-    assert [row[4] for row in cells] == ["7", "7"]
-    y, new = (make_fried(n, random_state=seed)[1] for n, seed in ((500, 0), (400, 1)))
-    expected = np.mean((new - y.mean()) ** 2)
-    assert [float(row[5]) for row in cells] == pytest.approx([expected] * 2, abs=1e-3)
-    with pytest.raises(SystemExit):
-        boosters.main([*options, "median"])
-    assert "no model begins with 'median'" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.shared import read_records
 from benchmarks.table1 import __main__ as table1
 from benchmarks.table1 import report as table1_report
-from benchmarks.table1.report import PRINTED, Figure, Record
+from benchmarks.table1.report import PRINTED, Record
 
 # Table 1 as typeset in the paper, a second time and in its own notation.
 TYPESET = r"""
@@ -138,21 +138,6 @@ def test_summary_judges_linear_leaves_and_the_constant_ones_of_cart():
     assert "mumps" not in axis + oblique
 
 
-def test_table_sets_our_figures_beside_the_printed_ones():
-    records = [record(mse=4.5), record(mse=4.6, repeat=1)]
-    others = [record(mse=m, repeat=i, start="component") for i, m in enumerate((1, 3))]
-    records += [*others, record(mse=7.0, split="oblique", start="component")]
-    lines = table1_report.table_text(table1_report.make_cells(records)).splitlines()
-    assert len(lines) == 3  # a line for the start that is judged
-    cells = [cell.strip() for cell in lines[-1].strip("|").split("|")]
-    assert cells[:8] == [
-        *("abalone", "linear", "axis", "2"),
-        *("4.550 ± 0.050", "2.0 ± 1.0", "4.67 ± 0.04", "4.63 ± 0.04"),
-    ]
-    assert cells[8:] == ["4.89", "60.0", "10.0", "1.00", "holds"]
-    assert len({len(line) for line in lines}) == 1
-
-
 def test_the_start_of_the_paper_is_judged_and_the_other_one_alone_is_too():
     def said(*starts):
         records = [
@@ -168,24 +153,6 @@ def test_the_start_of_the_paper_is_judged_and_the_other_one_alone_is_too():
     assert "SECRET holds on 0 of" in said(("rows", 99.0), ("component", 4.0))
     assert "SECRET holds on 1 of" in said(("component", 4.0))
     assert "SECRET holds on 1 of" in said((None, 4.0))
-
-
-def test_models_start_as_the_run_says():
-    def splits(**changed):
-        fields = asdict(record(**changed))
-        made = {name: fields[name] for name in table1_report.Run.__dataclass_fields__}
-        return table1.make_model(table1_report.Run(**made)).splits
-
-    assert splits().start == "rows"
-    assert splits(start="component").start == "component"
-    assert splits(start=None, mode="default") == "rss"
-
-
-def test_figures_show_two_digits_of_their_standard_error():
-    assert str(Figure(0.022171, 0.000213)) == "0.02217 ± 0.00021"
-    assert str(Figure(40.63, 6.63)) == "40.6 ± 6.6"
-    assert str(Figure(134.9, 21.92)) == "135 ± 22"
-    assert str(Figure(1.0, math.nan)) == "1"
 
 
 def test_all_cells_of_the_paper_are_planned():
@@ -217,23 +184,6 @@ def fits(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize(
-    "other", [["--min-samples-split", "0.04"], ["--synthetic-rows", "9"]]
-)
-def test_runs_with_other_settings_are_kept_apart(fits, tmp_path, capsys, other):
-    out = tmp_path / "table1.jsonl"
-    base = ["--sets", "3dsin", "--repeats", "2", "--starts", "rows"]
-    base += ["--out", str(out)]
-    table1.main([*base, "--synthetic-rows", "8"])
-    with pytest.raises(SystemExit, match="no runs with these options"):
-        table1.main([*base, "--synthetic-rows", "8", *other, "--summary-only"])
-    table1.main([*base, "--synthetic-rows", "8", *other])
-    assert len(fits) == len(set(fits)) == 16
-    printed = capsys.readouterr().out
-    assert printed.count("| linear   | axis    | 2    |") == 2
-    assert printed.count("SECRET holds on 1 of 11") == 2
-
-
 def test_summary_only_fits_nothing(fits, tmp_path, capsys):
     out = tmp_path / "table1.jsonl"
     options = ["--sets", "fried", "--starts", "rows", "--summary-only"]
@@ -255,28 +205,6 @@ def test_a_set_that_cannot_be_loaded_stops_before_the_first_fit(fits, tmp_path):
     assert not fits
 
 
-def test_the_way_to_other_sets_is_said(capsys):
-    with pytest.raises(SystemExit):
-        table1.parse_options(["--sets", "servo"])
-    assert "benchmarks.learners" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--sets", "iris"],
-        ["--repeats", "0"],
-        ["--synthetic-rows", "1.5"],
-        ["--min-samples-split", "1"],
-        ["--min-samples-split", "much"],
-    ],
-)
-def test_wrong_options_are_refused(arguments, capsys):
-    with pytest.raises(SystemExit):
-        table1.main(arguments)
-    assert arguments[0] in capsys.readouterr().err
-
-
 def test_real_rows_are_split_50_30_20_alike_for_all_methods(tmp_path):
     rows = pd.DataFrame({"sex": list("MF") * 50, "size": range(100), "rings": 1.5})
     rows.to_csv(tmp_path / "abalone.csv", index=False)
@@ -290,15 +218,6 @@ def test_real_rows_are_split_50_30_20_alike_for_all_methods(tmp_path):
     assert sizes != [list(part.X["size"]) for part in other[:3]]
     assert first.seed == again.seed != other.seed
     assert first.discrete == ["sex"]
-
-
-def test_synthetic_parts_are_independent():
-    cart = table1.make_experiment("cart", 0, 50)
-    assert cart.discrete == list(range(10))
-    fried = table1.make_experiment("fried", 0, 50)
-    outputs = np.concatenate([part.y for part in fried[:3]])
-    assert len(np.unique(outputs)) == 150
-    assert fried.discrete == []
 
 
 def test_a_tiny_real_run(tmp_path, capsys):

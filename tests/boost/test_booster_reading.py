@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from configurations import refusal, shop
+from exported_code import PROGRAMS, records, run_onnx
 
 from secret_jax import SecretBoostingRegressor
 from secret_jax.inspect.plot.picture import Picture
@@ -108,9 +109,10 @@ def test_exported_programs_predict_the_same(model):
     with pytest.warns(UserWarning, match="violet"):
         expected = model.predict(frame)
     close = {"rtol": 0, "atol": 1e-4 * model.ensemble_.schema.target_scale}
-    scope: dict = {}
-    exec(model.export_code(), scope)
-    found = [scope["predict"](row) for row in frame.to_dict("records")]
+    for language, run in PROGRAMS.items():
+        found = run(model.export_code(language), records(frame))
+        np.testing.assert_allclose(found, expected, **close)
+    (found,) = run_onnx(model.to_onnx(), frame)
     np.testing.assert_allclose(found, expected, **close)
-    with refusal("exported to Python only", "distill()"):
+    with refusal("not exported to 'sql'", "distill()"):
         model.export_code("sql")

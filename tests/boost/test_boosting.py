@@ -260,11 +260,6 @@ def test_parameters_that_mean_nothing_are_refused(bad):
         SecretBoostingRegressor(**bad).fit(*wave(20))
 
 
-def test_messages_name_the_estimator():
-    with refusal("SecretBoostingRegressor estimator requires y"):
-        SecretBoostingRegressor(**SMALL).fit(wave(20)[0], None)
-
-
 def test_files_bring_the_model_back(holed, tmp_path):
     frame, _ = gaps(200, seed=2)
     path = tmp_path / "booster.model"
@@ -306,16 +301,6 @@ def test_intervals_hold_what_they_promise():
             model.predict_interval(X, coverage=bad)
 
 
-def test_intervals_of_a_constant_are_points_until_other_rows_differ():
-    X, _ = wave(60)
-    model = SecretBoostingRegressor(**SMALL).fit(X, np.full(60, 7.0))
-    np.testing.assert_allclose(model.predict_interval(X), 7.0, rtol=1e-6)
-    model.conformalize(X, np.full(60, 7.5))
-    lower, upper = model.predict_interval(X)
-    np.testing.assert_allclose(lower, 6.5, rtol=1e-5)
-    np.testing.assert_allclose(upper, 7.5, rtol=1e-5)
-
-
 def test_a_file_of_boosters_that_do_not_add_up_is_refused(holed, tmp_path, monkeypatch):
     wrong = replace(holed.ensemble_, shares=(0.5, 0.5, 0.5))
     monkeypatch.setattr(holed, "ensemble_", wrong)
@@ -346,8 +331,3 @@ def test_several_outputs():
     by_hand = [model.predict(np.c_[np.full(300, v), X[:, 1:]]) for v in curve.values]
     means = [each[:, 1].mean() for each in by_hand]
     np.testing.assert_allclose(curve.mean, means, rtol=1e-4)
-
-
-def test_progress_tells_the_error(capsys):
-    SecretBoostingRegressor(**SMALL, verbose=1).fit(*wave())
-    assert "boosting" in capsys.readouterr().err

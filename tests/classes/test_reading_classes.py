@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
+from exported_code import by_node, compiled, records, run_onnx
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.inspect.printing import quoted
 
 NAMES = np.array(["low", "mid", "it's top"])
+LONG = "a name so long that the lines of programs are broken in several of their places"
 COSTS = np.array([[0, 1, 5], [3, 0, 1], [1, 1, 0]])
 QUICK = {"splits": "cart", "prune": None, "distill": False, "max_leaf_nodes": 4}
 ALL = {
@@ -33,7 +35,7 @@ def rings(n_classes: int) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     radius = np.hypot(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=len(X))
-    frame = pd.DataFrame(X, columns=["a", "b", "score"])
+    frame = pd.DataFrame(X, columns=[LONG, "b", "score"])
     return frame, NAMES[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
 
 
@@ -71,6 +73,29 @@ def test_python_says_probabilities_and_the_class(fitted, kind, n_classes):
     np.testing.assert_allclose(
         risk, expected[:, [*model.classes_].index("mid")], atol=1e-5
     )
+
+
+@every
+@both
+def test_other_programs_say_probabilities_and_the_class(fitted, kind, n_classes):
+    model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
+    rows, labels = records(frame), model.predict(frame).tolist()
+    expected = {"rtol": 0, "atol": 1e-5, "desired": model.predict_proba(frame)}
+    predict = compiled(model.export_code("c"), n_classes, text=True)
+    chances, named = zip(*map(predict, rows), strict=True)
+    np.testing.assert_allclose(chances, **expected)
+    assert [*named] == labels
+    call = "[[...predict_proba(row).values()], predict(row)]"
+    found = by_node(model.export_code("javascript"), rows, call)
+    chances, named = zip(*found, strict=True)
+    np.testing.assert_allclose(chances, **expected)
+    assert [*named] == labels
+    named, chances = run_onnx(model.to_onnx(), frame)
+    np.testing.assert_allclose(chances, **expected)
+    assert [*named] == labels
+    (chance,) = run_onnx(model.to_onnx(output="mid"), frame)
+    place = [*model.classes_].index("mid")
+    np.testing.assert_allclose(chance, expected["desired"][:, place], atol=1e-5)
 
 
 def by_sqlite(frame: pd.DataFrame, query: str) -> pd.DataFrame:

@@ -42,14 +42,9 @@ def fitted(flowers):
     return out, report
 
 
-def run(capsys, *arguments):
-    code = main([str(each) for each in arguments])
-    return code, *capsys.readouterr()
-
-
-def test_a_target_of_text_fits_a_classifier(flowers, capsys):
+def test_a_target_of_text_fits_a_classifier(flowers, run):
     path, _ = flowers
-    code, out, said = run(capsys, "fit", path, "kind", "--drop", "number", *QUICK)
+    code, out, said = run("fit", path, "kind", "--drop", "number", *QUICK)
     assert code == 0
     assert "3 classes, so the tree is a classifier" in said
     assert "1 row has no kind and is left out: line 5" in said
@@ -60,17 +55,17 @@ def test_a_target_of_text_fits_a_classifier(flowers, capsys):
     assert head.split()[-3:] == ["wrong", "log-loss", "leaves"]
 
 
-def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, capsys):
+def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, run):
     path, frame = flowers
     model = SecretClassifier.load(fitted[0])
-    code, out, _ = run(capsys, "predict", fitted[0], path)
+    code, out, _ = run("predict", fitted[0], path)
     assert code == 0
     written = pd.read_csv(io.StringIO(out))
     X = frame[["a", "b", "c", "d"]]
     np.testing.assert_array_equal(written["prediction"], model.predict(X))
     columns = [f"probability of {name}" for name in model.classes_]
     np.testing.assert_allclose(written[columns], model.predict_proba(X), atol=1e-6)
-    code, out, _ = run(capsys, "score", fitted[0], path)
+    code, out, _ = run("score", fitted[0], path)
     assert code == 0
     there = frame["kind"] != "NA"
     wrong = np.mean(model.predict(X[there]) != frame["kind"][there])
@@ -87,13 +82,13 @@ def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, capsys):
     assert "logistic regression" in page
 
 
-def test_numbers_are_classes_where_that_is_said(flowers, capsys):
+def test_numbers_are_classes_where_that_is_said(flowers, run):
     path, _ = flowers
     arguments = ("fit", path, "number", "--drop", "kind", *QUICK)
-    code, out, _ = run(capsys, *arguments, "--classes")
+    code, out, _ = run(*arguments, "--classes")
     assert code == 0
     assert "class 0 / class 1 / class 2: a tree of" in out
-    code, out, _ = run(capsys, *arguments)
+    code, out, _ = run(*arguments)
     assert code == 0
     head = next(line for line in out.splitlines() if "held-out rows" in line)
     assert head.split()[-4:] == ["MAE", "R²", "RMSE", "leaves"]
@@ -107,20 +102,20 @@ def test_numbers_are_classes_where_that_is_said(flowers, capsys):
         (("--leaf", "ridge"), "'leaf' parameter of SecretClassifier"),
     ],
 )
-def test_what_goes_with_numbers_is_refused(flowers, capsys, options, message):
+def test_what_goes_with_numbers_is_refused(flowers, run, options, message):
     path, _ = flowers
-    code, _, said = run(capsys, "fit", path, "kind", "--drop", "number", *options)
+    code, _, said = run("fit", path, "kind", "--drop", "number", *options)
     assert code == 2
     assert message in said
 
 
-def test_names_and_mixtures_are_no_classes(tmp_path, capsys):
+def test_names_and_mixtures_are_no_classes(tmp_path, run):
     n = 40
     table = {"x": np.arange(n), "name": [f"n{i}" for i in range(n)]}
     table["mixed"] = ["1", "2", "three", "4"] * 10
     pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
     for target, other in (("name", "mixed"), ("mixed", "name")):
-        code, _, said = run(capsys, "fit", tmp_path / "t.csv", target, "--drop", other)
+        code, _, said = run("fit", tmp_path / "t.csv", target, "--drop", other)
         assert code == 2
         assert "which is no finite number" in said
 
@@ -132,13 +127,13 @@ def test_a_class_that_training_never_saw_is_wrong():
     assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
 
 
-def test_two_classes_have_pictures(tmp_path, capsys):
+def test_two_classes_have_pictures(tmp_path, run):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=80)})
     frame["sick"] = np.where(frame["x"] + 0.3 * rng.normal(size=80) > 0, "yes", "no")
     frame.to_csv(tmp_path / "t.csv", index=False)
     code, out, said = run(
-        capsys, "fit", tmp_path / "t.csv", "sick", *QUICK, "--report", tmp_path / "r"
+        "fit", tmp_path / "t.csv", "sick", *QUICK, "--report", tmp_path / "r"
     )
     assert code == 0, said
     assert "a tree of" in out

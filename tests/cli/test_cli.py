@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import assert_fails
 
 from secret_jax import Ridge, RssSplits, SecretClassifier
 from secret_jax.cli import fit as fit_module
@@ -73,18 +74,6 @@ def model(folder: Path, table: Path) -> Path:
     arguments = ["fit", table, "cost", "--out", path, *report, *QUICK]
     assert main([str(a) for a in arguments]) == 0
     return path
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    """Run a command in this process; its exit code, output and error output."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def reference_predictions(model: Path, table: Path) -> np.ndarray:
@@ -399,17 +388,6 @@ def test_what_is_wrong_with_a_fit_is_said_in_one_line(
     content = content.encode() if isinstance(content, str) else content
     Path("t.csv").write_bytes(content)
     assert_fails(run("fit", "t.csv", *arguments.split()), message)
-
-
-def assert_fails(result: tuple[int, str, str], message: str, code: int = 2) -> None:
-    found, out, err = result
-    assert found == code
-    assert out == ""
-    *progress, last = err.splitlines()
-    assert not any("error" in line for line in progress)
-    assert last.startswith("secret-jax: error: ")
-    with pytest.raises(ValueError, match=message):
-        raise ValueError(last)
 
 
 def test_a_misspelt_file_is_guessed(run, table):

@@ -25,17 +25,6 @@ MENDED = ("--na", "-99", "--ignore-case", "Typ,Heizung", "--distinct")
 MENDED += ("--drop", "Maklergebühr", "--max-leaf-nodes", "2")
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    def command(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return command
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_flats(tmp_path_factory.mktemp("flats") / "flats.csv")

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from refusals import assert_fails
 
 from secret_jax import SecretRegressor
 from secret_jax.cli.main import main
@@ -62,27 +63,6 @@ def model(table: Path) -> Path:
     arguments = ["fit", table, "cost", "--out", path, *QUICK]
     assert main([str(argument) for argument in arguments]) == 0
     return path
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
-    """Run a command in this process; its exit code, output and error output."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
-
-
-def assert_fails(result: tuple[int, str, str], message: str) -> None:
-    code, out, err = result
-    assert (code, out) == (2, "")
-    last = err.splitlines()[-1]
-    assert last.startswith("secret-jax: error: ")
-    with pytest.raises(ValueError, match=message):
-        raise ValueError(last)
 
 
 def expected(model: Path) -> np.ndarray:

@@ -247,7 +247,6 @@ def test_pictures_need_whole_rows():
             model().plot_partition("width", "height", data=value)
         except Exception as error:
             assert_meant(error)
-    plt.close("all")
 
 
 @pytest.mark.parametrize("make", ["make_3dsin", "make_fried", "make_cart"])

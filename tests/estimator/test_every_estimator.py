@@ -54,8 +54,6 @@ KINDS = [
 ]
 OF_KINDS = {
     "check_classifiers_train",
-    "check_estimators_pickle",
-    "check_fit2d_1feature",
     "check_fit2d_1sample",
     "check_fit_idempotent",
     "check_methods_sample_order_invariance",

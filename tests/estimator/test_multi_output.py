@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from configurations import (
     FEW,
-    assert_same_tree,
     crease,
     refusal,
     regressor,
@@ -109,20 +108,6 @@ def test_every_leaf_has_the_least_squares_of_each_output():
         scale = np.array(model.tree_.schema.target_scales)
         np.testing.assert_allclose(
             model.tree_.train_error[node] * scale**2, error, rtol=1e-5
-        )
-
-
-@rss_and_em
-def test_constant_leaves_hold_the_means(configuration):
-    X, Y = creases()
-    options = {"prune": None, "leaf": "constant", "min_samples_leaf": 5}
-    model = regressor(configuration, **options).fit(X, Y)
-    leaf, found = model.apply(X), model.predict(X)
-    assert model.n_leaves_ > 1
-    for node in np.unique(leaf):
-        mean = Y[leaf == node].mean(axis=0)
-        np.testing.assert_allclose(
-            found[leaf == node], np.tile(mean, (sum(leaf == node), 1)), rtol=1e-6
         )
 
 
@@ -228,57 +213,6 @@ def test_each_output_can_be_read_by_its_name_or_position():
         assert np.corrcoef(why.prediction, column)[0, 1] > 0.8
 
 
-@every_refinement
-def test_a_file_keeps_all_outputs(refine, tmp_path):
-    X, Y = creases(256)
-    model = regressor("default", **REFINEMENTS[refine]).fit(X, Y)
-    model.save(tmp_path / "model")
-    loaded = SecretRegressor.load(tmp_path / "model")
-    assert loaded.n_outputs_ == 2
-    assert loaded.get_params() == model.get_params()
-    assert tree_bytes(loaded.tree_) == tree_bytes(model.tree_)
-    assert loaded.tree_.schema.target_names == ("y0", "y1")
-    assert np.array_equal(loaded.predict(X), model.predict(X))
-    assert loaded.export_text(output=1) == model.export_text(output=1)
-
-
-@pytest.mark.parametrize("prune", ["holdout", None])
-@rss_and_em
-def test_a_weight_of_two_is_two_rows(configuration, prune):
-    X, Y = creases(80)
-    weight = np.random.default_rng(1).integers(1, 3, len(Y))
-    repeat = np.repeat(np.arange(len(Y)), weight)
-    # In nodes of a few rows rounding decides.
-    options = {"prune": prune, "min_samples_split": 0.15}
-    weighted = regressor(configuration, **options).fit(X, Y, weight)
-    repeated = regressor(configuration, **options).fit(X[repeat], Y[repeat])
-    assert_same_tree(weighted.tree_, repeated.tree_)
-    np.testing.assert_allclose(
-        weighted.predict(X), repeated.predict(X), rtol=1e-5, atol=1e-4
-    )
-    plain = regressor(configuration, **options).fit(X, Y)
-    assert np.abs(plain.predict(X) - weighted.predict(X)).max() > 1e-3
-
-
-@rss_and_em
-def test_powers_of_two_as_units_of_the_outputs_change_no_bit(configuration):
-    X, Y = creases()
-    units = np.array([8.0, 0.25])
-    model = regressor(configuration).fit(X, Y)
-    other = regressor(configuration).fit(X, Y * units)
-    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
-    assert np.array_equal(other.predict(X), model.predict(X) * units)
-
-
-@rss_and_em
-def test_outputs_that_are_equal_have_equal_models(configuration):
-    X, y = crease()
-    model = regressor(configuration).fit(X, np.c_[y, y, y])
-    found = model.predict(X)
-    for i in (1, 2):
-        np.testing.assert_allclose(found[:, i], found[:, 0], rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.parametrize("splits", ["rss", "guide"])
 def test_the_order_of_the_outputs_does_not_matter(splits):
     # It is part of the rows' hashes: other rows would be held out.
@@ -338,17 +272,3 @@ def test_a_target_among_the_features_is_noticed_in_any_output():
     X, Y = creases()
     with pytest.warns(UserWarning, match=r"'x3' equals the target"):
         regressor("default", max_depth=0).fit(np.c_[X, Y[:, 1]], Y)
-
-
-@pytest.mark.parametrize("splits", ["cart", "guide"])
-def test_other_finders_know_several_outputs(splits):
-    X, Y = creases(512)
-    X_test, Y_test = creases(512, seed=9)
-    model = regressor("default", splits=splits).fit(X, Y)
-    flat = regressor("default", max_depth=0).fit(X, Y)
-    assert model.n_leaves_ > 1
-    for i in range(2):
-        own, linear = (
-            r2_score(Y_test[:, i], m.predict(X_test)[:, i]) for m in (model, flat)
-        )
-        assert own > linear + 0.1

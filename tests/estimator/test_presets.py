@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from configurations import refusal
 
-from secret_jax import LeastSquares, SecretRegressor, StandardErrors
+from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.retis import RetisSplits
@@ -22,7 +22,6 @@ PRESETS = {
     "retis": (SecretRegressor.retis, RetisSplits(max_samples=None)),
     "support": (SecretRegressor.support, SupportSplits(max_samples=None)),
 }
-FEW_PARTS = StandardErrors(factor=0.5, n_folds=3)
 every_preset = pytest.mark.parametrize(
     ("preset", "splits"), PRESETS.values(), ids=PRESETS
 )
@@ -44,11 +43,7 @@ def test_keywords_override_and_the_tree_is_learned(preset, splits, shop):
     X, y = shop
     assert preset().splits == splits
     assert preset(prune="bic").prune == "bic"
-    few = (
-        {}
-        if preset == SecretRegressor.m5
-        else {"prune": FEW_PARTS, "max_leaf_nodes": 6}
-    )
+    few = {} if preset == SecretRegressor.m5 else {"prune": None, "max_leaf_nodes": 6}
     model = preset(random_state=0, **few).fit(X[:350], y[:350])
     assert model.oblique is False
     rest = y[350:] - model.predict(X[350:])

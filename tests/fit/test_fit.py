@@ -109,7 +109,7 @@ def test_finders_of_axis_splits_grow_one_kind_of_tree():
 
 @pytest.mark.parametrize("crease", [False, True])
 def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(5)
     X = random.uniform(-1, 1, (400, 2))
     y = np.abs(X[:, 0] - X[:, 1]) if crease else np.where(X[:, 0] > 0, X[:, 1], 2.0)
     y += 0.05 * random.normal(size=400)

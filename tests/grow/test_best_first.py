@@ -95,7 +95,7 @@ def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
     routed = fit_models(trees, parts, Ridge())
     for known in (
         fit_models(trees, parts, Ridge(), leaves=leaves),
-        with_leaf_models(found, parts, Ridge(), finder),
+        with_leaf_models(found, parts, Ridge(), finder.node_model),
     ):
         for one, other in zip(routed, known, strict=True):
             np.testing.assert_array_equal(one.left, other.left)

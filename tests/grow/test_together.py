@@ -8,7 +8,7 @@ import pytest
 from secret_jax import RssSplits, SecretRegressor, SecretSplits
 from secret_jax.datasets import make_fried
 
-SMALL = {"max_depth": 3, "min_samples_leaf": 40, "prune": None, "random_state": 0}
+SMALL = {"max_depth": 2, "min_samples_leaf": 40, "prune": None, "random_state": 0}
 
 # Its loops are written out where nodes go together: fewer compile sooner.
 OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
@@ -26,7 +26,7 @@ OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
 )
 def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
     parameters = dict(parameters)
-    X, y = make_fried(700, n_features=5, random_state=0)
+    X, y = make_fried(500, n_features=5, random_state=0)
     if parameters.pop("mixed", False):
         X[::7, 1] = np.nan
         X[:, 4] = np.floor(4 * X[:, 4])
@@ -37,7 +37,7 @@ def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
     for place in ("grower", "compiled", "program"):
         monkeypatch.setattr(f"secret_jax.grow.{place}.on_accelerator", lambda: True)
     found = model.fit(X, y).tree_
-    assert expected.n_leaves > 3
+    assert expected.n_leaves > 2
     np.testing.assert_array_equal(found.kind, expected.kind)
     np.testing.assert_array_equal(found.attribute, expected.attribute)
     np.testing.assert_array_equal(found.weight, expected.weight)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import narwhals
+import pytest
 import sklearn
 from sklearn.exceptions import DataConversionWarning
 
@@ -55,3 +56,15 @@ def assert_meant(error: Exception) -> None:
     assert last.filename.startswith(_HOMES), story
     assert line.startswith(("raise", "refuse")), story
     assert len(str(error)) > 20, story
+
+
+def assert_fails(result: tuple[int, str, str], message: str, code: int = 2) -> None:
+    """A command ended with its code and one line that says why, and printed nothing."""
+    found, out, err = result
+    assert found == code
+    assert out == ""
+    *progress, last = err.splitlines()
+    assert not any("error" in line for line in progress)
+    assert last.startswith("secret-jax: error: ")
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(last)

@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -35,12 +31,6 @@ from secret_jax.inspect.words import model_equation
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
-
-
-@pytest.fixture(autouse=True)
-def no_figures():
-    yield
-    plt.close("all")
 
 
 def fitted(names: list[str], n_leaves: int = 6, seed: int = 3) -> SecretClassifier:
@@ -281,7 +271,7 @@ def test_categories_stand_beside_each_other(names):
     rows = pd.DataFrame([held | {"sex": sex} for sex in "FIM"])[list(NAMES)]
     np.testing.assert_allclose(heights.T, model.predict_proba(rows), rtol=1e-5)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["F", "I", "M"]
-    cells = model.plot_partition("sex", "place", data=(X, y), average=True).ax
+    cells = model.plot_partition("sex", "place", data=(X, y)).ax
     assert np.asarray(cells.images[0].get_array()).shape[:2] == (12, 3)
     band = model.plot_partition("place", "length").ax
     assert np.asarray(band.images[0].get_array()).shape[:2] == (200, 12)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import shop
-from exported_code import assert_predicts, by_python, by_sql
+from exported_code import RUNS, assert_predicts, by_python
 from handmade import CHAIN, SHAPES, STUMP, build_tree
 from random_trees import NAMES, random_rows, random_tree, with_gates
 
@@ -33,10 +33,10 @@ def predicted(tree: Tree, frame: pd.DataFrame) -> np.ndarray:
         return predict(tree, encoding.encode(tree.schema, frame))
 
 
-both = pytest.mark.parametrize("run", [by_python, by_sql], ids=["python", "sql"])
+every = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 
 
-@both
+@every
 @pytest.mark.parametrize("n_leaves", [1, 2, 12, 40])
 @pytest.mark.parametrize("clip_margin", [0.1, None])
 def test_hard_trees(run, n_leaves, clip_margin):
@@ -46,7 +46,7 @@ def test_hard_trees(run, n_leaves, clip_margin):
     assert_predicts(run(tree, frame), expected, tree)
 
 
-@both
+@every
 @pytest.mark.parametrize("clip_leaves", [True, False])
 @pytest.mark.parametrize("clip_margin", [0.1, None])
 def test_soft_trees(run, clip_leaves, clip_margin):
@@ -57,7 +57,7 @@ def test_soft_trees(run, clip_leaves, clip_margin):
     assert_predicts(run(tree, frame), expected, tree)
 
 
-@both
+@every
 @pytest.mark.parametrize("shape", SHAPES)
 def test_all_shapes(run, shape):
     rng = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_all_shapes(run, shape):
             assert_predicts(run(made, frame), predicted(made, frame), made)
 
 
-@both
+@every
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_splits_on_one_column_change_sides_at_the_same_number(run, sign):
     stump = build_tree(STUMP, seed=0)
@@ -107,7 +107,7 @@ def test_long_chains_and_large_trees_compile():
     links[-1] = (-1, -1)
     tree = build_tree(links, seed=0, clip_margin=0.1)
     frame = pd.DataFrame({"colour": ["red", "blue"], "a": [0.1, 1.2], "b": [2.0, -1.0]})
-    for run in (by_python, by_sql):
+    for run in RUNS.values():
         assert_predicts(run(tree, frame), predicted(tree, frame), tree)
     deepest = max(len(s) - len(s.lstrip()) for s in export_code(tree).splitlines())
     assert deepest <= 4 * 12
@@ -149,8 +149,9 @@ def test_any_name_of_a_column(names):
         expected = predicted(made, frame)
         schema = dataclasses.replace(made.schema, names=STRANGE_NAMES[names])
         made = dataclasses.replace(made, schema=schema)
-        for run in (by_python, by_sql) if "" not in renamed else (by_python,):
-            assert_predicts(run(made, renamed), expected, made)
+        for language, run in RUNS.items():
+            if language not in ("sql", "onnx") or "" not in renamed:
+                assert_predicts(run(made, renamed), expected, made)
 
 
 def test_keyword_arguments_and_the_name_of_the_function():
@@ -179,7 +180,8 @@ def test_a_sum_is_written_once_however_it_is_clipped():
 def test_categories_of_all_plain_kinds():
     tree = build_tree(STUMP, seed=0)
     for values in ((False, True), (1.0, 2.5, 7.0), ("it's", "b")):
-        categories = (*values, *(f"more{i}" for i in range(3 - len(values))))
+        more = ("more", "most") if isinstance(values[0], str) else (8.0, 9.0)
+        categories = (*values, *more)[:3]
         tree = dataclasses.replace(
             tree,
             kind=np.array([SplitKind.DISCRETE, 0, 0], np.int32),
@@ -192,19 +194,22 @@ def test_categories_of_all_plain_kinds():
         x = np.tile(np.float32([0.3, 0.1]), (len(values), 1))
         expected = predict(tree, Table(x, codes))
         assert len(set(apply(tree, Table(x, codes)))) == 2
-        for run in (by_python, by_sql):
+        for run in RUNS.values():
             assert_predicts(run(tree, frame), expected, tree)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"language": "cobol"}, "language is 'cobol'; choose 'python' or 'sql'"),
+        (
+            {"language": "cobol"},
+            "language is 'cobol'; choose 'python', 'sql', 'c' or 'javascript'",
+        ),
         ({"function_name": "a b"}, "function_name is 'a b'"),
         ({"function_name": "class"}, "function_name is 'class'"),
         ({"function_name": "clip"}, "'clip', which the function itself uses"),
         ({"function_name": "\uff4din"}, "'min', which the function itself uses"),
-        ({"table": "t"}, "a Python function reads no table"),
+        ({"table": "t"}, "a function reads no table"),
         ({"precision": 0}, "precision is 0"),
     ],
 )
@@ -242,7 +247,7 @@ def test_missing_values_go_where_predict_sends_them(missing_values):
     X.loc[:20, "height"] = np.nan  # had none in training
     for made in (tree, with_gates(tree, hard_share=0.0)):
         expected = predicted(made, X)
-        for run in (by_python, by_sql):
+        for run in RUNS.values():
             assert_predicts(run(made, X), expected, made)
     why = model.explain(X)
     np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())

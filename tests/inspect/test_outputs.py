@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,12 +17,6 @@ from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import Tree
 
 OUTPUTS = "rings", "rings1"
-
-
-@pytest.fixture(autouse=True)
-def no_figures():
-    yield
-    plt.close("all")
 
 
 def reading(tree: Tree) -> SecretRegressor:

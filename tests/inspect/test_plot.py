@@ -7,10 +7,6 @@ import re
 import sys
 from dataclasses import replace
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -20,12 +16,6 @@ from random_trees import NAMES, random_tree
 
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.tree.structure import StopReason
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def extents(ax, kind):
@@ -119,7 +109,7 @@ def test_color_follows_the_mean_of_the_target():
     ax = plot_tree(tree).ax
     boxes = [patch for patch in ax.patches if type(patch) is FancyBboxPatch]
     colors = {to_hex(box.get_facecolor()) for box in boxes}
-    viridis = matplotlib.colormaps["viridis"]
+    viridis = plt.colormaps["viridis"]
     assert {to_hex(viridis(0.0)), to_hex(viridis(1.0))} <= colors
     (bar,) = ax.child_axes
     limits = tree.schema.restore_target(level[[0, -1]])

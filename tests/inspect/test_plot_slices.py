@@ -27,12 +27,6 @@ from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
 
 
-@pytest.fixture(autouse=True)
-def no_figures():
-    yield
-    plt.close("all")
-
-
 def frame(seed: int, n_rows: int = 60) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
 
@@ -257,7 +251,7 @@ def test_far_is_farther_than_rows_are_from_each_other(houses):
     rows = encode(tree.schema, X)
     places = Table(rows.x[:50] + 4.0 * np.arange(50)[:, None] / 50, rows.codes[:50])
     view = as_view(model)
-    picture = Slice(view, [0], {}, Rows.of(view, X, y), False)
+    picture = Slice(view, [0], {}, Rows.of(view, X, y))
     picture.table = lambda _: places
     found = picture.far([np.zeros(50)])
     tree_of_rows = cKDTree(rows.x)
@@ -265,29 +259,6 @@ def test_far_is_farther_than_rows_are_from_each_other(houses):
     expected = tree_of_rows.query(places.x)[0] > limit
     np.testing.assert_array_equal(found, expected)
     assert 0 < expected.sum() < 50
-
-
-def test_the_mean_over_rows_is_partial_dependence():
-    tree, rows = random_tree(3, 10), frame(1, 40)
-    y = np.zeros(40)
-    ax = plot_partition(
-        tree, "length", data=(rows, y), average=True, at={"sex": "F", "age": 50.0}
-    ).ax
-    (curve,) = [line for line in ax.lines if len(line.get_xdata()) > 2]
-    assert "mean prediction for 40 of the rows with sex = F, age = 50" in ax.get_title(
-        loc="left"
-    )
-    for place in (0, 70, 200):
-        length = curve.get_xdata()[place]
-        changed = rows.assign(length=length, sex="F", age=50.0)
-        mean = predict(tree, encode(tree.schema, changed)).mean()
-        assert curve.get_ydata()[place] == pytest.approx(mean, rel=1e-5)
-    with pytest.raises(ValueError, match="give data="):
-        plot_partition(tree, "length", average=True)
-    ax = plot_partition(tree, "length", "age", data=(rows, y), average=True).ax
-    lines = [c for c in ax.collections if isinstance(c, LineCollection)]
-    assert not any(line.get_segments() for line in lines)
-    assert not ax.texts
 
 
 def test_numbers_of_leaves_do_not_cover_each_other():

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from exported_code import by_node
 from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from sklearn import config_context
 
@@ -24,6 +25,7 @@ from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.page import to_html, tree_fragment
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.report.what_if import held_values, what_if
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict
@@ -310,6 +312,29 @@ def test_rows_are_given_as_to_predict(tree):
         several.to_html(X, np.c_[both, both], output="rings1")
 
 
+@pytest.mark.parametrize("soft", [False, True])
+def test_the_program_of_the_page_predicts_and_names_the_leaf(tree, soft):
+    tree = with_gates(tree) if soft else tree
+    X, y = held_out(tree)
+    view = view_of(tree)
+    rows = Rows.of(view, X, y)
+    program = what_if(view, rows)
+    assert program is not None
+    inputs = program["inputs"]
+    for each in inputs:
+        assert "choices" in each or each["low"] <= each["value"] <= each["high"]
+    names = [each["name"] for each in inputs]
+    records = [
+        dict(zip(names, held_values(view, rows, row, inputs), strict=True))
+        for row in range(len(X))
+    ]
+    found = by_node(program["code"], records, "[predict(row), leaf_of(row)]")
+    predicted, leaf = zip(*found, strict=True)
+    close = {"rtol": 0, "atol": 3e-4 * tree.schema.target_scale}
+    np.testing.assert_allclose(predicted, rows.predicted, **close)
+    assert [*leaf] == rows.leaf.tolist()
+
+
 _CHECKS = """
 <script>
 (function () {
@@ -331,6 +356,24 @@ _CHECKS = """
     function (one) { return one.id; });
   said.visible = said.way.every(shown);
   said.steps = document.getElementById("steps").rows.length;
+  var ways = JSON.parse(document.getElementById("ways").textContent);
+  var asked = JSON.parse(document.getElementById("asked").textContent).inputs;
+  said.predicted = ways.map(function (way) {
+    var row = {};
+    asked.forEach(function (input, i) { row[input.name] = way.values[i]; });
+    return [predict(row), leaf_of(row)];
+  });
+  said.answer = document.getElementById("answer").textContent;
+  said.slid = [];
+  document.querySelectorAll("#inputs input[type=range]").forEach(function (slider) {
+    [slider.min, slider.max].forEach(function (end) {
+      slider.value = end;
+      slider.dispatchEvent(new Event("input"));
+      said.slid.push(document.getElementById("answer").textContent);
+    });
+  });
+  said.marked = document.querySelectorAll("li.way").length;
+  said.hidden = document.getElementById("steps").hidden;
   said.wide = document.documentElement.scrollWidth - window.innerWidth;
   said.requests = performance.getEntriesByType("resource").length;
   said.strange = document.title;
@@ -355,6 +398,7 @@ def test_a_browser_folds_and_shows_ways(tree, tmp_path):
     strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
     X, y = held_out(tree)
     html = to_html(strange, with_strange_names(X, strange), y)
+    ways = json.loads(html.split('id="ways">')[1].split("</script>")[0])
     html = html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">{_WATCH}', 1)
     page = tmp_path / "page.html"
     page.write_text(html.replace("</body>", _CHECKS), encoding="utf-8")
@@ -374,6 +418,16 @@ def test_a_browser_folds_and_shows_ways(tree, tmp_path):
     assert said["way"][0] == "n0"
     assert said["visible"]
     assert said["steps"] >= 3
+    chosen = [way["row"] for way in ways]
+    table = encode([column[chosen] for column in X.to_numpy(object).T])
+    predicted, leaf = zip(*said["predicted"], strict=True)
+    assert [*leaf] == apply(tree, table).tolist()
+    close = {"rtol": 0, "atol": 1e-4 * tree.schema.target_scale}
+    np.testing.assert_allclose(predicted, predict(tree, table), **close)
+    assert said["answer"].endswith(f"leaf [{leaf[3]}]")
+    assert len({*said["slid"]}) > 2
+    assert said["marked"] > 1
+    assert said["hidden"]
     assert said["wide"] <= 0  # nothing reaches beyond a narrow window
     assert said["requests"] == 0
     assert said["strange"] == _SCRIPT

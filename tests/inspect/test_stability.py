@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +14,6 @@ from secret_jax.datasets import make_fried
 from secret_jax.inspect.resamples import resampled
 from secret_jax.inspect.stability import SplitColumns
 
-mpl.use("Agg")
 N = 200
 SMALL = {
     "splits": "cart",
@@ -196,8 +194,6 @@ def test_the_summary_names_columns_shares_and_places(found):
 
 
 def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(found):
-    from matplotlib import pyplot
-
     frequencies, size = found.plot().axes
     widths = [bar.get_width() for bar in frequencies.patches]
     assert widths == [1.0, 1.0, 1.0, 0.0]  # anywhere, then at the root
@@ -207,13 +203,10 @@ def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(foun
     (line,) = size.lines
     assert line.get_xdata()[0] == pytest.approx(found.original.thresholds["size"][0])
     assert len(found.plot(max_columns=0).axes) == 1
-    pyplot.close("all")
 
 
 def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
     # They differ by the rounding of float32, which an axis would show as its range.
-    from matplotlib import pyplot
-
     around = 2023.5 + 1e-4 * np.linspace(-1, 1, 8)
     original = found.original._replace(thresholds={"size": [2023.5 + 1e-5]})
     trees = [found.original._replace(thresholds={"size": [one]}) for one in around]
@@ -223,7 +216,6 @@ def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
     (line,) = size.lines
     assert list(line.get_xdata()) == [2023.5, 2023.5]
     assert np.ptp(size.get_xlim()) > 0.5
-    pyplot.close("all")
 
 
 def test_progress_counts_the_resamples(model, capsys):

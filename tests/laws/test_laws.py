@@ -50,8 +50,10 @@ def test_powers_of_two_change_no_bit(configuration):
     assert np.array_equal(other.predict(X * units), 8 * model.predict(X))
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@every_configuration
+@pytest.mark.parametrize(
+    ("configuration", "dtype"),
+    [("default", "f8"), ("default", "f4"), ("secret", "f8"), ("paper", "f4")],
+)
 def test_offsets_shift_the_predictions_and_nothing_else(configuration, dtype):
     X, y = crease(N_EXACT)
     y = np.round(y * 16) / 16  # what float32 resolves at a million
@@ -127,8 +129,10 @@ def test_the_order_of_the_rows_does_not_matter(configuration):
         assert_same_tree(again.tree_, model.tree_, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("prune", ["holdout", None])
-@every_configuration
+@pytest.mark.parametrize(
+    ("configuration", "prune"),
+    [("default", "holdout"), ("default", None), ("secret", "holdout"), ("paper", None)],
+)
 def test_a_weight_of_two_is_two_rows(configuration, prune):
     X, y = crease(80)
     weight = np.random.default_rng(1).integers(1, 3, len(y))
@@ -142,8 +146,13 @@ def test_a_weight_of_two_is_two_rows(configuration, prune):
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("table", ["categories", "gaps"])
-@every_configuration
+@pytest.mark.parametrize(
+    ("configuration", "table"),
+    [
+        *(("default", "categories"), ("default", "gaps")),
+        *(("secret", "gaps"), ("paper", "categories")),
+    ],
+)
 def test_a_weight_of_two_is_two_rows_with_categories_and_gaps(configuration, table):
     # Indicators need 30 rows a category and 30 gaps: with weights there are enough.
     X, y = shop(80)

@@ -8,9 +8,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import PoissonRegressor, QuantileRegressor
+from sklearn.linear_model import (
+    LinearRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    TweedieRegressor,
+)
 
-from secret_jax import Huber, Quantile, SecretRegressor
+from secret_jax import FunctionLoss, Huber, Quantile, SecretRegressor, Tweedie
 from secret_jax.interfaces import Loss
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.tree.file import ModelFileError
@@ -81,6 +86,35 @@ def test_outliers_hardly_count(loss, share, size):
     assert model.reading_cost_ == 4
 
 
+@pytest.mark.parametrize("power", [1.5, 2.0])
+def test_a_root_is_scikit_learns_tweedie_regression(power):
+    X, _, random = table()
+    mean = np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1])
+    y = random.gamma(2.0, mean / 2.0) * (
+        1.0 if power == 2 else random.random(300) > 0.3
+    )
+    loss = Tweedie(power=power)
+    ours = SecretRegressor(loss=loss, leaf="linear", **ROOT).fit(X, y)
+    theirs = TweedieRegressor(
+        power=power, alpha=0.0, link="log", tol=1e-9, max_iter=1000
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3)
+    text = ours.export_text()
+    assert "log of y" in text
+
+
+def test_a_function_of_jax_is_a_loss():
+    X, y, _ = table()
+    loss = FunctionLoss(function=lambda target, value: (target - value) ** 2)
+    ours = SecretRegressor(loss=loss, leaf="linear", **ROOT | {"max_depth": None})
+    ours.set_params(max_depth=0).fit(X, y)
+    theirs = LinearRegression().fit(X, y)
+    close = {"rtol": 0, "atol": 1e-4 * y.std()}
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), **close)
+    with pytest.raises(ValueError, match="'function' parameter of FunctionLoss"):
+        SecretRegressor(loss=FunctionLoss(function=3)).fit(X, y)
+
+
 def test_a_root_is_scikit_learns_poisson_regression():
     X, _, random = table()
     y = random.poisson(np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1]))
@@ -147,7 +181,8 @@ def test_what_does_not_go_together_is_refused():
     refused("the least target is -", loss="poisson")
     refused("all are zero", y=np.zeros(60), loss="poisson")
     refused("'level' parameter", loss=Quantile(level=1.0))
-    refused("'loss' parameter", loss="gamma")
+    refused("'loss' parameter", loss="cauchy")
+    refused("needs numbers above zero", loss="gamma")
     refused("'loss' parameter.*use SecretClassifier", loss=CrossEntropy())
     refused("'refine' parameter", loss="absolute", refine="soft", prune="holdout")
     refused("'leaf' parameter", loss="absolute", leaf="implied", splits="secret")

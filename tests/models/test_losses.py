@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import Huber, Poisson, Quantile
+from secret_jax import FunctionLoss, Huber, Poisson, Quantile, Tweedie
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.losses.quantile import RoundedQuantile
 
 SMOOTH = RoundedQuantile(level=0.8, width=np.full((40, 1), 0.7))
-OF_NUMBERS = [SquaredError(), SMOOTH, Huber(), Poisson()]
+TWEEDIE = [Tweedie(), Tweedie(power=2.0)]
+OF_NUMBERS = [SquaredError(), SMOOTH, Huber(), Poisson(), *TWEEDIE]
 OF_CLASSES = [CrossEntropy(), Brier()]
 STEP = 1e-4
 
@@ -21,7 +23,7 @@ def case(loss, n_outputs, rng):
     value = rng.normal(size=(40, n_outputs))
     if loss in OF_CLASSES:
         return rng.dirichlet(np.ones(3), size=40)[:, :n_outputs], value
-    return rng.poisson(3.0, (40, n_outputs)).astype(float), value
+    return rng.poisson(3.0, (40, n_outputs)) + 0.5, value
 
 
 @pytest.mark.parametrize(
@@ -53,16 +55,21 @@ def test_slopes_and_curvatures_are_those_of_the_loss(loss, n_outputs, rng):
         parabola = loss.losses(targets, value) - slope * (away - value)
         parabola += 0.5 * curvature * (away - value) ** 2
         assert (loss.losses(targets, away) <= parabola + 1e-9).all()
+    elif loss in TWEEDIE:  # or have the curvature that is expected
+        mean = loss.prediction(value)
+        np.testing.assert_allclose(curvature, loss.derivatives(mean, value)[1])
     else:  # or have its curvature, and that of rounded corners not too small a one
         more = 0.02 if isinstance(loss, Quantile) else 0.0
         np.testing.assert_allclose(curvature, second, atol=1e-9 + more)
 
 
 @pytest.mark.parametrize(
-    "loss", [SquaredError(), Quantile(level=0.8), Huber(), Poisson()], ids=repr
+    "loss",
+    [SquaredError(), Quantile(level=0.8), Huber(), Poisson(), *TWEEDIE],
+    ids=repr,
 )
 def test_constants_are_the_best(loss, rng):
-    targets = rng.poisson(3.0, (40, 1)).astype(float)
+    targets = rng.poisson(3.0, (40, 1)) + 0.5
     weight = rng.uniform(0.5, 2.0, 40)
     best = loss.constant(targets, weight)
 
@@ -89,3 +96,27 @@ def test_steps_of_squared_errors_are_residuals_of_any_length():
     assert (step, same) == (8.0, 2.0)
     assert Huber().steps(targets, value, weight)[0] == 4.0  # parabolas hold nearby
     assert SquaredError().reported(0.25, 6.0) == 3.0
+
+
+def pseudo_huber(target, prediction):
+    error = (target - prediction) / 0.5
+    return 0.25 * (jnp.sqrt(1.0 + error**2) - 1.0)
+
+
+def test_a_function_of_jax_gives_slopes_and_curvatures(rng):
+    targets, value = rng.normal(size=(2, 40, 2))
+    loss = FunctionLoss(function=pseudo_huber)
+    error = (targets - value) / 0.5
+    root = np.sqrt(1.0 + error**2)
+    close = {"rtol": 1e-4, "atol": 1e-6}
+    np.testing.assert_allclose(
+        loss.losses(targets, value), 0.25 * (root - 1.0), **close
+    )
+    slope, curvature = loss.derivatives(targets, value)
+    np.testing.assert_allclose(slope, 0.5 * error / root, **close)
+    np.testing.assert_allclose(curvature, root**-3.0, **close)
+    weight = rng.uniform(0.5, 2.0, 40)
+    best = loss.constant(targets, weight)
+    np.testing.assert_allclose(weight @ loss.working(targets, best)[0], 0, atol=1e-4)
+    square = FunctionLoss(function=lambda target, value: (target - value) ** 2)
+    np.testing.assert_allclose(square.noise(np.array([0.3]), np.zeros(1)), 0.3)

@@ -285,7 +285,7 @@ def test_the_least_recently_used_programs_leave_memory_first(monkeypatch, folder
         double(np.ones(n, np.float32))
     double(np.ones(3, np.float32))
     monkeypatch.setattr(program_memory, "MOST_PROGRAMS", 3)
-    program_memory.make_room()
+    program_memory.make_room([double._compiled])
     assert double.n_compiled == 2
     double(np.ones(3, np.float32))
     assert double.n_compiled == 2
@@ -293,7 +293,7 @@ def test_the_least_recently_used_programs_leave_memory_first(monkeypatch, folder
     assert (double.n_compiled, len(calls)) == (3, 4)
     if program_memory.n_maps():
         monkeypatch.setattr(program_memory, "MOST_MAPS", 1)
-        program_memory.make_room()
+        program_memory.make_room([double._compiled])
         assert double.n_compiled == 1
 
 

@@ -90,6 +90,9 @@ def test_splits_keep_to_what_is_allowed(finder, oblique):
         usable = found.kind != SplitKind.LEAF
         assert usable.any()
         assert (found.gain[usable] > 0).all()
+    nothing = find(allowing(nodes), finder)
+    assert (nothing.kind == SplitKind.LEAF).all()
+    assert not nothing.pure.any()
     whole = find(allowing(nodes, *everything), finder)
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(free), strict=True):
         assert one.tobytes() == other.tobytes()
@@ -106,13 +109,6 @@ def test_what_matters_and_is_not_allowed_gives_way_to_the_next(finder):
     for k in (1, 2):
         assert used(found, k) <= set(others)
         assert found.kind[k] == SplitKind.LEAF or found.gain[k] < 0.9 * free.gain[k]
-
-
-@every_finder
-def test_where_nothing_is_allowed_there_is_no_split(finder):
-    found = find(allowing(mixed_nodes(finder)), finder)
-    assert (found.kind == SplitKind.LEAF).all()
-    assert not found.pure.any()
 
 
 @every_finder

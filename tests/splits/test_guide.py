@@ -191,33 +191,3 @@ def test_the_median_is_taken_where_one_threshold_is_asked_for():
     tree = guide(thresholds=1).fit(X, y).tree_
     assert tree.attribute[0] == 0
     assert tree.weight[tree.left[0]] == pytest.approx(50, abs=2)
-
-
-def test_many_valued_attributes_have_no_advantage_in_pure_noise():
-    random = np.random.default_rng(3)
-    chosen = []
-    for _ in range(30):
-        binary = random.integers(0, 2, 200).astype(float)
-        X = np.column_stack([binary, random.normal(size=(200, 2))])
-        y = random.normal(size=200)
-        tree = guide(model="constant", interactions=False).fit(X, y).tree_
-        chosen.append(int(tree.attribute[0]))
-    counts = np.bincount(np.array(chosen), minlength=3)
-    # Each is chosen in a third of the cases; CART chooses the binary one in few.
-    assert stats.chisquare(counts).pvalue > 0.001
-
-
-def test_the_preset_takes_parameters_in_place_of_its_own():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(300, 3))
-    y = np.where(X[:, 0] > 0, 3 * X[:, 1], -3 * X[:, 1]) + 0.1 * random.normal(size=300)
-    model = SecretRegressor.guide(prune=None, max_leaf_nodes=2).fit(X, y)
-    tree = model.tree_
-    assert tree.n_leaves == 2
-    assert tree.schema.continuous[int(tree.attribute[0])] == 0
-    # Least squares on the rows of each leaf, nothing shortened or clipped.
-    for leaf in np.unique(model.apply(X)):
-        own = model.apply(X) == leaf
-        design = np.column_stack([np.ones(own.sum()), X[own]])
-        expected = design @ np.linalg.lstsq(design, y[own], rcond=None)[0]
-        np.testing.assert_allclose(model.predict(X[own]), expected, atol=1e-4)

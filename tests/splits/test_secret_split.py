@@ -399,59 +399,6 @@ def test_impossible_min_weight_gives_leaves(batch, settings):
     assert (found.kind == SplitKind.LEAF).all()
 
 
-def assert_same_splits(batch, found, other_batch, other):
-    """The same rows go left, for the same reason, with the same gain."""
-    assert np.array_equal(found.kind, other.kind)
-    assert np.array_equal(found.attribute, other.attribute)
-    per_row = [
-        splits.gain / nodes.weight.sum(axis=1)
-        for nodes, splits in ((batch, found), (other_batch, other))
-    ]
-    np.testing.assert_allclose(*per_row, atol=1e-4)
-    for index in range(N_NODES):
-        node, moved = take(batch, index), take(other_batch, index)
-        real = node.weight > 0
-        left = goes_left(node, take(found, index))[real]
-        also = goes_left(moved, take(other, index))[real]
-        assert_same_sides(found.kind[index], left, also)
-
-
-@EACH
-def test_units_do_not_matter(batch, settings):
-    moved = replace(
-        batch,
-        x=batch.x * np.float32([2.0, 0.5, 64.0]) + np.float32([16.0, -8.0, 100.0]),
-        targets=batch.targets * np.float32(-3) + np.float32(50),
-    )
-    found, other = split(batch, settings), split(moved, settings)
-    assert (found.kind != SplitKind.LEAF).all()
-    assert_same_splits(batch, found, moved, other)
-
-
-@EACH
-def test_weights_equal_repetition(batch, rng, settings):
-    times = rng.permutation(np.repeat([1, 2, 3], [20, 22, 10]))  # 94 rows in all
-    n = len(times)
-    copies = np.repeat(np.arange(n), times)
-
-    def pad(rows):
-        return np.resize(rows, N_ROWS)  # what padding holds must not matter
-
-    def rows(index, weight):
-        arrays = {name: getattr(batch, name)[:, index] for name in FIELDS_OF_ROWS}
-        arrays["weight"] = np.tile(weight.astype(np.float32), (N_NODES, 1))
-        return replace(batch, **arrays)
-
-    by_weight = rows(pad(np.arange(n)), np.pad(times, (0, N_ROWS - n)))
-    ones = (np.arange(N_ROWS) < len(copies)).astype(float)
-    by_copy = rows(pad(copies), ones)
-    found, other = split(by_weight, settings), split(by_copy, settings)
-    assert (found.kind != SplitKind.LEAF).all()
-    ended = statuses(by_weight, settings)
-    assert np.array_equal(ended, statuses(by_copy, settings))
-    assert_same_splits(by_weight, found, by_weight, other)
-
-
 # Nodes that cannot be split
 
 

@@ -110,13 +110,7 @@ class Cells(NamedTuple):
 
 
 def folded(text: str) -> str:
-    """Write a text in small letters, with single blanks inside and none around it.
-
-    Examples
-    --------
-    >>> folded(" Flat  B ")
-    'flat b'
-    """
+    """Write a text in small letters, with single blanks inside and none around it."""
     return " ".join(text.split()).casefold()
 
 

@@ -33,19 +33,12 @@ _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 class TableFile(NamedTuple):
     """A table and where it came from.
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        Its index numbers the rows of the file, from 0. The cells of a CSV file are
-        text as they stand there, but for columns that can be nothing but numbers with
-        decimals, or truth values.
-    lines : int
-        What to add to a row's number for the place people know: 2 for CSV and Excel
-        where the header is line 1; 0 where rows are just numbered (Parquet).
-    separator : str
-        Between the cells of a CSV file; empty for others.
-    notes, hint : tuple of str, str
-        What was found out; what else to say where a column is not there.
+    The index of ``frame`` numbers the rows of the file, from 0; cells of CSV are text
+    as they stand there, but for columns that can be nothing but numbers with decimals,
+    or truth values. ``lines`` is what to add to a row's number for the place people
+    know: 2 for CSV and Excel where the header is line 1; 0 where rows are just numbered
+    (Parquet). ``separator`` is that of CSV, ``notes`` tell what was found out, and
+    ``hint`` what else to say where a column is not there.
     """
 
     frame: pd.DataFrame
@@ -105,21 +98,9 @@ def read_file(
 ) -> TableFile:
     """Read a CSV, Parquet or Excel file, or standard input ("-"), as a table of cells.
 
-    Parameters
-    ----------
-    text_columns : collection of str
-        Columns of a CSV file that stay text whatever is in them.
-    sheet : str, optional
-        Of an Excel file; by default the first one that has ``columns``.
-    skip : int, optional
-        Lines before the header; by default titles and empty lines.
-    columns : collection of str
-        Columns that the table should have.
-
-    Raises
-    ------
-    TableFileError
-        If there is no such file, or no table with a row in it; the message says why.
+    ``text_columns`` of CSV stay text whatever is in them. The ``sheet`` of an Excel
+    file is by default the first one that has the ``columns`` that there should be;
+    without ``skip`` lines, titles and empty lines above the header are found out.
     """
     name, source, start = _opened(path)
     is_excel = start.startswith(b"PK\x03\x04")

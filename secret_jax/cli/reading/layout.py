@@ -23,8 +23,6 @@ def header_row(rows: Sequence[Sequence[str]]) -> int:
     --------
     >>> header_row([["Prices 2024", "", ""], ["", "", ""], ["a", "b", "c"], ["1"] * 3])
     2
-    >>> header_row([["a", "b", ""], ["x", "y", "z"]])
-    0
     """
     filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     width = max(map(len, filled), default=0)
@@ -40,12 +38,8 @@ def header_row(rows: Sequence[Sequence[str]]) -> int:
 def start_of(text: str, skip: int | None = None) -> tuple[str, int, str]:
     """Find where the table of a CSV file begins, from how the file begins.
 
-    Returns
-    -------
-    separator : str
-        The one that makes most columns of the header.
-    before, preface : int, str
-        Lines before the header (``skip``, where that is known), and what stands there.
+    Returns the separator that makes most columns of the header, the number of lines
+    before it (``skip``, where that is known), and what stands there.
     """
     lines = text.splitlines(keepends=True)
     starts = []

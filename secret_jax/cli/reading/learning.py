@@ -44,26 +44,11 @@ def learn_reading(
 ) -> tuple[Reading, list[str]]:
     """Find out how the columns of a table, and its target, are to be read.
 
-    Parameters
-    ----------
-    options : argparse.Namespace
-        What the owner says: the options of `secret_jax.cli.parser.add_reading_options`,
-        and the columns that are ``categorical`` or ``split_only``.
-    classes : bool
-        Whether the target is a class.
-
-    Returns
-    -------
-    reading : Reading
-        Of every column but those that only name the rows.
-    notes : list of str
-        What is not plain to see, a line each.
-
-    Raises
-    ------
-    TableFileError
-        If a column may be read in two ways, or most of it in one but not all; the
-        message names the option that settles it.
+    What the owner says are the options of `secret_jax.cli.parser.add_reading_options`,
+    and the columns that are ``categorical`` or ``split_only``. Columns that only name
+    the rows are left out. Returns also what is not plain to see, a line each. A column
+    that may be read in two ways, or most of it in one but not all, is an error that
+    names the option that settles it.
     """
     reading = Reading(missing=(*MISSING, *options.na))
     found = {n: candidates(table, n, reading, options) for n in names}

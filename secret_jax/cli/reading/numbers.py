@@ -37,14 +37,9 @@ _FEWEST_WITH_UNIT = 3
 class NumberFormat:
     """How the numbers of a column are written.
 
-    Attributes
-    ----------
-    thousands, decimal : str
-        Between groups of three digits (empty: nothing), and before the decimals.
-    before, after : str
-        A currency and a unit that may stand beside a number; empty: none.
-    bare : bool
-        Whether numbers may stand without the unit after them.
+    ``thousands`` stands between groups of three digits (empty: nothing), ``decimal``
+    before the decimals, a currency may stand ``before`` a number and a unit ``after``
+    it; ``bare`` numbers may stand without that.
     """
 
     thousands: str = ""

@@ -32,14 +32,8 @@ def oddities(
 ) -> Iterator[str]:
     """Tell of codes for nothing, spellings, rows that are there twice, and leaks.
 
-    Parameters
-    ----------
-    table : TableFile
-        With the rows of ``X`` and ``y``.
-    X : DataFrame of shape (n_rows, n_columns)
-        As it was read, under the names of the file.
-    y : Series of shape (n_rows,)
-        Numbers, or classes as text.
+    Columns are as they were read, under the names of the file; targets are numbers, or
+    classes as text.
     """
     for name, column in (*X.items(), (y.name, y)):
         if column.dtype.kind in "fiu":

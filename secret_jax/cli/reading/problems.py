@@ -38,13 +38,7 @@ def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """Ask for the candidate most like a name; empty if none is.
-
-    Examples
-    --------
-    >>> did_you_mean("Ringz", ["sex", "rings"])
-    "; did you mean 'rings'?"
-    """
+    """Ask for the candidate most like a name; empty if none is."""
     by_case = {candidate.casefold(): candidate for candidate in candidates}
     near = difflib.get_close_matches(name.casefold(), by_case, n=1)
     return f"; did you mean {by_case[near[0]]!r}?" if near else ""

@@ -31,28 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How the columns of a table are read.
-
-    Attributes
-    ----------
-    formats : dict of str to ColumnFormat
-        By the names of the columns.
-    missing : tuple of str
-        Cells that are missing values.
-    """
+    """How the columns of a table are read, by name, and which cells are missing."""
 
     formats: Mapping[str, ColumnFormat] = field(default_factory=dict)
     missing: tuple[str, ...] = MISSING
 
     def apply(self, table: TableFile, names: Iterable[str]) -> pd.DataFrame:
-        """Read columns of a table: numbers as float64, dates as datetime64.
+        """Read columns: numbers as float64, dates as datetime64, all else as objects.
 
-        Truth values and categories are objects; the index is that of the table.
-
-        Raises
-        ------
-        TableFileError
-            If a cell is not what its column holds; it is named with its place.
+        A cell that is not what its column holds is an error that names its place.
         """
         import pandas as pd
 

@@ -41,12 +41,8 @@ def read_target(
     """Read the target: classes as text if it is read as text, otherwise numbers.
 
     Returns the table without the rows that have no target, its values (str or float64),
-    and notes.
-
-    Raises
-    ------
-    TableFileError
-        If no row has a target, or one is no finite number; the message says where.
+    and notes. No target at all, or one that is no finite number, is an error that says
+    where.
     """
     column, chosen = table.series(target), reading.formats[target]
     if isinstance(chosen, Texts):

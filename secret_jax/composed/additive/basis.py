@@ -32,22 +32,19 @@ _LEAST_WEIGHT = 2.0 - 1e-6
 
 
 class CurveTerms(NamedTuple):
-    """Basis terms of the curve of one column.
+    """Basis terms of the curve of one column, by their values at a few points.
 
     Attributes
     ----------
     position : int
         Of the column among the attributes of the schema.
-    column : int
-        Encoded continuous column; -1 of a discrete attribute.
-    attribute : int
-        Discrete attribute; -1 of a continuous column.
+    column, attribute : int
+        Encoded continuous column, or discrete attribute; -1 where it is the other one.
     indicator : int
         Encoded indicator of missing values; -1: none.
     at : ndarray of shape (n_points,), float64
         Encoded values, rising, or codes of categories.
     values : ndarray of shape (n_points, n_terms), float64
-        Values of the terms at the points.
     """
 
     position: int
@@ -80,22 +77,12 @@ class CurveTerms(NamedTuple):
 def curve_terms(
     schema: TableSchema, table: Table, weight: np.ndarray, n_knots: int
 ) -> list[CurveTerms]:
-    """Make terms for every column of a table that has at least two values.
+    """Make terms for every column that has at least two values, continuous ones first.
 
-    Terms of numbers have unit deviation; those of categories and of parts of dates that
-    come again are indicators, which a common penalty shrinks the more the fewer rows
-    they have. The target plays no part.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n_rows,)
-    n_knots : int
-        Places where the slope of a numeric column's curve may change.
-
-    Returns
-    -------
-    list of CurveTerms
-        Continuous columns first.
+    Terms of numbers have unit deviation, and ``n_knots`` places where the slope may
+    change; those of categories and of parts of dates that come again are indicators,
+    which a common penalty shrinks the more the fewer rows they have. The target plays
+    no part.
     """
     indicators = dict(schema.missing_columns)
     share = _MOST_TERMS // max(len(schema.continuous), 1) - 1

@@ -17,15 +17,10 @@ recorded(CurveTerms)
 class Curve(NamedTuple):
     """Fitted curve of one column, in units of the target.
 
-    Attributes
-    ----------
-    terms : CurveTerms
-        With a single term, the curve itself: a line between its points, the same beyond
-        them; 0 is the mean of the training rows, and so is a category not listed.
-    missing : float
-        Value where the indicator of missing values is set.
-    deviation : float
-        Standard deviation of the values at the training rows.
+    Its terms are a single one, the curve itself: a line between its points, the same
+    beyond them; 0 is the mean of the training rows, and so is a category not listed.
+    ``missing`` is the value where the indicator of missing values is set, ``deviation``
+    the standard deviation of the values at the training rows.
     """
 
     terms: CurveTerms
@@ -50,22 +45,10 @@ def shortened(
     weight: np.ndarray,
     budget: float,
 ) -> tuple[Curve | None, float]:
-    """Simplify a curve and subtract its mean.
+    """Simplify a curve and subtract its mean over the rows, which is returned as well.
 
-    Parameters
-    ----------
-    slopes : ndarray of shape (n_terms,)
-        Coefficients of the terms.
-    weight : ndarray of shape (n_rows,)
-    budget : float
-        Greatest mean squared difference, over the rows, that is made; a curve whose own
-        variance is less is left out.
-
-    Returns
-    -------
-    curve : Curve or None
-    mean : float
-        Over the rows; what has to be added for it.
+    The budget is the greatest mean squared difference, over the rows, that is made; a
+    curve whose own variance is less is left out (None).
     """
     at, value = terms.at, terms.values @ slopes[: terms.values.shape[1]]
     missing = float(slopes[-1]) if terms.indicator >= 0 else 0.0
@@ -95,16 +78,7 @@ def kept_points(
     """Choose the points of a piecewise linear curve that are worth keeping.
 
     The inner point that changes the curve least is dropped repeatedly, while the mean
-    squared change stays within the budget.
-
-    Parameters
-    ----------
-    at, value, mass : ndarray of shape (n_points,)
-
-    Returns
-    -------
-    ndarray of shape (n_kept,), int
-        The first and the last are among them.
+    squared change stays within the budget; the first and the last stay.
 
     Examples
     --------

@@ -22,15 +22,8 @@ _GCV_FACTOR = 1.2
 class RidgeFit(NamedTuple):
     """Result of a ridge regression.
 
-    Attributes
-    ----------
-    intercept : float
-    slopes : ndarray of shape (n_terms,), float64
-    penalty : float
-    noise : float
-        Variance of the residuals, for the degrees of freedom that were spent.
-    explained : float
-        Share of the variance that is no noise.
+    ``noise`` is the variance of the residuals, for the degrees of freedom that were
+    spent, ``explained`` the share of the variance that is no noise.
     """
 
     intercept: float
@@ -47,14 +40,10 @@ def gram_of(terms: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def ridge(gram: np.ndarray, gcv_factor: float = _GCV_FACTOR) -> RidgeFit:
-    """Fit ridge regression with the penalty chosen by generalised cross-validation.
+    """Fit ridge regression to a Gram matrix with rows and columns [1, terms, target].
 
-    Golub, Heath & Wahba 1979, for all penalties from one decomposition.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (1 + n_terms + 1, 1 + n_terms + 1)
-        See `gram_of`.
+    The penalty is chosen by generalised cross-validation (Golub, Heath & Wahba 1979),
+    for all penalties from one decomposition.
     """
     weight, mean = gram[0, 0], gram[0] / gram[0, 0]
     scatter = gram - weight * np.outer(mean, mean)
@@ -87,22 +76,10 @@ def fit_curves(
 ) -> tuple[float, list[Curve], np.ndarray]:
     """Fit a sum of curves to rows, and without each fold.
 
-    Parameters
-    ----------
-    target, weight : ndarray of shape (n_rows,)
-    fold : ndarray of shape (n_rows,), int
-        The fold of every row.
-    tolerance : float
-        Maximum mean squared deviation of simplified curves from the best ones: a share
-        of the noise variance, times the share of the variance that they explain.
-
-    Returns
-    -------
-    intercept : float
-    curves : list of Curve
-        Each with a mean of zero over the rows.
-    residual : ndarray of shape (n_rows,), float64
-        Of every row, from curves fitted without its fold.
+    Returns the intercept; the curves, each with a mean of zero over the rows; and the
+    residual of every row from curves fitted without its fold. The mean squared
+    deviation of simplified curves from the best ones is at most ``tolerance`` of the
+    noise variance, times the share of the variance that they explain.
     """
     terms, center = design(curves, table), np.average(target, weights=weight)
     target = target - center

@@ -13,7 +13,7 @@ from secret_jax.inspect.plot.picture import (
     FONT_SIZE,
     MIDDLE_COLOR,
     Picture,
-    import_matplotlib,
+    import_pyplot,
     open_frame,
 )
 from secret_jax.inspect.printing import number
@@ -27,21 +27,12 @@ _LONGEST = 14  # characters of a category
 
 
 def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
-    """Draw curves with a common scale.
+    """Draw curves with a common scale, each on axes of its own.
 
-    Returns
-    -------
-    secret_jax.inspect.plot.picture.Picture
-        Axes for each curve: a line of numbers with a mark where its slope changes, a
-        bar for each category. A dashed line is what is added where the value is
-        missing.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
+    Numbers have a line with a mark where its slope changes, categories a bar each. A
+    dashed line is what is added where the value is missing.
     """
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     n_across = min(_COLUMNS, len(views))
     n_down = -(-len(views) // n_across)
     figure, grid = pyplot.subplots(

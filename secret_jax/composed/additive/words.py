@@ -19,22 +19,11 @@ _STEP_OF_VALUE, _STEP_OF_PLACE = 0.01, 0.001
 
 
 class CurveView(NamedTuple):
-    """A curve as it is read.
+    """A curve as it is read: values that are added at places of a column.
 
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    place : ndarray of shape (n_points,), float64, or None
-        Numbers, rising, between which the curve is straight; None of categories.
-    label : list of str
-        The places in words.
-    value : ndarray of shape (n_points,), float64
-        What is added there.
-    missing : float or None
-        What is added where the value is missing; None where that is no case.
-    deviation : float
-        Of what is added, over the training rows.
+    ``place`` are numbers, rising, between which it is straight, None of categories, and
+    ``label`` the same in words. ``missing`` is None where that is no case;
+    ``deviation`` is that of what is added, over the training rows.
     """
 
     name: str
@@ -46,7 +35,6 @@ class CurveView(NamedTuple):
 
     @property
     def n_numbers(self) -> int:
-        """Number of numbers to read."""
         per_point = 1 if self.place is None else 2
         return per_point * len(self.label) + (self.missing is not None)
 
@@ -72,7 +60,6 @@ def curve_views(curves: Sequence[Curve], schema: TableSchema) -> list[CurveView]
 
 
 def curves_text(views: Sequence[CurveView], intercept: float, target: str) -> str:
-    """A sum of curves in words."""
     cost = 1 + sum(view.n_numbers for view in views)
     lines = [
         f"{quoted(target)} = {number(intercept, digits=5)} + "
@@ -111,7 +98,6 @@ def _place_in_words(schema: TableSchema, column: int, place: float) -> str:
 
 
 def _rounded(values: np.ndarray, step: float) -> np.ndarray:
-    """Round values to the decimals that a step asks for."""
     decimals = int(np.ceil(-np.log10(step))) if step > 0 else 0
     return np.round(values, decimals)
 

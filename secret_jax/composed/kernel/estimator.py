@@ -1,120 +1,122 @@
-"""Estimator of kernel regression over the leaves of a tree."""
+"""Estimator of numbers: kernels over the leaves of a regression tree."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedRegressor
-from secret_jax.composed.kernel.smoothing import LeafRows
-from secret_jax.data.encoding import encode
+from secret_jax.composed.kernel.base import KernelTree
+from secret_jax.composed.kernel.criteria import of_numbers
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
+from secret_jax.composed.kernel.search import Search
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import checked_weight, validated, validated_targets
+from secret_jax.data.validation import checked_weight, validated_targets
 from secret_jax.estimators.regressor import SecretRegressor
 
 
-class KernelTreeRegressor(ComposedRegressor):
-    """Tree whose leaves smooth what they leave of their training rows.
+class KernelTreeRegressor(KernelTree, ComposedRegressor):
+    """Tree with a kernel model over its regions.
 
-    A tree is fitted first. Every leaf then keeps its training rows and corrects the
-    tree's prediction by the residuals of the near ones, with Gaussian weights in the
-    distance of the standardised regressors (of all numeric columns, if the leaves are
-    constants). Each leaf has one bandwidth: the one of least leave-one-out error, over
-    up to 512 of its rows.
+    A tree is fitted first; it can be read, drawn and saved, and knows nothing of rows
+    that are kept. A *head* then models the target over its regions, by distances of
+    the standardised regressors (of all numeric columns, if the leaves are constants).
 
     Parameters
     ----------
     tree : SecretRegressor, optional
-        The tree; it is cloned. None: one with constants in its leaves for
-        ``head="kernel"``, so that predictions are weighted means of the target, as
-        Torgo's, and one with linear models for ``head="local"``.
-    head : {"kernel", "local"}, default="kernel"
-        Weighted mean (Nadaraya & Watson), or weighted linear model about each
-        predicted row, which has no bias at the borders of a leaf.
+        The tree; it is cloned. None: ``SecretRegressor()``, whose leaves are linear.
+    head : {"kernel", "local", "rbf", "gp"} or Head, default="kernel"
+        "kernel" and "local" add to the tree's prediction what it leaves of near
+        training rows of the same leaf: their weighted mean, or a weighted linear model
+        about the predicted row, which has no bias at the borders of a leaf
+        (`Smoothing`). "rbf" is a network of one basis function for each leaf
+        (`RadialBasis`), "gp" a Gaussian process of what that network leaves
+        (`GaussianProcess`). Over linear models they learn what these leave; a tree of
+        constants only says where regions are, and they predict without its jumps. The
+        values in `secret_jax.composed.kernel` have options: kernels, smoothed
+        covariances.
+    search : {"genetic", "greedy"} or Search, optional
+        Which columns, kernel and smoothed covariance the head uses is then searched:
+        those of the least information criterion (`GeneticSearch`, `GreedySearch`). The
+        tree stays as it is.
+    warm_start : bool, default=False
+        Go on with the search where the last fit, or an interrupted one, left it.
+    random_state : int, default=0
+        Seed of the genetic search.
+    verbose : bool or int, default=False
+        Show the progress of the search.
 
     Attributes
     ----------
     tree_ : SecretRegressor
-        The fitted tree, which can be read, drawn and saved.
-    leaves_ : dict of int to secret_jax.composed.kernel.smoothing.LeafRows
-        Rows, bandwidth and leave-one-out error of every leaf, by its node id.
+        The fitted tree.
+    head_ : Head
+        The head, as a value.
+    fitted_head_ : object
+        What the head has learned: centers, kept rows, weights.
+    search_ : Found
+        Where the search stands; only with ``search``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
 
     Notes
     -----
-    The model grows with the data, and the time to predict a row with the rows of its
-    leaf; the memory for it is bounded.
+    "rbf" keeps one center for each leaf, "gp" at most ``max_centers`` rows; "kernel"
+    and "local" keep all rows, and the time to predict a row grows with those of its
+    leaf. Rows go through in blocks: the memory is bounded.
 
     References
     ----------
-    E. A. Nadaraya. On Estimating Regression. Theory of Probability and its
-    Applications 9, 1964.
-
-    W. S. Cleveland and S. J. Devlin. Locally Weighted Regression: An Approach to
-    Regression Analysis by Local Fitting. Journal of the American Statistical
-    Association 83, 1988.
-
     L. Torgo. Functional Models for Regression Tree Leaves. ICML 1997.
+
+    M. J. L. Orr. Introducing Radial Basis Function Networks from Regression Trees.
+    University of Edinburgh, 1999.
+
+    J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information
+    Criteria. Dissertation, University of Tennessee, 2008.
 
     Examples
     --------
     >>> import numpy as np
     >>> from secret_jax import KernelTreeRegressor
     >>> X = np.linspace(0, 6, 200)[:, None]
-    >>> model = KernelTreeRegressor().fit(X, np.sin(X[:, 0]))
+    >>> model = KernelTreeRegressor(head="gp").fit(X, np.sin(X[:, 0]))
     >>> model.score(X, np.sin(X[:, 0])) > 0.999
     True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "tree": [SecretRegressor, None],
-        "head": [StrOptions({"kernel", "local"})],
+        **KernelTree._parameter_constraints,
     }
-    _predicts_with: ClassVar[str] = "leaves_"
-    leaves_: dict[int, LeafRows]
 
     def __init__(
         self,
         tree: SecretRegressor | None = None,
         *,
-        head: Literal["kernel", "local"] = "kernel",
+        head: str | Head = "kernel",
+        search: str | Search | None = None,
+        warm_start: bool = False,
+        random_state: int = 0,
+        verbose: bool | int = False,
     ):
         self.tree = tree
         self.head = head
+        self.search = search
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
 
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> dict[str, Any]:
-        targets = validated_targets(y, X, type(self).__name__)
-        usual = SecretRegressor(leaf="constant" if self.head == "kernel" else "ridge")
-        tree: Any = clone(usual if self.tree is None else self.tree)
-        tree.fit(X, y, sample_weight)
-        predicted, leaf, x = _through_tree(tree, X)
-        weight = checked_weight(sample_weight, x)
-        targets = targets - predicted
-        used = weight > 0
-        # A row is left out with all its copies: they would tell what it is.
-        rows, copy_of = np.unique(
-            np.column_stack([leaf, x, targets])[used], axis=0, return_inverse=True
-        )
-        weight = np.bincount(copy_of.ravel(), weight[used])
-        first = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
-        n_columns = 1 + x.shape[1]
-        leaves = {
-            int(part[0, 0]): LeafRows.of(
-                part[:, 1:n_columns], part[:, n_columns:], own, linear=self._linear
-            )
-            for part, own in zip(
-                np.split(rows, first[1:]), np.split(weight, first[1:]), strict=True
-            )
-        }
-        return {"tree_": tree, "leaves_": leaves}
+        target = validated_targets(y, X, type(self).__name__)
+        tree = self._new_tree(SecretRegressor()).fit(X, y, sample_weight)
+        weight = checked_weight(sample_weight, X)
+        return self._with_head(tree, X, target, weight)[0]
 
     def predict(
         self, X: TableLike, *, return_std: bool = False
@@ -125,7 +127,8 @@ class KernelTreeRegressor(ComposedRegressor):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         return_std : bool, default=False
-            Also return the leave-one-out error of every row's leaf.
+            Also return standard deviations: of ``head="gp"`` those of equation 4.55
+            with the noise, else the leave-one-out error of every row's leaf.
 
         Returns
         -------
@@ -133,35 +136,18 @@ class KernelTreeRegressor(ComposedRegressor):
         deviation : ndarray of the same shape
             Only with ``return_std``.
         """
-        check_is_fitted(self)
-        X = validated(self, X, reset=False)
-        prediction, leaf, x = _through_tree(self.tree_, X)
-        deviation = np.empty_like(prediction)
-        for node in np.unique(leaf):
-            here, rows = leaf == node, self.leaves_[int(node)]
-            prediction[here] += rows.predict(x[here], linear=self._linear)
-            deviation[here] = rows.deviation
-        if self.tree_.n_outputs_ == 1:
-            prediction, deviation = prediction[:, 0], deviation[:, 0]
-        return (prediction, deviation) if return_std else prediction
+        value, deviation, _ = self._said(X)
+        if value.shape[1] == 1:
+            value, deviation = value[:, 0], deviation[:, 0]
+        return (value, deviation) if return_std else value
 
-    @property
-    def _linear(self) -> bool:
-        return self.head == "local"
+    def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
+        return of_numbers(name, fit, rows)
+
+    def _base(self, tree: SecretRegressor, X: TableLike) -> np.ndarray:
+        return np.asarray(tree.predict(X), np.float64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _through_tree(
-    tree: SecretRegressor, X: TableLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Prediction of the tree, leaf and standardised columns of every row."""
-    predicted = np.array(tree.predict(X), np.float64)
-    schema = tree.tree_.schema
-    table = encode(schema, validated(tree, X, reset=False), asked=())
-    columns = range(schema.n_regressors) or schema.continuous_positions
-    x = table.on_host().x[:, list(columns)].astype(np.float64)
-    return predicted.reshape(len(x), -1), tree.apply(X), x

@@ -1,16 +1,17 @@
-"""Kernel-weighted means and linear models of the rows of one leaf."""
+"""Head of kernel-weighted means or linear models of the rows of a leaf."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.kernels import KERNELS, WEIGHING, blocks, products
 from secret_jax.tree.state import recorded
 
-# Numbers in the largest array of a block of rows to predict: 32 MiB.
-_BLOCK_NUMBERS = 1 << 22
 # Bandwidths that are compared, the widest first, in units of the root mean square
 # distance of two rows of the leaf: from nearly equal weights to the next neighbours.
 _BANDWIDTHS = 2.0 ** np.arange(2.0, -5.5, -0.5)
@@ -23,115 +24,201 @@ _SHRINKAGE = 0.01
 _NO_VARIANCE = 1e-12
 
 
-@recorded
-class LeafRows(NamedTuple):
-    """Rows of one leaf, centered at their weighted mean.
+@dataclass(frozen=True, kw_only=True)
+class Smoothing(Head):
+    """Weighted means, or linear models, of what the tree leaves of near rows.
+
+    Rows of the same leaf count, by a kernel of their distance. Each leaf has one
+    bandwidth: that of least leave-one-out error, over up to 512 of its rows.
 
     Attributes
     ----------
-    center : ndarray of shape (n_columns,), float64
-    x : ndarray of shape (n_rows, n_columns), float64
-        Less the center.
+    linear : bool, default=False
+        A weighted linear model about each predicted row (Cleveland & Devlin 1988) in
+        place of the weighted mean (Nadaraya 1964; Watson 1964): it has no bias at the
+        borders of a leaf. Both are Torgo's (1997).
+    kernel : str, default="gaussian"
+    smoother : str, default="identity"
+        The distances are Mahalanobis's, with the leaf's smoothed covariance.
+    """
+
+    linear: bool = False
+    smoother: str = "identity"
+
+    kernels: ClassVar[tuple[str, ...]] = tuple(WEIGHING)
+    needs: ClassVar[str] = "it weighs rows, so the kernel must fall with the distance"
+    _parameter_constraints: ClassVar[dict] = {"linear": ["boolean"]}
+
+    def fit(self, rows: Regions) -> HeadFit:
+        """See `Head`."""
+        leaves, known, fitted, left_out = {}, [], [], []
+        for leaf, part in rows.parts():
+            x, weight, base = rows.x[part], rows.weight[part], rows.base[part]
+            metric = Metric.of(
+                weight @ x / weight.sum(), SMOOTHERS[self.smoother](x, weight)
+            )
+            rest = rows.target[part] - base
+            kept = LeafRows(
+                metric, metric(x), rest, weight, 0.0, np.zeros(rest.shape[1])
+            )
+            leaves[leaf], chosen, without = kept.with_bandwidth(self)
+            known.append(part.start + chosen)
+            left_out.append(base[chosen] + without)
+            fitted.append(base[chosen] + leaves[leaf].predict(x[chosen], self))
+        model = FittedSmoothing(leaves, self)
+        return HeadFit(model, *map(np.concatenate, (known, fitted, left_out)))
+
+
+@recorded
+class LeafRows(NamedTuple):
+    """Rows of one leaf, in the coordinates of its metric.
+
+    Attributes
+    ----------
+    metric : Metric
+    z : ndarray of shape (n_rows, n_columns), float64
     target : ndarray of shape (n_rows, n_outputs), float64
+        What the tree leaves.
     weight : ndarray of shape (n_rows,), float64
     bandwidth : float
-        Deviation of the Gaussian kernel; 0 until it is chosen.
+        Of the kernel, in units of distance; 0 until it is chosen.
     deviation : ndarray of shape (n_outputs,), float64
         Root mean squared error of rows that were left out one at a time.
     """
 
-    center: np.ndarray
-    x: np.ndarray
+    metric: Metric
+    z: np.ndarray
     target: np.ndarray
     weight: np.ndarray
     bandwidth: float
     deviation: np.ndarray
 
-    @classmethod
-    def of(
-        cls, x: np.ndarray, target: np.ndarray, weight: np.ndarray, *, linear: bool
-    ) -> LeafRows:
-        """Center the rows (at least one) and choose the bandwidth."""
-        center = weight @ x / weight.sum()
-        nothing = np.zeros(target.shape[1])
-        rows = cls(center, x - center, target, weight, 0.0, nothing)
-        return rows._with_bandwidth(linear)
-
     @property
     def variance(self) -> np.ndarray:
-        """Variance of every column, shape (n_columns,)."""
-        return self.weight @ self.x**2 / self.weight.sum()
+        """Variance of every coordinate, shape (n_columns,)."""
+        return self.weight @ self.z**2 / self.weight.sum()
 
-    def predict(self, x: np.ndarray, *, linear: bool) -> np.ndarray:
+    def predict(self, x: np.ndarray, how: Smoothing) -> np.ndarray:
         """Smooth the targets at other rows, shape (n_others, n_outputs).
 
         What lines say far from all rows stays within the range of the targets.
         """
-        found = np.empty((len(x), self.target.shape[1]))
-        for block in self._blocks(len(x)):
-            place = x[block] - self.center
-            square = self._squared_distances(place)
-            found[block] = self._smoothed(place, square, self.bandwidth, linear)
+        found, place = np.empty((len(x), self.target.shape[1])), self.metric(x)
+        for block in blocks(len(x), self.width):
+            square, _ = products(place[block], self.z)
+            found[block] = self._smoothed(place[block], square, self.bandwidth, how)
         return np.clip(found, self.target.min(axis=0), self.target.max(axis=0))
 
-    def _with_bandwidth(self, linear: bool) -> LeafRows:
-        """Choose the bandwidth of least leave-one-out error, the widest of ties."""
+    def with_bandwidth(self, how: Smoothing) -> tuple[LeafRows, np.ndarray, np.ndarray]:
+        """Choose the bandwidth of least leave-one-out error, the widest of ties.
+
+        Returns
+        -------
+        LeafRows
+        chosen : ndarray of shape (n_chosen,), int
+            Rows that were left out.
+        without : ndarray of shape (n_chosen, n_outputs), float64
+            What the others say of each; nothing if there are no others.
+        """
         bandwidths = _BANDWIDTHS * (np.sqrt(2.0 * self.variance.sum()) or 1.0)
         n_rows = len(self.weight)
-        if n_rows < 2:
-            return self._replace(bandwidth=float(bandwidths[0]))
         chosen = np.linspace(0, n_rows - 1, min(n_rows, _MOST_LEFT_OUT)).astype(int)
-        errors = np.zeros((len(bandwidths), self.target.shape[1]))
-        for block in self._blocks(len(chosen)):
+        without = np.zeros((len(bandwidths), len(chosen), self.target.shape[1]))
+        for block in blocks(len(chosen), self.width) if n_rows > 1 else []:
             row = chosen[block]
-            square = self._squared_distances(self.x[row])
+            square, _ = products(self.z[row], self.z)
             square[np.arange(len(row)), row] = np.inf
-            for i, bandwidth in enumerate(bandwidths):
-                found = self._smoothed(self.x[row], square, float(bandwidth), linear)
-                errors[i] += self.weight[row] @ (self.target[row] - found) ** 2
-        best = int(np.argmin(errors.sum(axis=1)))
-        deviation = np.sqrt(errors[best] / self.weight[chosen].sum())
-        return self._replace(bandwidth=float(bandwidths[best]), deviation=deviation)
+            for i, bandwidth in enumerate(bandwidths.tolist()):
+                said = self._smoothed(self.z[row], square, bandwidth, how)
+                without[i, block] = said
+        weight = self.weight[chosen]
+        errors = weight @ (self.target[chosen] - without) ** 2
+        best = int(np.argmin(errors.sum(axis=1))) if n_rows > 1 else 0
+        deviation = np.sqrt(errors[best] / weight.sum())
+        kept = self._replace(bandwidth=float(bandwidths[best]), deviation=deviation)
+        return kept, chosen, without[best]
 
-    def _blocks(self, n_rows: int) -> Iterator[slice]:
-        """Slices of rows to predict whose distances fit into memory."""
-        width = max(len(self.weight), len(self.center) ** 2)
-        size = max(_BLOCK_NUMBERS // width, 1)
-        return (slice(first, first + size) for first in range(0, n_rows, size))
+    @property
+    def width(self) -> int:
+        """Number of numbers that the arrays for one row to predict hold."""
+        return max(len(self.weight), self.z.shape[1] ** 2)
 
-    def _squared_distances(self, place: np.ndarray) -> np.ndarray:
-        """Squared distances of centered rows to these, shape (n_others, n_rows)."""
-        square = (place**2).sum(axis=1)[:, None] + (self.x**2).sum(axis=1)
-        return np.maximum(square - 2.0 * (place @ self.x.T), 0.0)
+    def shares(self, x: np.ndarray, how: Smoothing) -> np.ndarray:
+        """Weights of the rows in predictions, shape (n_others, n_rows)."""
+        square, _ = products(self.metric(x), self.z)
+        return self._shares(square, self.bandwidth, how)
+
+    def _shares(
+        self, square: np.ndarray, bandwidth: float, how: Smoothing
+    ) -> np.ndarray:
+        """Far from all rows the nearest ones count: only ratios of weights matter."""
+        log = KERNELS[how.kernel].log
+        assert log is not None, "`Head.check` has seen to it"
+        said = log(square, bandwidth)
+        share = self.weight * np.exp(said - said.max(axis=1, keepdims=True))
+        return share / share.sum(axis=1, keepdims=True)
 
     def _smoothed(
-        self, place: np.ndarray, square: np.ndarray, bandwidth: float, linear: bool
+        self, place: np.ndarray, square: np.ndarray, bandwidth: float, how: Smoothing
     ) -> np.ndarray:
         """Weighted means, or weighted linear models, at other rows.
-
-        Far from all rows the nearest ones count: only ratios of weights matter.
 
         Parameters
         ----------
         place : ndarray of shape (n_others, n_columns), float64
-            Centered.
+            In coordinates of the metric.
         square : ndarray of shape (n_others, n_rows), float64
             Squared distances; infinite where a row is not to count.
         """
-        nearest = square.min(axis=1, keepdims=True)
-        share = self.weight * np.exp((nearest - square) / (2.0 * bandwidth**2))
-        share /= share.sum(axis=1, keepdims=True)
+        share = self._shares(square, bandwidth, how)
         value = share @ self.target
-        n_columns = len(self.center)
-        if not linear or n_columns == 0:
+        n_columns = self.z.shape[1]
+        if not how.linear or n_columns == 0:
             return value
-        mean = share @ self.x
+        mean = share @ self.z
         # Column by column: all products of two columns would not fit into memory.
-        columns = [share @ (self.x * column[:, None]) for column in self.x.T]
+        columns = [share @ (self.z * column[:, None]) for column in self.z.T]
         scatter = np.stack(columns, axis=1) - mean[:, :, None] * mean[:, None, :]
-        outputs = [share @ (self.x * column[:, None]) for column in self.target.T]
+        outputs = [share @ (self.z * column[:, None]) for column in self.target.T]
         moment = np.stack(outputs, axis=2) - mean[:, :, None] * value[:, None, :]
         reach = min(bandwidth**2, float(self.variance.mean()))
         penalty = _SHRINKAGE * reach + _NO_VARIANCE
         slope = np.linalg.solve(scatter + penalty * np.eye(n_columns), moment)
         return value + np.einsum("qi,qio->qo", place - mean, slope)
+
+
+@recorded
+class FittedSmoothing(NamedTuple):
+    """Kept rows of every leaf, by its node id."""
+
+    leaves: dict[int, LeafRows]
+    how: Smoothing
+
+    def predict(
+        self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `FittedHead`; the deviation is the leave-one-out error of the leaf."""
+        value, deviation = base.copy(), np.empty_like(base)
+        for node in np.unique(leaf).tolist():
+            here = leaf == node
+            value[here] += self.leaves[node].predict(x[here], self.how)
+            deviation[here] = self.leaves[node].deviation
+        return value, deviation
+
+    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
+        """See `FittedHead`: the rows of the largest weights."""
+        n_outputs: Any = next(iter(self.leaves.values())).target.shape[1]
+        found = Voices(
+            np.full((len(x), n), -1),
+            np.full((len(x), n, x.shape[1]), np.nan),
+            np.zeros((len(x), n, n_outputs)),
+        )
+        for row, node in enumerate(leaf.tolist()):
+            kept = self.leaves[node]
+            share = kept.shares(x[[row]], self.how)[0]
+            loudest = np.argsort(-share, kind="stable")[:n]
+            k = slice(len(loudest))
+            found.leaf[row, k] = node
+            found.center[row, k] = kept.metric.place(kept.z[loudest])
+            found.share[row, k] = share[loudest, None]
+        return found

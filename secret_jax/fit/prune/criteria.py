@@ -33,22 +33,26 @@ class InformationCriterion(PruningRule):
     - ``"aic"`` adds ``2 n / (n - k - 1)`` for each of k parameters: Akaike's 2 with the
       correction of Hurvich & Tsai (1989), without which large trees look too good,
     - ``"bic"`` adds ``log n`` for every parameter (Schwarz 1978),
-    - ``"icomp"`` adds ``2 C1(F⁻¹)`` (Bozdogan 1988), see `covariance_complexity`; only
-      for normal noise. Splits have no Fisher information and are charged as by AIC.
+    - ``"caic"`` adds ``log n + 1`` (Bozdogan 1987),
+    - ``"icomp"`` adds ``2 C1(F⁻¹)`` (Bozdogan 1988), see `covariance_complexity`.
+      Splits have no Fisher information and are charged as by AIC.
 
     Parameters are the effective degrees of freedom of the leaf models
     (`model_degrees`), the numbers in the splits (`split_degrees`) and the variance, if
-    there is one. A split is chosen because it saves much, so all three criteria think
-    too well of it, the more so the more candidates there were.
+    there is one. A split is chosen because it saves much, so all criteria think too
+    well of it, the more so the more candidates there were.
 
     Attributes
     ----------
-    criterion : {"aic", "bic", "icomp"}, default="bic"
+    criterion : {"aic", "bic", "caic", "icomp"}, default="bic"
 
     References
     ----------
     C. M. Hurvich and C.-L. Tsai. Regression and Time Series Model Selection in Small
     Samples. Biometrika 76, 1989.
+
+    H. Bozdogan. Model Selection and Akaike's Information Criterion (AIC). Psychometrika
+    52, 1987.
 
     H. Bozdogan. ICOMP: A New Model-Selection Criterion. In H. H. Bock (ed.),
     Classification and Related Methods of Data Analysis. North-Holland, 1988.
@@ -65,16 +69,15 @@ class InformationCriterion(PruningRule):
     'icomp'
     """
 
-    criterion: Literal["aic", "bic", "icomp"] = "bic"
+    criterion: Literal["aic", "bic", "caic", "icomp"] = "bic"
 
     _parameter_constraints: ClassVar[dict] = {
-        "criterion": [StrOptions({"aic", "bic", "icomp"})]
+        "criterion": [StrOptions({"aic", "bic", "caic", "icomp"})]
     }
 
     def knows(self, loss: Loss) -> bool:
         """Whether the criterion is defined for a loss."""
-        normal = isinstance(loss, SquaredError)
-        return normal or (loss.is_likelihood and self.criterion != "icomp")
+        return isinstance(loss, SquaredError) or loss.is_likelihood
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose from the weakest-link path, with the number of parameters as size.
@@ -97,11 +100,15 @@ class InformationCriterion(PruningRule):
             spare = np.maximum(n - parameters - 1.0, 0.0)
             penalty = np.full_like(spare, np.inf)
             np.divide(2.0 * n * parameters, spare, out=penalty, where=spare > 0)
-        elif self.criterion == "bic":
-            penalty = np.log(n) * parameters
+        elif self.criterion != "icomp":
+            penalty = (np.log(n) + (self.criterion == "caic")) * parameters
         else:
             statistics = node_statistics(tree, rows)
-            complexity = covariance_complexity(path, statistics, variance)
+            if normal:
+                complexity = covariance_complexity(path, statistics, variance)
+            else:
+                noise = _working_variances(tree.loss, statistics)
+                complexity = covariance_complexity(path, statistics, None, noise)
             penalty = 2.0 * complexity + 2.0 * path.totals(splits)
         deviance = n * np.log(variance) if normal else 2.0 * path.totals(error)
         value = deviance + penalty
@@ -122,8 +129,22 @@ def _splits_above(tree: Tree) -> np.ndarray:
     return share
 
 
+def _working_variances(loss: Loss, statistics: NodeStatistics) -> np.ndarray:
+    """Variances of a row's information on raw predictions, (n_nodes, n_outputs).
+
+    They are reciprocals of the loss's curvature at a node's mean target: of log-odds
+    1 / (p (1 - p)), as weighted least squares has them.
+    """
+    mean = statistics.mean[:, statistics.n_regressors :]
+    value = np.array([loss.constant(one[None], np.ones(1)) for one in mean])
+    return 1.0 / loss.working(mean, value)[1]
+
+
 def covariance_complexity(
-    path: PruningPath, statistics: NodeStatistics, variance: np.ndarray
+    path: PruningPath,
+    statistics: NodeStatistics,
+    variance: np.ndarray | None,
+    noise: np.ndarray | None = None,
 ) -> np.ndarray:
     """Bozdogan's C1 of the parameters' covariance matrix, for every subtree.
 
@@ -138,28 +159,32 @@ def covariance_complexity(
     ----------
     statistics : NodeStatistics
         Statistics of the training rows.
-    variance : ndarray of shape (n_subtrees,)
-        Noise variance, as estimated by each subtree.
+    variance : ndarray of shape (n_subtrees,) or None
+        Noise variance, as estimated by each subtree. None: the likelihood has none of
+        its own, and none is a parameter.
+    noise : ndarray of shape (n_nodes, n_outputs), optional
+        Noise variances of nodes and outputs, in units of ``variance``; by default 1.
 
     Returns
     -------
     ndarray of shape (n_subtrees,), float64
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
-    n = statistics.n_regressors
+    n, n_outputs = statistics.n_regressors, statistics.n_outputs
+    noise = np.ones((len(weight), n_outputs)) if noise is None else noise
     scatter = statistics.scatter[:, :n, :n]
     values = np.linalg.eigvalsh(scatter + np.eye(scatter.shape[-1]))
     values = np.maximum(values, 1.0)
-    # For a noise of variance one; the noise is a factor of every block but the last.
-    n_outputs = statistics.n_outputs
-    trace = n_outputs * path.totals(1.0 / weight + np.sum(1.0 / values, axis=1))
-    log_det = path.totals(-np.log(weight) - np.sum(np.log(values), axis=1))
-    log_det = n_outputs * log_det
-    n_leaves = path.totals(np.ones(len(weight)))
-    rank = n_outputs * n_leaves * (1 + n)
-    # All outputs have one variance, and all of them estimate it.
-    last = 2.0 * variance**2 / (n_outputs * weight[0])
-    trace = variance * trace + last
-    log_det = rank * np.log(variance) + log_det + np.log(last)
-    rank = rank + 1
+    of_one = 1.0 / weight + np.sum(1.0 / values, axis=1)
+    trace = path.totals(noise.sum(axis=1) * of_one)
+    of_one = -np.log(weight) - np.sum(np.log(values), axis=1)
+    log_noise = (1 + n) * np.log(noise).sum(axis=1)
+    log_det = path.totals(log_noise + n_outputs * of_one)
+    rank = n_outputs * (1 + n) * path.totals(np.ones(len(weight)))
+    if variance is not None:
+        # All outputs have one variance, and all of them estimate it.
+        last = 2.0 * variance**2 / (n_outputs * weight[0])
+        trace = variance * trace + last
+        log_det = rank * np.log(variance) + log_det + np.log(last)
+        rank = rank + 1
     return 0.5 * rank * np.log(trace / rank) - 0.5 * log_det

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -11,31 +9,42 @@ from typing import Literal
 from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
+from secret_jax.inspect.code.c import C
+from secret_jax.inspect.code.functions import functions
+from secret_jax.inspect.code.javascript import JavaScript
+from secret_jax.inspect.code.procedural import Procedural
 from secret_jax.inspect.code.program import ExportedModel, program_of
-from secret_jax.inspect.code.python import TAKEN, python_code
+from secret_jax.inspect.code.python import Python
 from secret_jax.inspect.code.sql import sql_code
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 
+Language = Literal["python", "sql", "c", "javascript"]
+_LANGUAGES: dict[str, type[Procedural]] = {
+    "python": Python,
+    "c": C,
+    "javascript": JavaScript,
+}
+
 
 def export_code(
     tree: Readable,
-    language: Literal["python", "sql"] = "python",
+    language: Language = "python",
     *,
     function_name: str | None = None,
     precision: int | None = None,
     table: str | None = None,
     output: int | str | None = None,
 ) -> str:
-    """Write the tree as Python functions, or as an SQL expression or query.
+    """Write the tree as functions of a language, or as an SQL expression or query.
 
     Parameters
     ----------
-    language : {"python", "sql"}
+    language : {"python", "sql", "c", "javascript"}
     function_name : str, optional
-        Name of the Python function, "predict" by default, or of the column of a query,
+        Name of the function, "predict" by default, or of the column of a query,
         "prediction" by default.
     precision : int, optional
         Significant digits relative to the effect, as in `export_text`. By default all
@@ -53,6 +62,12 @@ def export_code(
         Python: the source of a function of keyword arguments or of one dict, which
         returns a float and needs nothing but Python. Of classes ``predict`` returns the
         class, and ``predict_proba`` a dict of the probabilities of all classes.
+
+        JavaScript: likewise, of an object by the names of the columns; probabilities
+        are a Map. C: C99 for any compiler (with ``-lm``), of a pointer to a struct of
+        the columns that are used; probabilities go to an array, in the order of the
+        classes. In both, parts of dates are columns of their own, named as in the
+        text: ``sold (year)``.
 
         SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
         3.35; leave the word out where a database does not know it). An expression, of
@@ -75,7 +90,8 @@ def export_code(
     all tables of the tests. Splits on one column change sides at exactly the same
     value; a row within float32 rounding of the threshold of a sum of columns may go the
     other way. Categories that training never saw and missing values (None or NaN in
-    Python, NULL in SQL) go where `predict` sends them.
+    Python, NULL in SQL and for texts in C, null, undefined or NaN in JavaScript) go
+    where `predict` sends them.
 
     In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``): databases that have it order
     it among the numbers. Most databases take names that differ in case alone for one
@@ -98,12 +114,22 @@ def export_code(
     ...
     FROM "rows"
     """
-    name = _checked_name(language, function_name, precision, table)
+    _check(language, function_name, precision, table)
+    model = exported(tree, precision=precision, output=output)
+    if language == "sql":
+        return sql_code(model, function_name or "prediction", table)
+    return _functions(model, language, function_name)
+
+
+def exported(
+    tree: Readable, *, precision: int | None = None, output: int | str | None = None
+) -> ExportedModel:
+    """Convert a tree to what programs of any language compute."""
     view, classes, only = as_view(tree, output), None, None
     if isinstance(view, ClassView):
         view, classes = replace(view, only=None), view.classes
         only = None if output is None else classes.position(output)
-    model = ExportedModel(
+    return ExportedModel(
         title=view.title,
         trees=[[program_of(one, precision) for one in view.equations]],
         constants=(0.0,) * len(view.equations),
@@ -111,27 +137,22 @@ def export_code(
         classes=classes,
         only=only,
     )
-    if language == "python":
-        return python_code(model, name)
-    return sql_code(model, name, table)
 
 
-def export_sum(
+def exported_sum(
     trees: Sequence[Tree],
     steps: Sequence[float],
     *,
-    function_name: str | None = None,
     precision: int | None = None,
     loss: Loss = SQUARED_ERROR,
     classes: Classes | None = None,
     output: int | str | None = None,
-) -> str:
-    """Write a weighted sum of hard trees of one schema as Python functions.
+) -> ExportedModel:
+    """Convert a weighted sum of hard trees of one schema.
 
     They have a single output of numbers, or the outputs of all classes; the loss says
     what the sums mean.
     """
-    name = _checked_name("python", function_name, precision, None)
     schema = trees[0].schema
     parts = []
     for tree, step in zip(trees, steps, strict=True):
@@ -140,7 +161,7 @@ def export_sum(
         scaled = replace(schema, target_centers=centers, target_scales=scales)
         outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
         parts.append([program_of(one, precision) for one in outputs])
-    model = ExportedModel(
+    return ExportedModel(
         title=" / ".join(schema.target_names),
         trees=parts,
         constants=tuple(map(float, schema.target_centers)),
@@ -148,35 +169,46 @@ def export_sum(
         classes=classes,
         only=None if output is None or classes is None else classes.position(output),
     )
-    return python_code(model, name)
 
 
-def _checked_name(
-    language: str, function_name: str | None, precision: int | None, table: str | None
+def export_sum(
+    model: ExportedModel, language: Language, function_name: str | None
 ) -> str:
-    """Check the options, and choose the name of the function or column."""
+    """Write a sum of trees as functions.
+
+    Raises
+    ------
+    ValueError
+        If SQL is asked for: databases take long over sums of so many trees.
+    """
+    if language == "sql":
+        raise ValueError(
+            "A sum of trees is not exported to 'sql': databases take long over it. "
+            "distill() gives one tree, which export_code('sql') writes."
+        )
+    _check(language, function_name, None, None)
+    return _functions(model, language, function_name)
+
+
+def _functions(model: ExportedModel, language: str, function_name: str | None) -> str:
+    name = "predict" if function_name is None else function_name
+    writer = _LANGUAGES[language](model, name)
+    writer.check_name()
+    return functions(writer)
+
+
+def _check(
+    language: str, function_name: str | None, precision: int | None, table: str | None
+) -> None:
+    """Check the options, but for the name of a function."""
     if precision is not None:
         checked_precision(precision)
-    check_choice("language", language, ("python", "sql"))
+    check_choice("language", language, ("python", "sql", "c", "javascript"))
     for option, value in (("function_name", function_name), ("table", table)):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{option} is {value!r}; give text or None.")
-    if language == "python":
-        if table is not None:
-            raise ValueError(
-                f"table is {table!r}, but a Python function reads no table. Leave it "
-                "out, or set language='sql'."
-            )
-        name = "predict" if function_name is None else function_name
-        name = unicodedata.normalize("NFKC", name)  # as Python reads it
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(
-                f"function_name is {name!r}, which is no name of a Python function."
-            )
-        if name in TAKEN:
-            raise ValueError(
-                f"function_name is {name!r}, which the function itself uses. Choose a "
-                "name other than " + ", ".join(sorted(TAKEN - {name})) + "."
-            )
-        return name
-    return "prediction" if function_name is None else function_name
+    if language != "sql" and table is not None:
+        raise ValueError(
+            f"table is {table!r}, but a function reads no table. Leave it out, or set "
+            "language='sql'."
+        )

@@ -22,7 +22,7 @@ from secret_jax.inspect.code.program import (
 from secret_jax.tree.soft import HARD_LOGIT
 
 # Exponents beyond are chances of 0 or 1, and an error in some databases; expected
-# counts stay below e^30, as in `secret_jax.losses.numbers.Poisson`.
+# counts stay below e^30, as in `secret_jax.losses.deviance`.
 _MOST_LOG_ODDS, _MOST_LOG_COUNT = 100.0, 30.0
 _AS = "AS MATERIALIZED"
 

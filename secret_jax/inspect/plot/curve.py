@@ -26,7 +26,7 @@ from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import way_to
 
-_POINTS, _AVERAGED_POINTS = 1001, 201
+_POINTS = 1001
 _SHORTEST_SIDE, _LABEL_WIDTH = 0.04, 0.07  # of a leaf's number, of the axes
 
 
@@ -39,20 +39,18 @@ def draw_curve(axes: Any, picture: Slice) -> list[str]:
         chosen = evenly_spaced(len(rows.actual), MOST_POINTS)
         alpha = np.where(picture.elsewhere()[chosen], 0.4 * FAINT, 0.6)
         _draw_rows(axes, picture, chosen, alpha)
-    place = side.places(_POINTS if picture.averaged is None else _AVERAGED_POINTS)
+    place = side.places(_POINTS)
     value, far = picture.predicted([place]), picture.far([place])
-    ends = [0, len(place)]
-    if picture.averaged is None:
-        leaf = apply(tree, picture.table([place]))
-        changes = np.flatnonzero(leaf[1:] != leaf[:-1]) + 1
-        parts = [(tree, leaf[at - 1], leaf[at]) for at in changes]
-        soft = np.array([tree.gate_width[_parting(*one)] > 0 for one in parts], bool)
-        for at, gate in zip(changes, soft, strict=True):
-            style: dict[str, Any] = {"ls": "--" if gate else "-", "zorder": 0}
-            axes.axvline(place[at - 1 : at + 1].mean(), color="0.65", lw=0.9, **style)
-        _number_intervals(axes, place, leaf, changes, of_classes and rows is not None)
-        # A hard split is a jump, not a steep line.
-        ends = [0, *changes[~soft].tolist(), len(place)]
+    leaf = apply(tree, picture.table([place]))
+    changes = np.flatnonzero(leaf[1:] != leaf[:-1]) + 1
+    parts = [(tree, leaf[at - 1], leaf[at]) for at in changes]
+    soft = np.array([tree.gate_width[_parting(*one)] > 0 for one in parts], bool)
+    for at, gate in zip(changes, soft, strict=True):
+        style: dict[str, Any] = {"ls": "--" if gate else "-", "zorder": 0}
+        axes.axvline(place[at - 1 : at + 1].mean(), color="0.65", lw=0.9, **style)
+    _number_intervals(axes, place, leaf, changes, of_classes and rows is not None)
+    # A hard split is a jump, not a steep line.
+    ends = [0, *changes[~soft].tolist(), len(place)]
     for first, last in pairwise(ends):
         part = slice(first, last)
         for hidden, line in ((far[part], "-"), (~far[part], ":")):
@@ -130,7 +128,6 @@ def _draw_rows(
 def _draw_values(
     axes: Any, view: TreeView, place: np.ndarray, value: np.ndarray, line: str
 ) -> None:
-    """Draw predictions along a curve, of several classes one for each."""
     if isinstance(view, ClassView) and not view.of_two:
         for color, one in zip(view.colors, value.T, strict=True):
             axes.plot(place, one, line, color=color, lw=2)

@@ -24,7 +24,7 @@ from secret_jax.inspect.plot.picture import (
     Picture,
     check_axes,
     evenly_spaced,
-    import_matplotlib,
+    import_pyplot,
     name_bars,
     open_frame,
     round_marks,
@@ -100,7 +100,7 @@ def plot_leaf(
     >>> model = SecretRegressor(random_state=0).fit(X, y)
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     check_counts(max_terms=max_terms)
     check_pair(X, y)
     view = as_view(tree, output)
@@ -182,7 +182,6 @@ def _axes(
 
 
 def _draw_bars(ax: Any, terms: list[PrintedTerm], max_terms: int | None) -> None:
-    """Draw what terms move as bars, with their coefficients beside them."""
     shown = terms[:max_terms]
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
     place = name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
@@ -213,7 +212,6 @@ def _title(view: TreeView, node: int) -> str:
 def _draw_fit(
     ax: Any, view: TreeView, node: int, value: np.ndarray, actual: np.ndarray
 ) -> None:
-    """Draw the targets of rows against their predictions."""
     tree = view.tree
     bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)

@@ -17,7 +17,7 @@ from secret_jax.inspect.plot.picture import (
     TITLE,
     TURNED,
     Picture,
-    import_matplotlib,
+    import_pyplot,
     new_axes,
     round_marks,
 )
@@ -42,7 +42,6 @@ def plot_partition(
     *,
     at: Mapping[Any, Any] | None = None,
     data: tuple[Any, Any] | None = None,
-    average: bool = False,
     resolution: int = 400,
     ax: Axes | None = None,
     output: int | str | None = None,
@@ -63,10 +62,6 @@ def plot_partition(
         Rows to draw as points, their targets in the colours of the surface; at most
         800 of them. The axes reach as far as these rows do, otherwise as far as the
         leaves and thresholds tell of the training rows.
-    average : bool, default=False
-        Draw the mean of the predictions for up to 200 rows of ``data`` whose other
-        columns are as they are, or as ``at`` says (partial dependence); splits and
-        leaves, which differ from row to row, are not drawn.
     resolution : int
         Points of the surface along each side.
     ax : matplotlib Axes, optional
@@ -103,7 +98,7 @@ def plot_partition(
     >>> picture.ax.get_xlabel(), picture.ax.get_ylabel()
     ('x0', 'x1')
     """
-    import_matplotlib()
+    import_pyplot()
     view = as_view(tree, output)
     schema = view.tree.schema
     columns = [column_position(schema, one) for one in (x, y) if one is not None]
@@ -116,11 +111,9 @@ def plot_partition(
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
         raise ValueError(f"data should be a pair (X, y), got a {type(data).__name__}.")
-    if average and data is None:
-        raise ValueError("average=True takes the mean over rows: give data=(X, y).")
     axes = new_axes(ax, _FIGURE)
     rows = None if data is None else Rows.of(view, *data)
-    picture = Slice(view, columns, at or {}, rows, average)
+    picture = Slice(view, columns, at or {}, rows)
     if len(columns) == 2:
         notes = draw_surface(axes, picture, resolution)
     elif picture.sides[0].is_discrete:
@@ -164,22 +157,14 @@ def _label(side: Side, axis: Any, rows: Rows | None) -> None:
 
 
 def _title(picture: Slice) -> str:
-    """Say what the other columns are held at, or averaged over."""
     schema, held = picture.tree.schema, picture.held
-    title = picture.view.target
     own = {side.column for side in picture.sides}
-    told = picture.given
-    if picture.averaged is None:
-        told = (told | set(schema.discrete)) - own
+    told = (picture.given | set(schema.discrete)) - own
     words = ", ".join(
         f"{quoted(schema.names[c])} = {entry(held[c])}" for c in sorted(told)
     )
-    if picture.averaged is not None:
-        title += f", mean prediction for {len(picture.averaged.x)} of the rows"
-        title += f" with {words}" if words else ""
-    else:
-        title += f" where {words}" if words else ""
-        if len(schema.names) > len(told) + len(own):
-            level = "means" if picture.rows is None else "medians"
-            title += f", the other columns at their {level}"
+    title = picture.view.target + (f" where {words}" if words else "")
+    if len(schema.names) > len(told) + len(own):
+        level = "means" if picture.rows is None else "medians"
+        title += f", the other columns at their {level}"
     return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)

@@ -74,22 +74,21 @@ class Picture:
         self.figure.savefig(path, **{"bbox_inches": "tight", **options})
 
 
-def import_matplotlib() -> tuple[Any, Any]:
-    """Pyplot and ScalarMappable, or an ImportError that names the extra."""
+def import_pyplot() -> Any:
+    """Import pyplot; an ImportError names the extra."""
     try:
         from matplotlib import pyplot
-        from matplotlib.cm import ScalarMappable
     except ImportError as error:
         raise ImportError(
             "Pictures need matplotlib, which is not installed. Install the extra: "
             "pip install 'secret-jax[plot]'"
         ) from error
-    return pyplot, ScalarMappable
+    return pyplot
 
 
 def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     """Check axes that are given, or make a figure of a size in inches."""
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     if ax is None:
         return pyplot.subplots(figsize=size, layout="constrained")[1]
     check_axes(ax)
@@ -97,7 +96,6 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def check_axes(ax: Any) -> None:
-    """Refuse what is no matplotlib Axes."""
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):

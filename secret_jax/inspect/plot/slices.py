@@ -1,4 +1,4 @@
-"""Slices through a tree: one or two columns vary, the others are held or averaged."""
+"""Slices through a tree: one or two columns vary, the others are held."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from secret_jax.tree.structure import SplitKind, Tree
 MOST_CATEGORIES, MOST_POINTS = 24, 800
 FAINT = 0.25  # opacity of a row that reaches another leaf
 _COLUMNS_NAMED = 8  # in a message
-_MOST_AVERAGED = 200
 _MOST_NEIGHBOURS, _MOST_JUDGED = 4000, 400
 _USUAL = 0.99  # share of the rows that are no farther from the others than is usual
 _DEVIATIONS = 2.0  # to either side of the mean, where nothing says how far to draw
@@ -73,10 +72,7 @@ class Side:
 
 
 class Slice:
-    """A slice through a tree: one or two columns vary, others are held or averaged.
-
-    Others are ``at`` values by column or name; with ``average`` they are as in rows.
-    """
+    """A slice through a tree: one or two columns vary, the others are held."""
 
     def __init__(
         self,
@@ -84,17 +80,12 @@ class Slice:
         columns: list[int],
         at: Mapping[Any, Any],
         rows: Rows | None,
-        average: bool,
     ):
         self.view, self.tree, self.rows = view, view.tree, rows
         schema = self.tree.schema
         self.held = _held_values(self.tree, at, rows)
         self.given = {column_position(schema, column) for column in at}
         self.sides = [Side(self.tree, column, rows) for column in columns]
-        self.averaged: Table | None = None
-        if average and rows is not None:
-            chosen = evenly_spaced(len(rows.actual), _MOST_AVERAGED)
-            self.averaged = rows.table.take(chosen)
 
     def table(self, places: list[np.ndarray]) -> Table:
         """Rows for all combinations of places, in order, the others held."""
@@ -118,42 +109,26 @@ class Slice:
         return table
 
     def predicted(self, places: list[np.ndarray]) -> np.ndarray:
-        """Predictions, or their means over rows, for all combinations of places."""
-        table, shape = self.table(places), [len(one) for one in places]
-        if self.averaged is None:
-            value = self.view.said(table)
-        else:
-            value: Any = 0.0
-            held = self.given | {side.column for side in self.sides}
-            for row in range(len(self.averaged.x)):
-                one = self.averaged.take(slice(row, row + 1))
-                value = value + self.view.said(self._mixed(table, one, held))
-            value = value / len(self.averaged.x)
-        return value.reshape(*shape, *value.shape[1:])
+        value = self.view.said(self.table(places))
+        return value.reshape(*map(len, places), *value.shape[1:])
 
     def elsewhere(self) -> np.ndarray:
         """Whether each row reaches another leaf than the one drawn at its place.
 
-        None of a soft tree, whose leaves mix, nor where predictions are averaged.
+        None of a soft tree, whose leaves mix.
         """
         assert self.rows is not None
-        rows = self.rows.table
-        if self.tree.is_soft or self.averaged is not None:
-            return np.zeros(len(rows.x), bool)
+        (x, codes), schema = self.rows.table, self.tree.schema
+        if self.tree.is_soft:
+            return np.zeros(len(x), bool)
         held = np.empty((1, len(self.held)), object)
         held[0] = self.held
-        base = encode(self.tree.schema, held).on_host()
-        there = self._mixed(rows, base, {side.column for side in self.sides})
-        return self.rows.leaf != apply(self.tree, there)
-
-    def _mixed(self, table: Table, others: Table, columns: set[int]) -> Table:
-        """Rows with some columns of a table, and all others of another one."""
-        schema = self.tree.schema
-        x = np.array([column in columns for column in schema.input_columns], bool)
-        codes = np.array([column in columns for column in schema.discrete], bool)
-        return Table(
-            np.where(x, table.x, others.x), np.where(codes, table.codes, others.codes)
+        base, own = encode(schema, held).on_host(), [s.column for s in self.sides]
+        there = Table(
+            np.where(np.isin(schema.input_columns, own), x, base.x),
+            np.where(np.isin(schema.discrete, own), codes, base.codes),
         )
+        return self.rows.leaf != apply(self.tree, there)
 
     def far(self, places: list[np.ndarray]) -> np.ndarray:
         """Whether places are farther from all rows than nearly every row is, bool.
@@ -163,7 +138,7 @@ class Slice:
         and that differs.
         """
         shape = [len(one) for one in places]
-        if self.rows is None or self.averaged is not None or len(self.rows.actual) < 3:
+        if self.rows is None or len(self.rows.actual) < 3:
             return np.zeros(shape, bool)
         chosen = evenly_spaced(len(self.rows.actual), _MOST_NEIGHBOURS)
         known = self._coordinates(self.rows.table.take(chosen))
@@ -190,7 +165,6 @@ class Slice:
 
 
 def column_position(schema: TableSchema, column: Any) -> int:
-    """Find a column, by name or position."""
     if isinstance(column, str) and column in schema.names:
         return schema.names.index(column)
     if is_integer(column) and 0 <= column < len(schema.names):
@@ -203,7 +177,6 @@ def column_position(schema: TableSchema, column: Any) -> int:
 
 
 def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[Any]:
-    """Choose what each column is held at."""
     schema = tree.schema
     held: list[Any] = [None] * len(schema.names)
     for position, column in enumerate(schema.input_columns):

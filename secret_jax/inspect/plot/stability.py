@@ -14,7 +14,7 @@ from secret_jax.inspect.plot.picture import (
     MIDDLE_COLOR,
     TICK_SIZE,
     Picture,
-    import_matplotlib,
+    import_pyplot,
     open_frame,
 )
 
@@ -26,22 +26,13 @@ _WIDTH, _ROW_HEIGHT, _LEAST_HEIGHT = 7.5, 0.28, 1.6
 def plot_stability(stability: Any, *, max_columns: int | None = 6) -> Picture:
     """Draw how often columns are split on, and where.
 
-    Parameters
-    ----------
-    stability : secret_jax.inspect.stability.Stability
-    max_columns : int or None
-        Most columns of numbers whose thresholds are drawn; None: all.
-
-    Returns
-    -------
-    secret_jax.inspect.plot.picture.Picture
-        The frequencies; a bar is dark as far as the root is split on the column, and
-        the name of a column that the fitted tree splits on is bold. Then a histogram of
-        thresholds for each column, the most frequent first; lines are the thresholds of
-        the fitted tree.
+    First the frequencies; a bar is dark as far as the root is split on the column, and
+    the name of a column that the fitted tree splits on is bold. Then a histogram of
+    thresholds for each column of numbers, the most frequent first, as many as
+    ``max_columns``; lines are the thresholds of the fitted tree.
     """
     check_counts(max_columns=max_columns)
-    pyplot, _ = import_matplotlib()
+    pyplot = import_pyplot()
     order = stability.order()
     names = [stability.names[column] for column in order]
     numeric = [name for name in names if len(stability.thresholds(name))][:max_columns]

@@ -17,7 +17,6 @@ from secret_jax.inspect.plot.picture import (
     TICK_SIZE,
     draw_legend,
     evenly_spaced,
-    import_matplotlib,
     round_marks,
 )
 from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
@@ -29,7 +28,6 @@ _OPACITY = 0.85
 _OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
 _STRANGER = "#808080"  # a row of a class that training has not seen
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
-_AVERAGED_RESOLUTION = 60  # for all rows of the mean
 _ALONG = 200  # places of a column of numbers beside categories
 _FAR_RESOLUTION = 48  # of the grid whose distance from rows is measured
 _VEIL = 0.65  # opacity over what is far from all rows
@@ -43,8 +41,6 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
 
     tree, sides = picture.tree, picture.sides
     discrete = any(side.is_discrete for side in sides)
-    if picture.averaged is not None:
-        resolution = min(resolution, _AVERAGED_RESOLUTION)
     places = [side.places(_ALONG if discrete else resolution) for side in sides]
     extent = (*sides[0].ends, *sides[1].ends)
     smooth = tree.is_soft and not discrete
@@ -58,16 +54,15 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
             veil[:, :, 3] = _VEIL * far.T
             image = {"origin": "lower", "aspect": "auto", "zorder": 0.9}
             axes.imshow(veil, extent=extent, interpolation="nearest", **image)
-        if picture.averaged is None:
-            lines = _boundaries(picture, places)
-            for soft, dashes in ((False, "-"), (True, "--")):
-                # A dark line on a light one is seen on all colours.
-                for ink, width, style in (("w", 2.2, "-"), ("0.15", 1.0, dashes)):
-                    drawn = LineCollection(
-                        lines[soft], colors=ink, linewidths=width, linestyles=style
-                    )
-                    axes.add_collection(drawn)
-            _number_leaves(axes, picture, places)
+        lines = _boundaries(picture, places)
+        for soft, dashes in ((False, "-"), (True, "--")):
+            # A dark line on a light one is seen on all colours.
+            for ink, width, style in (("w", 2.2, "-"), ("0.15", 1.0, dashes)):
+                drawn = LineCollection(
+                    lines[soft], colors=ink, linewidths=width, linestyles=style
+                )
+                axes.add_collection(drawn)
+        _number_leaves(axes, picture, places)
     if picture.rows is not None:
         _draw_rows(axes, picture, limits, discrete)
     axes.set(xlim=extent[:2], ylim=extent[2:])
@@ -95,16 +90,13 @@ def _draw_predictions(
         if rows is not None:
             draw_legend(axes, with_short_names(view), _OF_TWO, loc="upper right")
     limits = ends = float(value.min()), float(value.max())
-    if (
-        rows is not None
-        and picture.averaged is None
-        and not isinstance(view, ClassView)
-    ):
+    if rows is not None and not isinstance(view, ClassView):
         low, high = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
         limits = low, high
+    from matplotlib.cm import ScalarMappable
+
     axes.imshow(value, cmap=COLORS, clim=limits, alpha=_OPACITY, **where)
-    _, ScalarMappable = import_matplotlib()
-    color = ScalarMappable(cmap=COLORS)
+    color = ScalarMappable(cmap=COLORS)  # opaque
     color.set_clim(*limits)
     beyond = ends[0] < limits[0], ends[1] > limits[1]
     extend = {(True, True): "both", (True, False): "min", (False, True): "max"}

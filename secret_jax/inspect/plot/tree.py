@@ -32,7 +32,7 @@ from secret_jax.inspect.plot.picture import (
     Picture,
     check_axes,
     draw_legend,
-    import_matplotlib,
+    import_pyplot,
 )
 from secret_jax.inspect.printing import (
     counted,
@@ -103,7 +103,7 @@ def plot_tree(
     bar of the shares of the classes. The terms that move most in a leaf are shown as
     far as there is room, with the numbers of `export_text`, which shows all.
     """
-    pyplot, ScalarMappable = import_matplotlib()
+    pyplot = import_pyplot()
     if ax is not None:
         check_axes(ax)
     view = as_view(tree, output, feature_names)
@@ -160,14 +160,11 @@ def plot_tree(
             frameon=False,
         )
     elif colors is not None:
-        color = ScalarMappable(cmap=COLORS)
-        color.set_clim(colors.low, colors.high)
-        _draw_color_bar(axes, color, view.title, height, scale)
+        _draw_color_bar(axes, colors, view.title, height, scale)
     return Picture.of([axes])
 
 
 def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
-    """Wrap the title of a tree to its width."""
     tree = view.tree
     soft = "soft splits, " if tree.is_soft else ""
     leaves = counted_leaves(tree.n_leaves)
@@ -261,8 +258,12 @@ def _draw_edge(
 
 
 def _draw_color_bar(
-    ax: Axes, color: Any, target: str, height: float, scale: float
+    ax: Axes, colors: Scale, target: str, height: float, scale: float
 ) -> None:
+    from matplotlib.cm import ScalarMappable
+
+    color = ScalarMappable(cmap=COLORS)
+    color.set_clim(colors.low, colors.high)
     place = (MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
     bar_axes = ax.inset_axes(place, transform=ax.transData)
     figure = ax.get_figure()

@@ -28,13 +28,10 @@ _STRANGERS = "classes never seen"
 
 
 class ClassParts(Parts):
-    """Parts of a page about classes; see `Parts`."""
-
     headings = ("right", "log-loss")
 
     @property
     def root(self) -> str:
-        """Name of the tree of one leaf."""
         if not self.tree.coefficient[0, :, 1:].any():
             return "the shares of all rows"
         return (
@@ -43,30 +40,24 @@ class ClassParts(Parts):
 
     @property
     def key(self) -> dict[str, Any]:
-        """Explanation of the colours."""
         pairs = zip(self.view.colors, self.view.names, strict=True)
         return {"ends": [], "shades": [], "classes": list(pairs)}
 
     def color(self, node: int) -> str:
-        """Colour of a leaf's card."""
         return self.view.colors[int(self.view.shares[node].argmax())]
 
     def facts(self, node: int) -> list[tuple[str, str]]:
-        """Facts about the rows of a node, with their names."""
         shares = [("", words) for words in self.view.share_words(node)]
         loss = number(self.view.loss_of(node), digits=3)
         return [*shares, (self.view.loss_name, loss)]
 
     def bar(self, node: int) -> list[tuple[float, str]]:
-        """Parts of the bar of a node, as shares of the whole with their colours."""
         return self.view.bar(node)
 
     def bounds(self, node: int) -> str:
-        """Range of the predictions of a node."""
         return self.view.range_facts(node)
 
     def tiles(self) -> list[tuple[str, str, str]]:
-        """Figures of quality: label, value, remark."""
         rows = self.rows
         if rows is None:
             leaf = self.tree.is_leaf
@@ -90,7 +81,6 @@ class ClassParts(Parts):
     def figures(
         self, predicted: np.ndarray, actual: np.ndarray
     ) -> tuple[Figures, float]:
-        """Accuracy and log-loss, with their standard errors."""
         errors = class_errors(predicted, self.view.chosen(predicted), actual)
         right, loss = 100 * errors.accuracy, errors.log_loss
         figures = [
@@ -100,7 +90,6 @@ class ClassParts(Parts):
         return figures, loss
 
     def figures_of_score(self, score: Mapping[str, Any]) -> tuple[Figures, float]:
-        """Write what is known of another method, and the length of a bar."""
         right, loss = 1.0 - score["error"], score["log_loss"]
         return [(f"{100 * right:.1f} %", ""), (number(loss, digits=3), "")], loss
 

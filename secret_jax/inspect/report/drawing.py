@@ -12,21 +12,15 @@ from secret_jax.inspect.class_errors import Bin
 from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.printing import number, short_number
 
+_MOST_TICKS = 4
 _WHISKERS = 2.0  # standard errors to either side
 _Ends = tuple[float, float]
 
 
-def ticks(low: float, high: float, most: int = 4) -> np.ndarray:
-    """Choose round numbers between two ends.
-
-    Examples
-    --------
-    >>> ticks(0.3, 10.2).tolist()
-    [2.5, 5.0, 7.5, 10.0]
-    """
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
+def ticks(low: float, high: float) -> np.ndarray:
+    power = 10.0 ** math.floor(math.log10((high - low) / _MOST_TICKS))
     steps = (factor * power for factor in (1, 2, 2.5, 5, 10, 20))
-    step = next(step for step in steps if (high - low) / step <= most)
+    step = next(step for step in steps if (high - low) / step <= _MOST_TICKS)
     return step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)
 
 
@@ -41,14 +35,9 @@ def _chart(
 ) -> dict[str, Any]:
     """Draw in a square of so many pixels; all else is in units of the axes.
 
-    Parameters
-    ----------
-    ends : tuple
-        Of the axis across, and of the one that goes up.
-    reference, points, line : tuple
-        Coordinates across and up: of a thin line to compare with, of dots, of a line.
-    dots : sequence of (x, y, low, high)
-        Each with the ends of a vertical whisker.
+    ``ends`` are those of the axis across, and of the one that goes up; ``reference`` is
+    a thin line to compare with, ``points`` are dots, all by their coordinates across
+    and up; ``dots`` (x, y, low, high) have a vertical whisker.
     """
     (left, right), (low, high) = ends
 

@@ -27,14 +27,8 @@ def shown_nodes(
 ) -> list[dict[str, Any]]:
     """Describe the nodes down to a level, in the order in which they are read.
 
-    Returns
-    -------
-    list of dict
-        ``condition`` to come from the parent, ``path`` (all conditions on the way),
-        ``rows`` and ``percent`` of the training rows, other ``facts`` and the ``bar``,
-        the leaves ``below``, ``equations`` in parts between which a line may break, a
-        ``remark`` on its predictions and on why a leaf was not split. ``is_end`` says
-        that nothing is shown below, ``n_closed`` how many branches end with the node.
+    ``equations`` come in parts between which a line may break. ``is_end`` says that
+    nothing is shown below, ``n_closed`` how many branches end with the node.
     """
     tree, n_below = parts.tree, leaves_below(parts.tree)
     order = in_order(tree, max_depth)

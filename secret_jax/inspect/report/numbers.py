@@ -22,33 +22,26 @@ _CARD_CHART, _LARGE_CHART = 150, 300
 
 
 class NumberParts(Parts):
-    """Parts of a page about a number; see `Parts`."""
-
     headings = ("error", "R²")
 
     @property
     def root(self) -> str:
-        """Name of the tree of one leaf."""
         return "one linear model"
 
     @property
     def squared(self) -> bool:
-        """Whether the loss is the squared error."""
         return isinstance(self.tree.loss, SquaredError)
 
     @property
     def key(self) -> dict[str, Any]:
-        """Explanation of the colours."""
         scale, unit = Scale(self.view.means.tolist()), self.tree.schema.target_scale
         ends = [in_steps(end, unit) for end in (scale.low, scale.high)]
         return {"ends": ends if ends[0] != ends[1] else [], "shades": scale.shades}
 
     def color(self, node: int) -> str:
-        """Colour of a leaf's card."""
         return self.view.fills[node]
 
     def facts(self, node: int) -> list[tuple[str, str]]:
-        """Facts about the rows of a node, with their names."""
         tree, unit = self.tree, self.tree.schema.target_scale
         deviation = float(tree.deviation[node, 0])
         mean_loss = max(float(tree.train_error[node, 0]), 0.0)
@@ -63,17 +56,14 @@ class NumberParts(Parts):
         return [*known, explained] if deviation > 0 else known
 
     def bar(self, node: int) -> list[tuple[float, str]]:
-        """Parts of the bar of a node, as shares of the whole with their colours."""
         weight = self.tree.weight
         share = float(weight[node] / weight[0]) if weight[0] > 0 else 0.0
         return [(share, self.view.fills[node])]
 
     def bounds(self, node: int) -> str:
-        """Range of the predictions of a node."""
         return self.view.bounds(node)
 
     def tiles(self) -> list[tuple[str, str, str]]:
-        """Figures of quality: label, value, remark."""
         if self.rows is None:
             tree, leaf = self.tree, self.tree.is_leaf
             total = max(float(tree.weight[leaf].sum()), 1e-300)
@@ -101,7 +91,6 @@ class NumberParts(Parts):
         return [(number(error, digits=3), around), (share, "")], error
 
     def figures_of_score(self, score: Mapping[str, Any]) -> tuple[Figures, float]:
-        """Write what is known of another method, and the length of a bar."""
         r2, error = score.get("r2"), score["rmse"]
         share = "-" if r2 is None else f"{r2:.3f}"
         return [(number(error, digits=3), ""), (share, "")], error

@@ -23,6 +23,7 @@ from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.report.what_if import held_values, what_if
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
@@ -83,6 +84,12 @@ def to_html(
         *(mixture_facts(view.tree), _cut(view.tree, depth), _abbreviated(nodes)),
     )
     lines = parts.lines(comparison)
+    program, ways = what_if(view, rows), []
+    if rows is not None:
+        ways = example_ways(view, rows)
+        asked = program["inputs"] if program else []
+        for way in ways:
+            way["values"] = held_values(view, rows, way["row"], asked)
     depth_words = f"depth {view.tree.max_depth}"
     soft = ", soft splits" if view.tree.is_soft else ""
     content: dict[str, Any] = {
@@ -102,7 +109,8 @@ def to_html(
         "importances": _importances(view.tree.schema.names, parts.importances),
         "comparison": lines,
         "longest": max((line["bar"] for line in lines), default=0.0) or 1.0,
-        "ways": [] if rows is None else example_ways(view, rows),
+        "ways": ways,
+        "what_if": program,
         "drawings": {} if rows is None else parts.drawings(),
         "n_rows": 0 if rows is None else len(rows.actual),
     }
@@ -112,10 +120,7 @@ def to_html(
 def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
     """Write the foldable trees alone, to stand in another page.
 
-    Parameters
-    ----------
-    limit : int
-        Most bytes; deep levels are left out, and that is said.
+    Deep levels are left out beyond so many bytes, and that is said.
     """
     template = _templates().get_template("fragment.html")
     views = [as_view(tree) for tree in trees]
@@ -183,7 +188,6 @@ def _cards(parts: NumberParts | ClassParts) -> list[dict[str, Any]]:
 def _importances(
     names: Sequence[str], shares: np.ndarray
 ) -> list[tuple[str, str, float]]:
-    """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     shown = [i for i in order.tolist() if shares[i] >= _LEAST_IMPORTANCE]
     lengths = (shares / max(shares.max(initial=0.0), 1e-300)).tolist()

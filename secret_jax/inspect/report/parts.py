@@ -20,12 +20,10 @@ Figures = list[tuple[str, str]]
 class Parts(ABC):
     """Parts of a page that numbers and classes share: errors and importances.
 
-    Parameters
-    ----------
-    rows : Rows, optional
-        To measure errors on.
-    max_points : int
-        Of the drawing of a leaf.
+    Errors are measured on ``rows``; ``max_points`` are those of the drawing of a leaf.
+    Both have a ``key`` to the colours, ``tiles`` (label, value, remark) and
+    ``drawings`` of quality, and for a node its ``color``, ``facts``, the shares of its
+    ``bar``, the ``bounds`` of its predictions, and the ``card`` of a leaf.
     """
 
     headings: ClassVar[tuple[str, str]]  # of the figures in the table of errors
@@ -63,9 +61,7 @@ class Parts(ABC):
 
         The subtrees are those of the weakest-link path (`secret_jax.fit.prune.path`):
         what leads from one line to the next is the part of the tree that pays least.
-        Their leaves predict with the models that the inner nodes have. A line has a
-        name, how many leaves and numbers there are to read, figures, and the length of
-        a bar.
+        Their leaves predict with the models that the inner nodes have.
         """
         lines, tree = [], self.tree
         if self.rows is not None:

@@ -26,14 +26,9 @@ _STRANGER = "a class never seen"
 def example_ways(view: TreeView, rows: Rows) -> list[dict[str, Any]]:
     """Take the predictions of some rows apart, for the script of the page.
 
-    The rows are evenly spaced by their predictions, or by how sure these are.
-
-    Returns
-    -------
-    list of dict
-        ``row`` (its position), ``predicted`` and ``actual`` in words, ``path`` (nodes
-        from the root to the leaf), and ``steps``: what is added, in words and as a
-        number, from the baseline on. Of classes that is to log-odds or scores.
+    The rows are evenly spaced by their predictions, or by how sure these are. ``path``
+    are nodes from the root to the leaf, ``steps`` what is added, in words and as a
+    number, from the baseline on; of classes that is to log-odds or scores.
     """
     predicted, schema = rows.predicted, view.tree.schema
     if isinstance(view, ClassView):

@@ -93,7 +93,6 @@ def test_the_text_tells_the_curves_first(model):
 
 
 def test_pictures(model):
-    pytest.importorskip("matplotlib").use("Agg")
     axes = model.plot_curves().axes
     assert len(axes) == len(model.curves_)
     top = max(model.curves_, key=lambda curve: np.ptp(curve.value))

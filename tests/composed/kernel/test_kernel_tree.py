@@ -6,13 +6,13 @@ import pickle
 
 import numpy as np
 import pytest
-from configurations import crease, shop
+from configurations import shop
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
-from secret_jax.composed.kernel import smoothing
-from secret_jax.composed.kernel.smoothing import LeafRows
+from secret_jax.composed.kernel import kernels
 from secret_jax.data.encoding import encode
+from secret_jax.data.validation import validated
 from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
@@ -69,11 +69,11 @@ def test_predictions_are_the_trees_and_of_the_rows_of_the_leaf(case):
     model, X, y, weight = case
     new, _ = waves(2, 40)
     tree = model.tree_
-    assert tree.n_leaves_ == len(model.leaves_) == 2
+    assert tree.n_leaves_ == len(model.fitted_head_.leaves) == 2
     x, expected = encode(tree.tree_.schema, new).x.astype(float), tree.predict(new)
     for i, leaf in enumerate(tree.apply(new)):
         *rows, variance = leaf_rows(model, X, y, weight, leaf)
-        width = model.leaves_[leaf].bandwidth
+        width = model.fitted_head_.leaves[leaf].bandwidth
         rest = by_hand(model.head, *rows, x[i], width, variance.mean())
         expected[i] += np.clip(rest, rows[1].min(axis=0), rows[1].max(axis=0))
     np.testing.assert_allclose(model.predict(new), expected, rtol=0, atol=2e-6)
@@ -83,7 +83,7 @@ def test_predictions_are_the_trees_and_of_the_rows_of_the_leaf(case):
 
 def test_the_bandwidth_is_that_of_least_error_of_rows_left_out(case):
     model, X, y, weight = case
-    for leaf, kept in model.leaves_.items():
+    for leaf, kept in model.fitted_head_.leaves.items():
         x, rest, w, variance = leaf_rows(model, X, y, weight, leaf)
         errors = []
         for width in GRID * np.sqrt(2 * variance.sum()):
@@ -108,7 +108,7 @@ def test_by_default_kernel_regression_is_a_mean_of_the_targets():
     model.set_params(tree__max_depth=0).fit(X, y)
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     square = ((z[:, None] - z) ** 2).sum(axis=2)
-    weight = np.exp(-square / (2 * model.leaves_[0].bandwidth ** 2))
+    weight = np.exp(-square / (2 * model.fitted_head_.leaves[0].bandwidth ** 2))
     expected = weight @ y / weight.sum(axis=1)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-5)
 
@@ -120,8 +120,8 @@ def test_copies_are_left_out_together_and_weights_are_copies():
     other = KernelTreeRegressor(STUMP).fit(
         np.repeat(X, weight, 0), np.repeat(y, weight)
     )
-    for leaf, kept in one.leaves_.items():
-        assert kept.bandwidth == other.leaves_[leaf].bandwidth
+    for leaf, kept in one.fitted_head_.leaves.items():
+        assert kept.bandwidth == other.fitted_head_.leaves[leaf].bandwidth
     np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-6)
 
 
@@ -135,32 +135,62 @@ def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
     model.conformalize(new[:200], truth[:200])
     low, high = model.predict_interval(new[200:], coverage=0.8)
     assert 0.7 < np.mean((low <= truth[200:]) & (truth[200:] <= high)) < 0.9
-    monkeypatch.setattr(smoothing, "_BLOCK_NUMBERS", 1 << 14)
+    monkeypatch.setattr(kernels, "BLOCK_NUMBERS", 1 << 14)
     np.testing.assert_allclose(model.predict(new), found, atol=1e-9)
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_awkward_tables(head):
-    tree = SecretRegressor(splits="cart", prune=None, oblique=False)
+def every_head(tree, X, y):
+    """Estimators with each of the heads over one fitted tree."""
+    for head in ("kernel", "local", "rbf", "gp"):
+        model = KernelTreeRegressor(head=head)
+        validated(model, X, reset=True)
+        vars(model).update(
+            model._with_head(tree, X, np.asarray(y)[:, None], np.ones(len(y)))[0]
+        )
+        yield model
+
+
+def narrow():
+    """More columns than rows in leaves; one is constant, and two are equal."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 12)) * (np.arange(12) != 3)
+    X[:, 5] = X[:, 4]
+    return X, X[:, 0] + rng.normal(size=40)
+
+
+@pytest.mark.parametrize("leaf", ["constant", "ridge"])
+@pytest.mark.parametrize("table", [narrow, lambda: shop(120)])
+def test_awkward_tables(leaf, table):
+    """Leaves of single rows; for the columns see the tables."""
+    tree = SecretRegressor(splits="cart", prune=None, oblique=False, leaf=leaf)
     tree.set_params(min_samples_leaf=1, min_samples_split=2)
-    model = KernelTreeRegressor(tree, head=head)
-    X, y = crease(12)
-    assert np.isfinite(model.fit(X, y).predict(X)).all()
-    table, target = shop(120)
-    assert np.isfinite(model.fit(table, target).predict(table)).all()
-    same, target = np.zeros((9, 2)), np.arange(9.0)
-    np.testing.assert_allclose(model.fit(same, target).predict(same), target.mean())
-    rows = LeafRows.of(np.ones((1, 2)), np.ones((1, 1)), np.ones(1), linear=True)
-    assert rows.predict(np.zeros((3, 2)), linear=True).tolist() == [[1.0]] * 3
+    X, y = table()
+    for model in every_head(tree.fit(X, y), X, y):
+        assert np.isfinite(model.predict(X, return_std=True)).all()
+        if table is narrow:
+            assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
 
 
-def test_pickles_and_files_keep_the_rows(case, tmp_path):
-    model, X, *_ = case
+def test_rows_in_one_place_predict_their_mean():
+    X, y = np.zeros((9, 2)), np.arange(9.0)
+    for model in every_head(SecretRegressor().fit(X, y), X, y):
+        np.testing.assert_allclose(model.predict(X), y.mean())
+
+
+@pytest.fixture(scope="module", params=["kernel", "local", "rbf", "gp"])
+def any_head(request):
+    X, y = waves(8, n_outputs=2)
+    return KernelTreeRegressor(STUMP, head=request.param).fit(X, y), X
+
+
+def test_pickles_and_files_keep_the_head(any_head, tmp_path):
+    model, X = any_head
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
     model.save(tmp_path / "kernel")
     again = KernelTreeRegressor.load(tmp_path / "kernel")
     assert again.head == model.head
+    assert again.head_ == model.head_
     assert again.tree.get_params() == model.tree.get_params()
     for said, other in zip(
         again.predict(X, return_std=True),
@@ -176,11 +206,32 @@ def test_pickles_and_files_keep_the_rows(case, tmp_path):
         KernelTreeRegressor.load(tmp_path / "tree")
 
 
+def test_what_speaks_is_told_in_units_of_the_data(any_head):
+    model, X = any_head
+    told = model.explain(X[:5], n_centers=2)
+    assert np.array_equal(told.prediction, model.predict(X[:5]))
+    leaf, center, share = told.voices
+    assert (np.isin(leaf, model.tree_.apply(X))).all()
+    assert (np.diff(np.abs(share).sum(axis=2), axis=1) <= 1e-9).all()  # loudest first
+    if model.head == "rbf":
+        mean = [X[model.tree_.apply(X) == one].mean(axis=0) for one in leaf[0]]
+        np.testing.assert_allclose(center[0], mean, atol=1e-5)
+        # With a center for each leaf, all voices together are the network.
+        said = model.fitted_head_.level + share.sum(axis=1)
+        said += model.tree_.predict(X[:5])  # over linear models it learns the rest
+        np.testing.assert_allclose(said, told.prediction, atol=1e-6)
+    else:  # centers are training rows
+        off = np.abs(center[:, :, None] - X).max(axis=3).min(axis=2)
+        assert off.max() < 1e-5
+    assert f"in leaf {told.leaf[0]}" in str(told)
+    assert " at x0 " in str(told)
+
+
 def test_what_is_no_tree_is_refused():
     with pytest.raises(ValueError, match="'tree' parameter of KernelTreeRegressor"):
         KernelTreeRegressor("m5").fit(*waves(0))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="'head' parameter of Kern"):
-        KernelTreeRegressor(head="rbf").fit(*waves(0))  # pyright: ignore[reportArgumentType]
+        KernelTreeRegressor(head="spline").fit(*waves(0))  # pyright: ignore[reportArgumentType]
 
 
 def test_bad_rows_are_refused_under_its_own_name():

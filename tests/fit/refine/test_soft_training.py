@@ -8,6 +8,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pandas as pd
 import pytest
 from configurations import FEW, crease, shop
@@ -18,17 +19,25 @@ from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGat
 from secret_jax.data.rows import Rows
 from secret_jax.fit.pipeline import fit_tree, refine_tree
 from secret_jax.fit.refine.soft import starts as starts_module
-from secret_jax.fit.refine.soft.parameters import forward, to_parameters, to_tree
+from secret_jax.fit.refine.soft.parameters import (
+    Parameters,
+    forward,
+    parted,
+    to_parameters,
+    to_tree,
+)
 from secret_jax.fit.refine.soft.steps import (
     Rates,
     TrainingData,
     initial_state,
     minibatches,
-    objective,
+    objective_gradient,
     row_losses,
     train_chunk,
+    train_start,
 )
 from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.tree.routing import predict, values
 from secret_jax.tree.structure import SplitKind
 
@@ -110,6 +119,76 @@ def state_of(tree, oblique=True):
 RATES = Rates(*map(np.float32, (0.01, 0.005, 1e-3, 0.0)))
 
 
+def objective(parameters, structure, data, row, l2, kind=SQUARED_ERROR):
+    """Mean loss of a minibatch, and the penalty: what a step goes down."""
+    value = forward(parameters, structure, data.x[row], data.codes[row])
+    losses = row_losses(value, data.targets[row], kind)
+    change = parameters.coefficient - structure.start.coefficient
+    absent = structure.along.absent[:, None, None] < 0
+    squares = jnp.where(absent, 0.0, change**2)[:, :, 1:]
+    n_slopes = (jnp.sum(~absent) * squares.shape[2]).astype(jnp.float32)
+    return jnp.mean(data.weight[row] * losses) + l2 * jnp.sum(squares) / n_slopes
+
+
+@pytest.mark.parametrize("kind", [SquaredError(), CrossEntropy()])
+@every_number_of_outputs
+def test_gradients_are_those_of_the_objective(kind, n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
+    share = np.exp(part.targets) / (1 + np.exp(part.targets).sum(axis=1)[:, None])
+    data = data_of(part._replace(targets=share))
+    start, structure = to_parameters(
+        gated(n_outputs=n_outputs), oblique=True, n_inner=16, n_leaves=16
+    )
+    random = np.random.default_rng(0)
+    moved = Parameters(
+        *(
+            a + (0.3 * random.normal(size=a.shape) * (a != 0)).astype("f4")
+            for a in start
+        )
+    )
+    row = np.arange(0, 64, 2)
+    derivative = jax.jit(jax.grad(objective), static_argnames="kind")
+    want = derivative(moved, structure, data, row, 0.1, kind=kind)
+    want = want._replace(direction=want.direction * structure.free)
+    on_host = jax.tree.map(np.asarray, data)
+    found = objective_gradient(moved, structure, on_host, row, 0.1, kind, np)
+    for own, expected in zip(found, want, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=2e-3, atol=2e-5)
+
+
+def test_steps_are_those_of_adam():
+    data, rate = data_of(labelled_rows()), np.float32(0.01)
+    start, structure = to_parameters(gated(), oblique=True, n_inner=16, n_leaves=16)
+    batches = minibatches(np.random.default_rng(0), 64, 5, 16)
+    expected, adam = jax.tree.map(jnp.asarray, start), optax.adam(float(rate))
+    inner = adam.init(expected)
+    derivative = jax.jit(jax.grad(objective))
+    with jax.numpy_dtype_promotion("standard"):
+        for row in batches:
+            gradient = derivative(expected, structure, data, row, 1e-3)
+            update, inner = adam.update(gradient, inner)
+            update = update._replace(direction=update.direction * structure.free)
+            expected = optax.apply_updates(expected, update)
+    state, rates = initial_state(start), Rates(rate, rate, np.float32(1e-3), rate)
+    host = jax.tree.map(np.asarray, data)
+    found, _ = train_start(state, structure, host, batches, rates)
+    for own, other in zip(parted(found.values, start), expected, strict=True):
+        np.testing.assert_allclose(own, other, atol=2e-4)
+
+
+@every_number_of_outputs
+def test_processors_take_the_steps_of_accelerators(n_outputs):
+    data = data_of(labelled_rows(n_outputs=n_outputs))
+    state, structure = state_of(gated(n_outputs=n_outputs))
+    batches = minibatches(np.random.default_rng(0), 64, 10, 16)
+    there, error = train_chunk(state, structure, data, batches, RATES)
+    host = jax.tree.map(np.asarray, (state, structure, data))
+    own = jax.tree.map(lambda array: array[0], host[:2])
+    here, own_error = train_start(*own, host[2], batches, RATES)
+    np.testing.assert_allclose(here.values, there.values[0], rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(own_error, error[0], rtol=1e-3)
+
+
 @every_number_of_outputs
 def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
     part = labelled_rows(n_outputs=n_outputs)
@@ -118,15 +197,17 @@ def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
     state, structure = state_of(start)
     everything = np.tile(np.arange(64, dtype=np.int32), (30, 1))
 
+    first = jax.tree.map(lambda array: array[0], structure)
+
     def loss_of(state):
-        first = jax.tree.map(lambda array: array[0], (state.parameters, structure))
-        return float(jax.jit(objective)(*first, data, everything[0], 1e-3))
+        parameters = parted(state.values[0], first.start)
+        return float(jax.jit(objective)(parameters, first, data, everything[0], 1e-3))
 
     before = loss_of(state)
     state, error = train_chunk(state, structure, data, everything, RATES)
     assert loss_of(state) < 0.9 * before
     # Without averaging the parameters are the average; both folds hold all rows.
-    found = to_tree(start, jax.tree.map(lambda array: array[0], state.parameters))
+    found = to_tree(start, parted(state.values[0], first.start))
     residual = values(found, part.table) - part.targets
     expected = part.weight @ (residual**2).sum(axis=1)
     np.testing.assert_allclose(error, [[expected, expected]], rtol=1e-3)
@@ -154,11 +235,10 @@ def test_without_oblique_splits_directions_keep_to_their_attribute():
     batches = minibatches(np.random.default_rng(0), 64, 10, 16)
     state, _ = train_chunk(state, structure, data_of(labelled_rows()), batches, RATES)
     inner = ~tree.is_leaf
-    moved = np.asarray(state.parameters.direction)[0, : inner.sum()]
+    start = jax.tree.map(lambda array: array[0], structure.start)
+    moved = np.asarray(parted(state.values[0], start).direction)[: inner.sum()]
     assert np.array_equal(moved != 0, tree.direction[inner] != 0)
-    assert not np.allclose(
-        moved, np.asarray(structure.start.direction)[0, : len(moved)]
-    )
+    assert not np.allclose(moved, np.asarray(start.direction)[: len(moved)])
 
 
 def test_minibatches_go_through_all_rows_before_they_come_again():
@@ -236,7 +316,7 @@ def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(starts_module, "train_chunk", interrupt)
+    monkeypatch.setattr(starts_module, "train_start", interrupt)
     X, y = crease(256)
     model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     with pytest.raises(KeyboardInterrupt):

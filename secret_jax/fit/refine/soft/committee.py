@@ -62,7 +62,7 @@ def _trained(
         if i and i % _CHUNKS_PER_POINTS == 0:
             data = _student_data(trainer, teachers)
         trainer.advance([student], len(data.targets), data)
-    return replace(student, best=student.state.average).tree
+    return replace(student, best=student.average).tree
 
 
 def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:

@@ -6,9 +6,8 @@ Widths are in deviations of a split's projection among the rows of its node.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -161,28 +160,63 @@ def to_parameters(
     return parameters, structure
 
 
-def forward(
-    parameters: Parameters, structure: Structure, x: jax.Array, codes: jax.Array
-) -> jax.Array:
-    """Predict the mixture of leaves before clipping, shape (n_rows, n_outputs)."""
+def flat(parameters: Parameters, xp: Any = np) -> Any:
+    """Put the numbers of all parameters into one vector."""
+    return xp.concatenate([array.ravel() for array in parameters])
+
+
+def parted(values: AnyArray, like: Parameters) -> Parameters:
+    """Take the parameters from their vector, in the shapes of others."""
+    direction, offset, _ = (array.size for array in like)
+    first, second = direction, direction + offset
+    parts = values[:first], values[first:second], values[second:]
+    shapes = (array.shape for array in like)
+    return Parameters(*(part.reshape(s) for part, s in zip(parts, shapes, strict=True)))
+
+
+def gate_logits(
+    parameters: Parameters,
+    structure: Structure,
+    x: AnyArray,
+    codes: AnyArray,
+    xp: Any = jnp,
+) -> tuple[Any, Any]:
+    """Compute the logits of all splits, and whether parameters can change them."""
     logit = parameters.offset - matmul(x, parameters.direction.T)
-    logit = jnp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
+    moves = xp.abs(logit) < HARD_LOGIT
+    logit = xp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
     if codes.shape[1]:
+        attribute = structure.discrete_attribute
         fixed = discrete_logits(
-            structure.discrete_attribute,
-            structure.goes_left,
-            structure.larger_left,
-            codes,
+            attribute, structure.goes_left, structure.larger_left, codes, xp
         )
-        logit = jnp.where(structure.discrete_attribute >= 0, fixed, logit)
-    shares = leaf_shares(logit, structure.along)
-    regressors = x[:, : parameters.coefficient.shape[2] - 1]
+        logit = xp.where(attribute >= 0, fixed, logit)
+        moves = moves & (attribute < 0)
+    return logit, moves
 
-    def of_output(coefficient):
-        value = matmul(regressors, coefficient[:, 1:].T) + coefficient[:, 0]
-        return jnp.sum(shares * value, axis=1)
 
-    return jax.vmap(of_output, in_axes=1, out_axes=1)(parameters.coefficient)
+def leaf_values(parameters: Parameters, x: AnyArray, xp: Any = jnp) -> list[Any]:
+    """Predict with every leaf: for each output, shape (n_rows, n_leaves)."""
+    coefficient = parameters.coefficient
+    regressors = x[:, : coefficient.shape[2] - 1]
+    return [
+        matmul(regressors, coefficient[:, output, 1:].T) + coefficient[:, output, 0]
+        for output in range(coefficient.shape[1])
+    ]
+
+
+def forward(
+    parameters: Parameters,
+    structure: Structure,
+    x: AnyArray,
+    codes: AnyArray,
+    xp: Any = jnp,
+) -> Any:
+    """Predict the mixture of leaves before clipping, shape (n_rows, n_outputs)."""
+    logit, _ = gate_logits(parameters, structure, x, codes, xp)
+    shares = leaf_shares(logit, structure.along, xp)
+    every = leaf_values(parameters, x, xp)
+    return xp.stack([xp.sum(shares * value, axis=1) for value in every], axis=1)
 
 
 def to_tree(tree: Tree, parameters: Parameters) -> Tree:

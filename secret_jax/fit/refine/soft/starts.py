@@ -16,6 +16,7 @@ from secret_jax.fit.refine.soft.parameters import (
     Parameters,
     Structure,
     deviations,
+    parted,
     to_parameters,
     to_tree,
     with_range_of_nodes,
@@ -28,11 +29,13 @@ from secret_jax.fit.refine.soft.steps import (
     initial_state,
     minibatches,
     train_chunk,
+    train_start,
 )
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.structure import Tree
@@ -70,6 +73,11 @@ class Start:
     best_error: float = np.inf
     best_step: int = 0
     history: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def average(self) -> Parameters:
+        """Parameters averaged over the steps."""
+        return parted(self.state.average, self.structure.start)
 
     @property
     def tree(self) -> Tree:
@@ -114,13 +122,17 @@ class Trainer:
         self.rates = Rates(
             *(np.float32(getattr(options, name)) for name in Rates._fields)
         )
-        self.data = jax.device_put(self._data(trees))
+        self.on_device = on_accelerator()
+        data = self._data(trees)
+        self.data = jax.device_put(data) if self.on_device else data
 
     def _data(self, trees: list[Tree]) -> TrainingData:
         rows, options = self.all_rows, self.options
-        n_padded = bucket(self.n_rows, smallest=_FEWEST_ROWS)
         judged = np.arange(min(self.pruning.n_rows, options.max_validation_rows))
-        n_judged = next_power_of_two(max(len(judged), _FEWEST_JUDGED))
+        n_padded, n_judged = self.n_rows, len(judged)
+        if self.on_device:
+            n_padded = bucket(n_padded, smallest=_FEWEST_ROWS)
+            n_judged = next_power_of_two(max(n_judged, _FEWEST_JUDGED))
         fold = np.zeros((options.n_folds, n_judged), np.float32)
         fold[judged % options.n_folds, judged] = self.pruning.weight[judged]
         self.judged = self.pruning.take(judged)
@@ -143,8 +155,12 @@ class Trainer:
     def start(self, tree: Tree, rows: Rows, width: float) -> Start:
         """Initialise a start: a tree with gates of a relative width."""
         soft = with_widths(with_range_of_nodes(tree), width, deviations(tree, rows))
+        n_leaves = self.n_leaves if self.on_device else tree.n_leaves
         parameters, structure = to_parameters(
-            soft, oblique=self.oblique, n_inner=self.n_leaves, n_leaves=self.n_leaves
+            soft,
+            oblique=self.oblique,
+            n_inner=n_leaves if self.on_device else n_leaves - 1,
+            n_leaves=n_leaves,
         )
         return Start(
             origin=soft,
@@ -175,21 +191,29 @@ class Trainer:
         """
         data = self.data if data is None else data
         rows = minibatches(self.random, n_rows, self.options.chunk, self.batch_size)
-        # On the CPU one start after the other costs no more, and each may stop alone.
-        together = len(starts) if on_accelerator() else 1
-        errors = []
-        for first in range(0, len(starts), together):
-            group = starts[first : first + together]
-            state = _stacked([start.state for start in group])
-            structure = _stacked([start.structure for start in group])
-            state, error = train_chunk(
-                state, structure, data, rows, self.rates, kind=self.loss
+        states = [start.state for start in starts]
+        structures = [start.structure for start in starts]
+        if self.on_device:
+            state, found = train_chunk(
+                *(_stacked(states), _stacked(structures)),
+                *(data, rows, self.rates),
+                kind=self.loss,
             )
-            state = jax.tree.map(np.asarray, state)
-            errors.append(error)
-            for i, start in enumerate(group):
-                start.state = jax.tree.map(lambda array, i=i: array[i], state)
-        return np.concatenate([np.asarray(error, np.float64) for error in errors])
+            state, errors = jax.tree.map(np.asarray, state), list(found)
+            states = [
+                jax.tree.map(lambda array, i=i: array[i], state)
+                for i in range(len(starts))
+            ]
+        else:
+            with one_thread_for_products():
+                pairs = [
+                    train_start(*each, data, rows, self.rates, kind=self.loss)
+                    for each in zip(states, structures, strict=True)
+                ]
+            states, errors = zip(*pairs, strict=True)
+        for start, state in zip(starts, states, strict=True):
+            start.state = state
+        return np.asarray(errors, np.float64)
 
     def train(self, starts: list[Start], stage: Stage = UNTOLD) -> None:
         """Train until all starts have stopped; each keeps its best parameters."""
@@ -203,7 +227,7 @@ class Trainer:
                 start.history.append(error)
                 if error.sum() < start.best_error:
                     start.best_error, start.best_step = float(error.sum()), step
-                    start.best = start.state.average
+                    start.best = start.average
             active = [
                 start
                 for start in active
@@ -228,7 +252,7 @@ class Trainer:
         for chunk in range(n_chunks):
             stage.at(chunk, n_chunks)
             self.advance([again], self.n_rows)
-        again.best, again.best_step = again.state.average, start.best_step
+        again.best, again.best_step = again.average, start.best_step
         limit = _DIVERGED * total_error(start.tree, self.all_rows)
         return again if total_error(again.tree, self.all_rows) <= limit else start
 

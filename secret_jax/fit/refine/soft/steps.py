@@ -1,25 +1,40 @@
-"""Gradient training of gates and leaves: chunks of steps on the device.
+"""Gradient training of gates and leaves, in chunks of steps of Adam.
 
-One chunk is one compiled program: a scan over minibatches, and the errors of the
-averaged parameters on the validation rows. The host decides after each chunk which
-starts go on.
+A step is one function of arrays: on accelerators a chunk is one compiled scan over the
+minibatches of several starts, on processors a loop over small products of NumPy. After
+a chunk the averaged parameters are judged on the validation rows, and the host decides
+which starts go on.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
-from secret_jax.fit.refine.soft.parameters import Parameters, Structure, forward
+from secret_jax.fit.refine.soft.parameters import (
+    Parameters,
+    Structure,
+    flat,
+    forward,
+    gate_logits,
+    leaf_values,
+    parted,
+)
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
-from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
+from secret_jax.tree.soft import leaf_shares, log_left_shares
+
+# Of Adam (Kingma & Ba 2015): decays of the means of gradients and of their squares.
+_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
+# Validation rows that NumPy looks at together: they stay in a cache.
+_JUDGED_ROWS = 1024
 
 
 class TrainingData(NamedTuple):
@@ -60,49 +75,164 @@ class Rates(NamedTuple):
 
 
 class TrainingState(NamedTuple):
-    """Parameters, their average and the optimiser state, for a batch of starts."""
+    """Parameters, their average and what Adam remembers, as vectors (see `flat`)."""
 
-    parameters: Parameters
-    average: Parameters
-    optimiser: optax.OptState
+    values: AnyArray
+    average: AnyArray
+    gradient: AnyArray
+    square: AnyArray
+    n_steps: AnyArray
 
 
 def initial_state(parameters: Parameters) -> TrainingState:
     """State before the first step."""
-    parameters = jax.tree.map(jnp.asarray, parameters)
-    return TrainingState(parameters, parameters, optax.adam(1.0).init(parameters))
+    values = flat(parameters)
+    nothing = np.zeros_like(values)
+    return TrainingState(values, values, nothing, nothing, np.zeros((), np.float32))
 
 
 def row_losses(
-    value: Float[Array, "n_rows n_outputs"],
-    targets: Float[Array, "n_rows n_outputs"],
+    value: Float[AnyArray, "n_rows n_outputs"],
+    targets: Float[AnyArray, "n_rows n_outputs"],
     kind: Loss,
-) -> Float[Array, " n_rows"]:
-    """Squared errors, or cross-entropies of log-odds."""
+    xp: Any = jnp,
+) -> Any:
+    """Squared errors, or cross-entropies of log-odds, shape (n_rows,)."""
     if isinstance(kind, SquaredError):
-        return jnp.sum((value - targets) ** 2, axis=1)
+        return xp.sum((value - targets) ** 2, axis=1)
+    return _log_total(value, xp) - xp.sum(targets * value, axis=1)
+
+
+def _log_total(value: AnyArray, xp: Any) -> Any:
+    """Logarithm of the sum of the odds; of one output beside those of no event."""
     if value.shape[1] == 1:
-        together = jax.nn.softplus(value[:, 0])
-    else:
-        together = jax.nn.logsumexp(value, axis=1)
-    return together - jnp.sum(targets * value, axis=1)
+        return xp.logaddexp(value[:, 0], 0.0)
+    most = xp.max(value, axis=1)
+    return most + xp.log(xp.sum(xp.exp(value - most[:, None]), axis=1))
 
 
-def objective(
+def _slope_of_losses(value: AnyArray, targets: AnyArray, kind: Loss, xp: Any) -> Any:
+    """Derivative of `row_losses` by the values."""
+    if isinstance(kind, SquaredError):
+        return 2.0 * (value - targets)
+    return xp.exp(value - _log_total(value, xp)[:, None]) - targets
+
+
+def objective_gradient(
     parameters: Parameters,
     structure: Structure,
     data: TrainingData,
-    row: jax.Array,
-    l2: jax.Array | float,
+    row: AnyArray,
+    l2: AnyArray | float,
     kind: Loss = SQUARED_ERROR,
-) -> jax.Array:
-    """Mean loss of a minibatch, plus a penalty on changes of the slopes."""
-    value = forward(parameters, structure, data.x[row], data.codes[row])
-    losses = row_losses(value, data.targets[row], kind)
+    xp: Any = jnp,
+) -> Parameters:
+    """Gradient of the mean loss of a minibatch and of a penalty on changed slopes.
+
+    The penalty is ``l2`` times the mean squared change of the leaves' slopes.
+    """
+    x, codes, along = data.x[row], data.codes[row], structure.along
+    logit, moves = gate_logits(parameters, structure, x, codes, xp)
+    log_left = log_left_shares(logit, xp)
+    share = leaf_shares(logit, along, xp, log_left)
+    every = leaf_values(parameters, x, xp)
+    value = xp.stack([xp.sum(share * own, axis=1) for own in every], axis=1)
+    slope = _slope_of_losses(value, data.targets[row], kind, xp)
+    slope = slope * (data.weight[row] / len(row))[:, None]
+    # A gate moves the shares of the leaves below it: what the left ones gain, the right
+    # ones lose.
+    pull = share * sum(slope[:, k, None] * own for k, own in enumerate(every))
+    left = xp.exp(log_left)
+    to_left, to_right = matmul(pull, along.left), matmul(pull, along.right)
+    of_logit = xp.where(moves, to_left * (1.0 - left) - to_right * left, 0.0)
+    design = x[:, : parameters.coefficient.shape[2] - 1]
+    own = [share * slope[:, k, None] for k in range(len(every))]
+    slopes = xp.stack([matmul(each.T, design) for each in own], axis=1)
+    constants = xp.stack([xp.sum(each, axis=0) for each in own], axis=1)
     moved = parameters.coefficient[:, :, 1:] - structure.start.coefficient[:, :, 1:]
-    n_slopes = jnp.sum(structure.along.absent == 0) * max(moved.shape[2], 1)
-    penalty = jnp.sum(moved**2) / n_slopes.astype(jnp.float32)
-    return jnp.mean(data.weight[row] * losses) + l2 * penalty
+    n_slopes = xp.sum(along.absent == 0) * max(moved.shape[2], 1)
+    slopes = slopes + (2.0 * l2 / n_slopes.astype(np.float32)) * moved
+    return Parameters(
+        -matmul(of_logit.T, x) * structure.free,
+        xp.sum(of_logit, axis=0),
+        xp.concatenate([constants[:, :, None], slopes], axis=2),
+    )
+
+
+def train_start(
+    state: TrainingState,
+    structure: Structure,
+    data: TrainingData,
+    rows: AnyArray,
+    rates: Rates,
+    *,
+    kind: Loss = SQUARED_ERROR,
+    xp: Any = np,
+) -> tuple[TrainingState, Any]:
+    """Run some steps of Adam for one start.
+
+    Parameters
+    ----------
+    rows : Array of shape (n_steps, batch_size), int32
+        Minibatches.
+    kind : Loss
+        See `row_losses`.
+
+    Returns
+    -------
+    error : Array of shape (n_folds,), float32
+        Losses of the averaged parameters on the validation rows, summed.
+    """
+    start = structure.start
+    n_gate, n_leaf = start.direction.size + start.offset.size, start.coefficient.size
+    rate = xp.concatenate(
+        [xp.full(n_gate, rates.gate_rate), xp.full(n_leaf, rates.leaf_rate)]
+    )
+
+    def step(state: TrainingState, row: AnyArray) -> tuple[TrainingState, None]:
+        own = parted(state.values, start)
+        found = objective_gradient(own, structure, data, row, rates.l2, kind, xp)
+        found, n_steps = flat(found, xp), state.n_steps + np.float32(1)
+        gradient = _DECAY * state.gradient + (1 - _DECAY) * found
+        square = _SQUARE_DECAY * state.square + (1 - _SQUARE_DECAY) * found**2
+        deviation = xp.sqrt(square / (1 - np.float32(_SQUARE_DECAY) ** n_steps))
+        change = gradient / (1 - np.float32(_DECAY) ** n_steps) / (deviation + _TINY)
+        values = state.values - rate * change
+        average = values + rates.averaging * (state.average - values)
+        return TrainingState(values, average, gradient, square, n_steps), None
+
+    if xp is np:
+        with np.errstate(all="ignore"):  # a training may diverge
+            for row in rows:
+                state, _ = step(state, row)
+            return state, _judged(state, structure, data, kind)
+    state, _ = jax.lax.scan(step, state, rows)
+    losses = _losses(state, structure, data, data.validation, kind, xp)
+    return state, xp.sum(data.fold * losses, axis=1)
+
+
+def _losses(
+    state: TrainingState,
+    structure: Structure,
+    data: TrainingData,
+    row: AnyArray,
+    kind: Loss,
+    xp: Any,
+) -> Any:
+    """Losses of the averaged parameters on some rows."""
+    average = parted(state.average, structure.start)
+    value = forward(average, structure, data.x[row], data.codes[row], xp)
+    value = xp.clip(value, data.low, data.high)
+    return row_losses(value, data.targets[row], kind, xp)
+
+
+def _judged(
+    state: TrainingState, structure: Structure, data: TrainingData, kind: Loss
+) -> np.ndarray:
+    starts = range(0, len(data.validation), _JUDGED_ROWS)
+    parts = [data.validation[first : first + _JUDGED_ROWS] for first in starts]
+    losses = [_losses(state, structure, data, part, kind, np) for part in parts]
+    return data.fold @ np.concatenate(losses)
 
 
 @program(static_argnames=("kind",))
@@ -115,60 +245,21 @@ def train_chunk(
     *,
     kind: Loss = SQUARED_ERROR,
 ) -> tuple[TrainingState, jax.Array]:
-    """Run some steps of Adam for a batch of starts.
+    """Run `train_start` for a batch of starts, on the same minibatches, compiled.
 
     Parameters
     ----------
-    structure : Structure
-        Both with the starts as their first axis.
-    rows : Array of shape (n_steps, batch_size), int32
-        Minibatches, the same for all starts.
-    kind : Loss
-        See `row_losses`.
+    state, structure
+        With the starts as their first axis.
 
     Returns
     -------
     error : Array of shape (n_starts, n_folds), float32
-        Losses of the averaged parameters on the validation rows, summed.
     """
-    optimiser = optax.adam(1.0)
-
-    def one(state: TrainingState, structure: Structure):
-        def step(state, row):
-            gradient = jax.grad(objective)(
-                state.parameters, structure, data, row, rates.l2, kind
-            )
-            free = gradient.direction * structure.free
-            gradient = gradient._replace(direction=free)
-            # Optax raises its decay to the count of steps: a float to an integer.
-            with jax.numpy_dtype_promotion("standard"):
-                update, inner = optimiser.update(gradient, state.optimiser)
-            assert isinstance(update, Parameters)
-            parameters = Parameters(
-                *(
-                    value + rate * change
-                    for value, rate, change in zip(
-                        state.parameters,
-                        (rates.gate_rate, rates.gate_rate, rates.leaf_rate),
-                        update,
-                        strict=True,
-                    )
-                )
-            )
-            average = optax.incremental_update(
-                parameters, state.average, 1.0 - rates.averaging
-            )
-            assert isinstance(average, Parameters)
-            return TrainingState(parameters, average, inner), None
-
-        state, _ = jax.lax.scan(step, state, rows)
-        x, codes = data.x[data.validation], data.codes[data.validation]
-        value = forward(state.average, structure, x, codes)
-        value = jnp.clip(value, data.low, data.high)
-        losses = row_losses(value, data.targets[data.validation], kind)
-        return state, jnp.sum(data.fold * losses, axis=1)
-
-    return jax.vmap(one)(state, structure)
+    one = partial(train_start, kind=kind, xp=jnp)
+    return jax.vmap(one, in_axes=(0, 0, None, None, None))(
+        state, structure, data, rows, rates
+    )
 
 
 # With an epoch of more calls than this rows are drawn independently: one permutation

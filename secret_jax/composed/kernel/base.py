@@ -1,0 +1,247 @@
+"""What trees with kernels over them share, of numbers and of classes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.composed.base import ComposedEstimator
+from secret_jax.composed.kernel.gp import GaussianProcess
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.rbf import RadialBasis
+from secret_jax.composed.kernel.search import SEARCHES, Found, Search
+from secret_jax.composed.kernel.smoothing import Smoothing
+from secret_jax.data.encoding import encode
+from secret_jax.data.given import TableLike
+from secret_jax.data.validation import validated
+from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.values import at_least
+
+HEADS: dict[str, Head] = {
+    "kernel": Smoothing(),
+    "local": Smoothing(linear=True),
+    "rbf": RadialBasis(),
+    "gp": GaussianProcess(),
+}
+
+
+class Through(NamedTuple):
+    """Rows after the tree.
+
+    Attributes
+    ----------
+    base : ndarray of shape (n_rows, n_outputs), float64
+    leaf : ndarray of shape (n_rows,), int
+    x : ndarray of shape (n_rows, n_columns), float64
+        Standardised columns.
+    """
+
+    base: np.ndarray
+    leaf: np.ndarray
+    x: np.ndarray
+
+
+class KernelExplanation(NamedTuple):
+    """Centers that say most about each row, in the units of the data.
+
+    Attributes
+    ----------
+    prediction : ndarray of shape (n_rows, n_outputs), float64
+    leaf : ndarray of shape (n_rows,), int
+        Leaf that the row is in.
+    names : tuple of str
+        Of the columns that count for distances.
+    voices : Voices
+        The centers, their leaves, and what each says.
+    """
+
+    prediction: np.ndarray
+    leaf: np.ndarray
+    names: tuple[str, ...]
+    voices: Voices
+
+    def __str__(self) -> str:
+        lines = []
+        for row, (said, leaf) in enumerate(
+            zip(self.prediction, self.leaf.tolist(), strict=True)
+        ):
+            lines.append(f"row {row}: {_numbers(said)}, in leaf {leaf}")
+            centers = zip(*(part[row] for part in self.voices), strict=True)
+            for own, center, share in centers:
+                if own >= 0:
+                    place = zip(self.names, center.tolist(), strict=True)
+                    where = ", ".join(f"{name} {value:.4g}" for name, value in place)
+                    lines.append(f"  {_numbers(share)} of leaf {own} at {where}")
+        return "\n".join(lines)
+
+
+class KernelTree(ComposedEstimator):
+    """Base of the estimators that put a head over a fitted tree."""
+
+    head: str | Head
+    search: str | Search | None
+    warm_start: bool
+    random_state: int
+    verbose: bool | int
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "head": [StrOptions(set(HEADS)), Head],
+        "search": [StrOptions(set(SEARCHES)), Search, None],
+        "warm_start": ["boolean"],
+        "random_state": [at_least(0)],
+        "verbose": ["boolean", at_least(0)],
+    }
+    _predicts_with: ClassVar[str] = "fitted_head_"
+    head_: Head
+    fitted_head_: Any
+    search_: Found
+
+    @property
+    def _head(self) -> Head:
+        """The parameter as a value."""
+        head = HEADS[self.head] if isinstance(self.head, str) else self.head
+        head.check()
+        return head
+
+    def _with_head(
+        self, tree: Any, X: TableLike, target: np.ndarray, weight: np.ndarray
+    ) -> tuple[dict[str, Any], Regions, HeadFit]:
+        """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
+        through = self._through(tree, X)
+        rows = _regions(through, target, weight)
+        head, fit = self._fitted_head(rows)
+        fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
+        return fitted, rows, fit
+
+    def _fitted_head(self, rows: Regions) -> tuple[Head, HeadFit]:
+        head, n_columns = self._head, rows.x.shape[1]
+        for column in head.columns or ():
+            if column not in range(n_columns):
+                raise ValueError(
+                    f"columns={head.columns!r} names the column {column!r}; the tree "
+                    f"has {n_columns} standardised ones, from 0 on."
+                )
+        if self.search is not None:
+            head = self._searched(head, rows)
+        else:
+            vars(self).pop("search_", None)
+        return head, head.fit(rows.of(head))
+
+    def _searched(self, head: Head, rows: Regions) -> Head:
+        """Head of the least criterion; ``search_`` says after every turn where it is,
+        also of a search that was interrupted.
+        """
+        search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
+        assert search is not None
+        search.check()
+        some = rows.some(search.max_rows)
+        start = getattr(self, "search_", None) if self.warm_start else None
+        n_columns = rows.x.shape[1]
+        if start is not None and start.n_columns != n_columns:
+            raise ValueError(
+                f"warm_start goes on with a search of {start.n_columns} columns, and "
+                f"the tree has {n_columns} standardised ones. Set warm_start=False."
+            )
+
+        def score(one: Head) -> float:
+            own = some.of(one)
+            try:
+                return self._criterion(search.criterion, one, one.fit(own), own)
+            except np.linalg.LinAlgError:
+                return np.inf
+
+        with shown(self.verbose) as progress:
+            stage = Stage("searching kernels", progress)
+            turns = search.turns(head, n_columns, score, self.random_state, start)
+            for found in search.within_time(turns):
+                self.search_ = found
+                stage.at(found.n_turns, None, f"criterion {found.criterion:.5g}")
+        return self.search_.head
+
+    def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
+        """Information criterion of a fitted head."""
+        raise NotImplementedError
+
+    def _said(self, X: TableLike) -> tuple[np.ndarray, np.ndarray, Through]:
+        """What tree and head say of rows, its deviations, and the rows."""
+        check_is_fitted(self)
+        through = self._through(self.tree_, validated(self, X, reset=False))
+        x = self.head_.of(through.x)
+        value, deviation = self.fitted_head_.predict(x, through.leaf, through.base)
+        return value, deviation, through
+
+    def explain(self, X: TableLike, *, n_centers: int = 3) -> KernelExplanation:
+        """Tell which centers say most about each row.
+
+        Of a network they are leaves, and say what their basis adds; of a process they
+        are training rows, and say what they add to the network; of leaves that keep
+        rows they are training rows, with their weight in the mean of what the tree
+        leaves. ``tree_.explain`` takes the tree's part apart.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        n_centers : int, default=3
+
+        Returns
+        -------
+        KernelExplanation
+            ``print`` shows it in words.
+        """
+        value, _, through = self._said(X)
+        schema = self.tree_.tree_.schema
+        places = list(self.head_.columns or range(through.x.shape[1]))
+        x = self.head_.of(through.x)
+        voices = self.fitted_head_.voices(x, through.leaf, n_centers)
+        encoded = [_positions(schema)[place] for place in places]
+        center = schema.center[encoded] + schema.scale[encoded] * voices.center
+        names = tuple(schema.labels[column] for column in encoded)
+        return KernelExplanation(
+            value, through.leaf, names, voices._replace(center=center)
+        )
+
+    def _through(self, tree: Any, X: TableLike) -> Through:
+        """Route rows through the tree."""
+        schema = tree.tree_.schema
+        table = encode(schema, validated(tree, X, reset=False), asked=())
+        columns = _positions(schema)
+        x = table.on_host().x[:, columns].astype(np.float64)
+        base = self._base(tree, X).reshape(len(x), -1)
+        if self._head.replaces_constants and schema.n_regressors == 0:
+            base = np.zeros_like(base)
+        return Through(base, tree.apply(X), x)
+
+    def _base(self, tree: Any, X: TableLike) -> np.ndarray:
+        """What the tree predicts of rows, in the units of the head's targets."""
+        raise NotImplementedError
+
+    def _new_tree(self, usual: Any) -> Any:
+        return clone(usual if self.tree is None else self.tree)
+
+
+def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Regions:
+    """Distinct rows: one is left out with all its copies, which would tell what it is.
+
+    Rows without weight are dropped.
+    """
+    used = weight > 0
+    parts = [through.leaf[:, None], through.x, target, through.base]
+    table = np.column_stack(parts)[used]
+    rows, copy_of = np.unique(table, axis=0, return_inverse=True)
+    ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+    leaf, x, target, base = np.split(rows, ends, axis=1)
+    total = np.bincount(copy_of.ravel(), weight[used])
+    return Regions(x, leaf[:, 0].astype(int), target, base, total)
+
+
+def _positions(schema: Any) -> list[int]:
+    """Places of the standardised columns of a table: regressors, or numeric ones."""
+    return list(range(schema.n_regressors) or schema.continuous_positions)
+
+
+def _numbers(values: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in values.tolist())

@@ -1,0 +1,149 @@
+"""Smoothed covariances of few rows, in one table, and coordinates made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.tree.state import recorded
+
+# Least variance along any direction, in units of the table's columns: rows of a leaf
+# may coincide.
+_LEAST_VARIANCE = 1e-3
+# A correlation matrix of a lower eigenvalue has no inverse to speak of.
+_SINGULAR = 1e-10
+
+
+def _likelihood(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Equation (3.37)."""
+    center = weight @ x / weight.sum()
+    return (weight[:, None] * (x - center)).T @ (x - center) / weight.sum()
+
+
+def _unsmoothed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Sample covariance, divided by n - 1."""
+    n = weight.sum()
+    return _likelihood(x, weight) * (n / (n - 1.0) if n > 1.0 else 1.0)
+
+
+def _entropy(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Equation (3.38): covariance of secondary midpoints, and variances inside.
+
+    The density of maximum entropy is uniform between midpoints of the sorted values,
+    with exponential tails (Fiebig 1982; Theil & Fiebig 1984). The mean of its interval
+    takes a value's place, and the variance in the interval goes to the diagonal.
+    """
+    if len(x) < 2:
+        return np.zeros((x.shape[1], x.shape[1]))
+    order = np.argsort(x, axis=0, kind="stable")
+    value = np.take_along_axis(x, order, axis=0)
+    around = np.pad(value, [(1, 1), (0, 0)], mode="edge")
+    inside = (around[2:] - around[:-2]) ** 2 / 48.0
+    inside[[0, -1]] *= 3.0  # of the exponential tails: a sixteenth
+    middle = np.empty_like(value)
+    secondary = (around[:-2] + 2.0 * value + around[2:]) / 4.0
+    np.put_along_axis(middle, order, secondary, axis=0)
+    variance = (weight[order] * inside).sum(axis=0) / weight.sum()
+    return _likelihood(middle, weight) + np.diag(variance)
+
+
+def _with_empirical_bayes(covariance: np.ndarray, n: float) -> np.ndarray:
+    """Equations (3.39) and (3.40)."""
+    p, trace = len(covariance), np.trace(covariance)
+    return covariance + np.eye(p) * ((p - 1) / (n * trace) if trace > 0 else 0.0)
+
+
+def _stipulated_ridge(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Shurygin's ridge (1983), in the form of Bozdogan (2005)."""
+    covariance, p = _likelihood(x, weight), x.shape[1]
+    trace = np.trace(covariance)
+    ridge = p * (p - 1) / (2.0 * weight.sum() * trace) if trace > 0 else 0.0
+    return covariance + ridge * np.eye(p)
+
+
+def _stipulated_diagonal(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Equations (3.41) and (3.42); of a singular correlation the diagonal alone."""
+    covariance, p = _likelihood(x, weight), x.shape[1]
+    deviation = np.sqrt(np.diag(covariance))
+    scale = np.where(deviation > 0, deviation, 1.0)
+    values = np.linalg.eigvalsh(covariance / scale / scale[:, None])
+    share = 1.0
+    if p > 0 and values[0] > _SINGULAR:
+        excess = (1.0 / values).sum() - p
+        share = p * (p - 1) / (2.0 * weight.sum() * excess) if excess > 0 else 1.0
+    share = min(share, 1.0)
+    return (1.0 - share) * covariance + share * np.diag(np.diag(covariance))
+
+
+def _convex_sum(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Equations (3.43) to (3.45), m in the middle of its interval."""
+    covariance, p, n = _likelihood(x, weight), x.shape[1], weight.sum()
+    trace, square = np.trace(covariance), np.sum(covariance**2)
+    if p < 2 or square <= 0:
+        return covariance
+    beta = trace**2 / square
+    # Eigenvalues that are all equal are shrunk toward themselves.
+    m = (p * (1.0 + beta) - 2.0) / max(p - beta, _SINGULAR)
+    return (n * covariance + m * (trace / p) * np.eye(p)) / (n + m)
+
+
+def _ledoit_wolf(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Ledoit & Wolf (2004): a convex sum, its share estimated from fourth moments."""
+    covariance, n, p = _likelihood(x, weight), weight.sum(), x.shape[1]
+    if p == 0:
+        return covariance
+    mean = np.trace(covariance) / p
+    spread = np.sum(covariance**2) - p * mean**2
+    fourth = weight @ ((x - weight @ x / n) ** 2).sum(axis=1) ** 2 / n
+    noise = (fourth - np.sum(covariance**2)) / n
+    share = min(max(noise, 0.0) / spread, 1.0) if spread > 0 else 0.0
+    return (1.0 - share) * covariance + share * mean * np.eye(p)
+
+
+SMOOTHERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "none": _unsmoothed,
+    "mle": _likelihood,
+    "me": _entropy,
+    "mleeb": lambda x, w: _with_empirical_bayes(_likelihood(x, w), w.sum()),
+    "meeb": lambda x, w: _with_empirical_bayes(_entropy(x, w), w.sum()),
+    "sdce": _stipulated_diagonal,
+    "srce": _stipulated_ridge,
+    "csce": _convex_sum,
+    "ledoit_wolf": _ledoit_wolf,
+    "identity": lambda x, w: np.eye(x.shape[1]),
+}
+"""Estimates of a covariance of rows (n_rows, n_columns) with weights (n_rows,) > 0,
+after Lanning (2008, section 3.2.3); his "None", which must differ from (3.37), divides
+by n - 1. "identity": distances of the columns as they are."""
+
+
+@recorded
+class Metric(NamedTuple):
+    """Coordinates in which a Mahalanobis distance is the ordinary one.
+
+    Attributes
+    ----------
+    center : ndarray of shape (n_columns,), float64
+    root : ndarray of shape (n_columns, n_columns), float64
+        Root of the inverse covariance.
+    """
+
+    center: np.ndarray
+    root: np.ndarray
+
+    @classmethod
+    def of(cls, center: np.ndarray, covariance: np.ndarray) -> Metric:
+        """Invert a covariance; directions without variance get a little of it."""
+        values, vectors = np.linalg.eigh(covariance)
+        values = np.maximum(values, _LEAST_VARIANCE)
+        return cls(center, vectors / np.sqrt(values))
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Coordinates of rows, shape (n_rows, n_columns)."""
+        return (x - self.center) @ self.root
+
+    def place(self, z: np.ndarray) -> np.ndarray:
+        """Rows of given coordinates, shape (n_rows, n_columns)."""
+        return self.center + z @ np.linalg.inv(self.root)

@@ -1,0 +1,143 @@
+"""Information criteria of heads: fit against complexity.
+
+J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information Criteria.
+Dissertation, University of Tennessee, 2008, equations 1.15 to 1.18 and 3.16 to 3.36;
+H. Bozdogan. Model Selection and Akaike's Information Criterion (AIC). Psychometrika 52,
+1987, for CAIC.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
+from secret_jax.composed.kernel.kernels import KERNELS
+
+CRITERIA = ("icomp", "aic", "bic", "caic")
+# Variances below this share of the target's are rounding.
+_LEAST_VARIANCE = 1e-9
+_LEAST_PROBABILITY = 1e-12
+
+
+def complexity(variance: np.ndarray, n: np.ndarray) -> float:
+    """Bozdogan's C1 of means and variances of independent normals, equation 3.32.
+
+    The inverse Fisher information is diagonal: σ²/n of the mean and 2 σ⁴/n of the
+    variance of each. The last line of (3.32), which expands it, must divide by n².
+
+    Parameters
+    ----------
+    variance, n : ndarray of shape (n_normals,)
+        Variances, and numbers of rows.
+    """
+    values = np.concatenate([variance / n, 2.0 * variance**2 / n])
+    rank = len(values)
+    return float(0.5 * rank * np.log(values.sum() / rank) - 0.5 * np.log(values).sum())
+
+
+def deviance_of_leaves(variance: np.ndarray, n: np.ndarray) -> float:
+    """Twice the negative log-likelihood of normal errors with a variance in each leaf.
+
+    Equation 3.24, where (3.23) must divide by the rows of the leaf.
+    """
+    return float(n.sum() * (np.log(2.0 * np.pi) + 1.0) + n @ np.log(variance))
+
+
+def penalty(criterion: str, degrees: float, n: float) -> float:
+    """What AIC, BIC or CAIC add for parameters."""
+    each = {"aic": 2.0, "bic": np.log(n), "caic": np.log(n) + 1.0}
+    return float(each[criterion] * degrees)
+
+
+def of_numbers(criterion: str, fit: HeadFit, rows: Regions) -> float:
+    """Criterion of a head that predicts numbers, the less the better.
+
+    AIC, BIC and CAIC count the degrees of freedom of the head and a variance in each
+    leaf. ICOMP's complexity knows the leaves only, not what a kernel spends; so its
+    errors are those of rows that the head was fitted without.
+
+    Parameters
+    ----------
+    criterion : {"icomp", "aic", "bic", "caic"}
+    """
+    target, weight = rows.target[fit.row], rows.weight[fit.row]
+    said = fit.left_out if criterion == "icomp" else fit.fitted
+    off = weight @ target / weight.sum()
+    least = _LEAST_VARIANCE * (weight @ (target - off) ** 2) / weight.sum()
+    least = np.maximum(least, np.finfo(float).tiny)
+    _, place = np.unique(rows.leaf[fit.row], return_inverse=True)
+    n = np.bincount(place, weight)
+    square = weight[:, None] * (target - said) ** 2
+    total, n_outputs = 0.0, target.shape[1]
+    for output in range(n_outputs):
+        variance = np.maximum(np.bincount(place, square[:, output]) / n, least[output])
+        total += deviance_of_leaves(variance, n)
+        if criterion == "icomp":
+            total += 2.0 * complexity(variance, n)
+        else:
+            degrees = degrees_of(fit, target, weight) + len(n)
+            total += penalty(criterion, degrees, n.sum())
+    return total
+
+
+def of_classes(
+    criterion: str,
+    fit: HeadFit,
+    rows: Regions,
+    probability: np.ndarray,
+    member: np.ndarray,
+    head: Head,
+) -> float:
+    """Criterion of a head that predicts classes, the less the better.
+
+    Twice the negative log-likelihood of the classes, and for ICOMP the complexity of
+    normal clusters of the classes in the space of the kernel (3.29 to 3.36). The
+    source's (3.27) also adds the probabilities of not being in the other classes, and
+    a term of the tree alone.
+
+    Parameters
+    ----------
+    probability, member : ndarray of shape (n_known, n_classes)
+        Of the rows of ``fit.row``: what is said of them, and their classes.
+    """
+    weight = rows.weight[fit.row]
+    said = np.maximum((member * probability).sum(axis=1), _LEAST_PROBABILITY)
+    deviance = -2.0 * float(weight @ np.log(said))
+    n = weight @ member
+    if criterion == "icomp":
+        spread = class_spreads(head, rows.x[fit.row], member, weight)
+        return deviance + 2.0 * complexity(spread[n > 0], n[n > 0])
+    degrees = degrees_of(fit, rows.target[fit.row], weight) * rows.target.shape[1]
+    return deviance + penalty(criterion, degrees, weight.sum())
+
+
+def class_spreads(
+    head: Head, x: np.ndarray, member: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Mean squared distances of rows from their class's center, in kernel space.
+
+    Equations 3.33 to 3.36, for any kernel: K(x, x) + K(c, c) - 2 K(x, c).
+    """
+    center = weight @ x / weight.sum()
+    metric = Metric.of(center, SMOOTHERS[head.smoother](x, weight))
+    z, n = metric(x), np.maximum(weight @ member, np.finfo(float).tiny)
+    centers = (member.T @ (weight[:, None] * z) / n[:, None])[member.argmax(axis=1)]
+    kernel, width = KERNELS[head.kernel].value, float(np.sqrt(max(x.shape[1], 1)))
+    nothing, own, other = np.zeros(len(z)), (z**2).sum(axis=1), (centers**2).sum(axis=1)
+    between = kernel(((z - centers) ** 2).sum(axis=1), (z * centers).sum(axis=1), width)
+    square = kernel(nothing, own, width) + kernel(nothing, other, width) - 2.0 * between
+    return np.maximum(member.T @ (weight * square) / n, _LEAST_VARIANCE)
+
+
+def degrees_of(fit: HeadFit, target: np.ndarray, weight: np.ndarray) -> float:
+    """Degrees of freedom of a linear smoother, from what rows say of themselves.
+
+    A fitted value is the left-out one and a share of its error; degrees are the sum of
+    the shares, here the typical one times the number of rows.
+    """
+    error = target - fit.left_out
+    own = (weight[:, None] * (fit.fitted - fit.left_out) * error).sum()
+    every = (weight[:, None] * error**2).sum()
+    share = min(max(own / every, 0.0), 1.0) if every > 0 else 0.0
+    return float(share * weight.sum())

@@ -1,0 +1,159 @@
+"""Interface of heads: models over the regions of a fitted tree."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from secret_jax.composed.kernel.covariances import SMOOTHERS
+from secret_jax.composed.kernel.kernels import KERNELS
+from secret_jax.runtime.values import Value
+
+
+class Regions(NamedTuple):
+    """Distinct training rows, sorted by the leaf that they are in.
+
+    Attributes
+    ----------
+    x : ndarray of shape (n_rows, n_columns), float64
+        Standardised columns.
+    leaf : ndarray of shape (n_rows,), int
+        Node id of every row's leaf.
+    target : ndarray of shape (n_rows, n_outputs), float64
+    base : ndarray of shape (n_rows, n_outputs), float64
+        What the tree predicts, to which the head adds.
+    weight : ndarray of shape (n_rows,), float64
+        Positive.
+    """
+
+    x: np.ndarray
+    leaf: np.ndarray
+    target: np.ndarray
+    base: np.ndarray
+    weight: np.ndarray
+
+    def parts(self) -> list[tuple[int, slice]]:
+        """Every leaf, with its rows."""
+        first = np.flatnonzero(np.diff(self.leaf, prepend=-1)).tolist()
+        ends = [*first[1:], len(self.leaf)]
+        return [
+            (int(self.leaf[start]), slice(start, end))
+            for start, end in zip(first, ends, strict=True)
+        ]
+
+    def of(self, head: Head) -> Regions:
+        """Rows with the columns of a head only."""
+        return self._replace(x=head.of(self.x))
+
+    def some(self, most: int) -> Regions:
+        """At most so many rows, of all leaves alike."""
+        chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), most)).astype(int)
+        return Regions(*(part[chosen] for part in self))
+
+
+class FittedHead(Protocol):
+    """Fitted head; it is a record of `secret_jax.tree.state.recorded`."""
+
+    def predict(
+        self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions of rows and their standard deviations, (n_rows, n_outputs)."""
+        ...
+
+    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
+        """Centers that say most about each row."""
+        ...
+
+
+class Voices(NamedTuple):
+    """Centers that say most about each row, the loudest first.
+
+    Attributes
+    ----------
+    leaf : ndarray of shape (n_rows, n_voices), int
+        Leaf to which the center belongs; -1 where there are fewer.
+    center : ndarray of shape (n_rows, n_voices, n_columns), float64
+        Place of the center, in standardised columns.
+    share : ndarray of shape (n_rows, n_voices, n_outputs), float64
+        Of a network what it adds to the prediction; of kept rows their weight in it.
+    """
+
+    leaf: np.ndarray
+    center: np.ndarray
+    share: np.ndarray
+
+
+class HeadFit(NamedTuple):
+    """Fitted head, and what it says of training rows.
+
+    Attributes
+    ----------
+    model : FittedHead
+    row : ndarray of shape (n_known,), int
+        Training rows of which the rest tells; all of them, or some of each leaf.
+    fitted : ndarray of shape (n_known, n_outputs), float64
+        Predictions.
+    left_out : ndarray of shape (n_known, n_outputs), float64
+        Predictions without the row's own target.
+    """
+
+    model: Any
+    row: np.ndarray
+    fitted: np.ndarray
+    left_out: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head(Value, ABC):
+    """Base of the heads: a frozen value with one method.
+
+    Attributes
+    ----------
+    kernel : str
+        Name in `secret_jax.composed.kernel.kernels.KERNELS`.
+    smoother : str
+        Estimate of covariances: a name in
+        `secret_jax.composed.kernel.covariances.SMOOTHERS`.
+    columns : tuple of int, optional
+        Places, among the standardised columns, of those that count for distances.
+        None: all of them.
+    """
+
+    kernel: str = "gaussian"
+    smoother: str = "meeb"
+    columns: tuple[int, ...] | None = None
+
+    replaces_constants: ClassVar[bool] = False
+    """Whether it predicts in place of a tree with constants in its leaves, and does not
+    add to it: there ``base`` is zero, and the tree says only where regions are."""
+    kernels: ClassVar[tuple[str, ...]] = tuple(KERNELS)
+    """Names of the kernels that the head can use."""
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions(set(KERNELS))],
+        "smoother": [StrOptions(set(SMOOTHERS))],
+        "columns": [tuple, None],
+    }
+
+    @abstractmethod
+    def fit(self, rows: Regions) -> HeadFit:
+        """Fit the head to rows that have its columns only."""
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """Columns that count for distances, of all."""
+        return x if self.columns is None else x[:, list(self.columns)]
+
+    def check(self) -> None:
+        """Refuse invalid fields, and a kernel that the head cannot use."""
+        super().check()
+        if self.kernel not in self.kernels:
+            raise ValueError(
+                f"{type(self).__name__} cannot use the kernel {self.kernel!r}: "
+                f"{self.needs}. Give one of {', '.join(map(repr, self.kernels))}."
+            )
+
+    needs: ClassVar[str] = ""
+    """What the head asks of a kernel, for the error."""

@@ -1,0 +1,239 @@
+"""Head that is a network of radial basis functions, one for each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.kernels import KERNELS, blocks
+from secret_jax.tree.state import recorded
+
+# Bandwidths that are compared, in units of the root mean square distance of a row of
+# a leaf from its center.
+_BANDWIDTHS = 2.0 ** np.arange(-2.0, 5.0)
+# Penalties that are compared, for bases of unit variance and one row.
+_PENALTIES = 10.0 ** np.arange(-6.0, 3.0)
+# Weight of a degree of freedom in generalised cross-validation, as of the leaf models.
+_GCV_FACTOR = 1.2
+# Relative to its mean: a basis of a lower deviation is constant but for rounding.
+_NO_SPREAD = 1e-7
+# Directions in which bases of unit variance vary less are rounding.
+_ROUNDING = 1e-11
+
+
+@dataclass(frozen=True, kw_only=True)
+class RadialBasis(Head):
+    """Ridge regression on one basis function for each leaf.
+
+    Center and covariance of a basis are the mean and the smoothed covariance of the
+    rows of its leaf (Kubat 1998; Orr 1999), so that the tree says where bases are, and
+    the network predicts without the jumps of the tree. One bandwidth for all bases and
+    the penalty are those of least generalised cross-validation.
+
+    Attributes
+    ----------
+    kernel : str, default="multiquadric"
+    smoother : str, default="meeb"
+
+    References
+    ----------
+    M. J. L. Orr. Introducing Radial Basis Function Networks from Regression Trees.
+    University of Edinburgh, 1999; and J. M. Lanning (2008), equations 2.1 and 2.23.
+    """
+
+    kernel: str = "multiquadric"
+
+    replaces_constants: ClassVar[bool] = True
+
+    def fit(self, rows: Regions) -> HeadFit:
+        """See `Head`."""
+        bases = Bases.of(rows, self)
+        weight, n = rows.weight, rows.weight.sum()
+        level = weight @ (rows.target - rows.base) / n
+        rest = rows.target - rows.base - level
+        widths = bases.bandwidth * _BANDWIDTHS
+        sums = [_Sums.nothing(len(bases.leaf), rest.shape[1]) for _ in widths]
+        for block in blocks(len(rest), 8 * len(bases.leaf)):
+            square, inner = bases.products(rows.x[block])
+            for i, width in enumerate(widths.tolist()):
+                said = KERNELS[self.kernel].value(square, inner, width)
+                sums[i] = sums[i].with_rows(said, rest[block], weight[block])
+        spread = weight @ rest**2
+        ridges = [one.ridge(spread, n) for one in sums]
+        best = int(np.argmin([ridge.error for ridge in ridges]))
+        chosen, bases = ridges[best], bases._replace(bandwidth=float(widths[best]))
+        fitted, left_out = np.empty_like(rest), np.empty_like(rest)
+        for block in blocks(len(rest), 8 * len(bases.leaf)):
+            said = (bases(rows.x[block]) - chosen.mean) @ chosen.vectors
+            fitted[block] = rows.base[block] + level + said @ chosen.moment
+            leverage = (said**2 * chosen.factor).sum(axis=1) + 1.0 / n
+            left_out[block] = without_own(
+                fitted[block], rows.target[block], weight[block] * leverage
+            )
+        parts = [part for _, part in rows.parts()]
+        error = weight[:, None] * (rows.target - left_out) ** 2
+        deviation = [
+            np.sqrt(error[part].sum(axis=0) / weight[part].sum()) for part in parts
+        ]
+        weights = chosen.vectors @ chosen.moment
+        model = FittedBases(
+            bases, level - chosen.mean @ weights, weights, np.array(deviation)
+        )
+        return HeadFit(model, np.arange(len(rest)), fitted, left_out)
+
+
+def without_own(
+    fitted: np.ndarray, target: np.ndarray, leverage: np.ndarray
+) -> np.ndarray:
+    """Predictions of a linear smoother without the row's own target (Allen 1974)."""
+    own = np.minimum(leverage, 1.0 - 1e-6)[:, None]
+    return (fitted - own * target) / (1.0 - own)
+
+
+@recorded
+class Bases(NamedTuple):
+    """Basis functions of the leaves.
+
+    Attributes
+    ----------
+    leaf : ndarray of shape (n_bases,), int
+        Node ids.
+    metrics : sequence of Metric
+    kernel : str
+    bandwidth : float
+    """
+
+    leaf: np.ndarray
+    metrics: Sequence[Metric]
+    kernel: str
+    bandwidth: float
+
+    @classmethod
+    def of(cls, rows: Regions, head: Head) -> Bases:
+        """Center bases on the leaves; the bandwidth is the typical distance there."""
+        metrics = []
+        for _, part in rows.parts():
+            x, weight = rows.x[part], rows.weight[part]
+            covariance = SMOOTHERS[head.smoother](x, weight)
+            metrics.append(Metric.of(weight @ x / weight.sum(), covariance))
+        leaf = np.array([leaf for leaf, _ in rows.parts()])
+        typical = np.sqrt(max(rows.x.shape[1], 1))
+        return cls(leaf, tuple(metrics), head.kernel, float(typical))
+
+    def products(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances from the centers and inner products, (n_rows, n_bases)."""
+        square, inner = np.empty((2, len(x), len(self.metrics)))
+        for i, metric in enumerate(self.metrics):
+            z = metric(x)
+            square[:, i] = (z**2).sum(axis=1)
+            inner[:, i] = (z + metric.center @ metric.root) @ (
+                metric.center @ metric.root
+            )
+        return square, inner
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Values of the bases, shape (n_rows, n_bases)."""
+        return KERNELS[self.kernel].value(*self.products(x), self.bandwidth)
+
+
+@recorded
+class FittedBases(NamedTuple):
+    """Network of basis functions.
+
+    Attributes
+    ----------
+    bases : Bases
+    level : ndarray of shape (n_outputs,), float64
+    weights : ndarray of shape (n_bases, n_outputs), float64
+    deviation : ndarray of shape (n_bases, n_outputs), float64
+        Leave-one-out error of the rows of each leaf.
+    """
+
+    bases: Bases
+    level: np.ndarray
+    weights: np.ndarray
+    deviation: np.ndarray
+
+    def predict(
+        self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `FittedHead`; the deviation is the leave-one-out error of the leaf."""
+        found = np.empty_like(base)
+        for block in blocks(len(x), 8 * len(self.weights)):
+            found[block] = self.bases(x[block]) @ self.weights
+        return base + self.level + found, self.deviation[
+            np.searchsorted(self.bases.leaf, leaf)
+        ]
+
+    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
+        """See `FittedHead`: the bases that add most, whichever leaf a row is in."""
+        del leaf
+        said = self.bases(x)[:, :, None] * self.weights
+        loudest = np.argsort(-np.abs(said).sum(axis=2), axis=1, kind="stable")[:, :n]
+        center = np.array([metric.center for metric in self.bases.metrics])
+        share = np.take_along_axis(said, loudest[:, :, None], axis=1)
+        return Voices(self.bases.leaf[loudest], center[loudest], share)
+
+
+class _Ridge(NamedTuple):
+    """Chosen ridge regression, along the eigenvectors of the bases."""
+
+    error: float
+    mean: np.ndarray
+    vectors: np.ndarray
+    factor: np.ndarray
+    moment: np.ndarray
+
+
+class _Sums(NamedTuple):
+    """Weight, means and products of bases and targets, which are centered."""
+
+    weight: float
+    mean: np.ndarray
+    gram: np.ndarray
+    moment: np.ndarray
+
+    @classmethod
+    def nothing(cls, n_bases: int, n_outputs: int) -> _Sums:
+        zeros = np.zeros((n_bases, n_bases)), np.zeros((n_bases, n_outputs))
+        return cls(0.0, np.zeros(n_bases), *zeros)
+
+    def with_rows(self, said: np.ndarray, rest: np.ndarray, weight: np.ndarray):
+        """Add rows; about means as they come (Chan, Golub & LeVeque 1983)."""
+        total = weight.sum()
+        mean = weight @ said / total
+        off, step = said - mean, mean - self.mean
+        every = self.weight + total
+        between = self.weight * total / every * np.outer(step, step)
+        weighted = weight[:, None] * off
+        return _Sums(
+            every,
+            self.mean + step * (total / every),
+            self.gram + weighted.T @ off + between,
+            self.moment + said.T @ (weight[:, None] * rest),
+        )
+
+    def ridge(self, spread: np.ndarray, n: float) -> _Ridge:
+        """Choose the penalty of least generalised cross-validation."""
+        scale = np.sqrt(np.diag(self.gram) / n)
+        scale = np.where(scale > _NO_SPREAD * np.abs(self.mean), scale, np.inf)
+        values, vectors = np.linalg.eigh(self.gram / scale / scale[:, None])
+        kept = values > _ROUNDING * max(values[-1], n)
+        values, vectors = values[kept], vectors[:, kept] / scale[:, None]
+        moment = vectors.T @ self.moment
+        share = values / (values + n * _PENALTIES[:, None])
+        explained = (moment**2).sum(axis=1) / values
+        left = spread.sum() - (2.0 * share - share**2) @ explained
+        degrees = 1.0 + share.sum(axis=1)
+        free = np.maximum(n - _GCV_FACTOR * degrees, 1e-9 * n)
+        error = n * np.maximum(left, 0.0) / free**2
+        best = int(np.argmin(error))
+        factor = share[best] / values
+        return _Ridge(
+            float(error[best]), self.mean, vectors, factor, factor[:, None] * moment
+        )

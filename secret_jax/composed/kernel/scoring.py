@@ -1,0 +1,123 @@
+"""Class probabilities from regressions of class indicators."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from secret_jax.data.labels import from_at_least
+from secret_jax.tree.state import recorded
+
+# A score that explains less than this share of its variance is left out.
+_LEAST_EXPLAINED = 1e-6
+# Relative to the variance of the scores: a class may have a single row.
+_LEAST_WITHIN = 1e-6
+
+
+@recorded
+class OptimalScores(NamedTuple):
+    """Flexible discriminant analysis: normal classes in the space of optimal scores.
+
+    A regression of class indicators, of whatever kind, is linear in them, so that the
+    scores of the classes that it predicts best are eigenvectors of indicators times
+    predictions (Hastie, Tibshirani & Buja 1994; Lanning 2008, section 5.1.2). With a
+    linear regression it is linear discriminant analysis.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_outputs, n_scores), float64
+        Scores of the classes, in units of the deviation within a class.
+    centers : ndarray of shape (n_classes, n_scores), float64
+    priors : ndarray of shape (n_classes,), float64
+        Logarithms of the shares of the classes.
+
+    Examples
+    --------
+    >>> member = np.eye(2)[[0, 0, 1, 1]]
+    >>> fitted = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [0.4, 0.6]])
+    >>> scores = OptimalScores.of(fitted, member, np.ones(4))
+    >>> scores.probability(fitted).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+
+    scores: np.ndarray
+    centers: np.ndarray
+    priors: np.ndarray
+
+    @classmethod
+    def of(
+        cls, fitted: np.ndarray, member: np.ndarray, weight: np.ndarray
+    ) -> OptimalScores:
+        """Find the scores.
+
+        Parameters
+        ----------
+        fitted : ndarray of shape (n_rows, n_classes)
+            What the regression predicts, best of rows that it left out.
+        member : ndarray of shape (n_rows, n_classes)
+            Indicators of the classes.
+        weight : ndarray of shape (n_rows,)
+        """
+        n, count = weight.sum(), weight @ member
+        share = np.maximum(count / n, np.finfo(float).tiny)
+        off = fitted - weight @ fitted / n
+        product = member.T @ (weight[:, None] * off) / n
+        root = 1.0 / np.sqrt(np.where(count > 0, share, np.inf))
+        values, vectors = np.linalg.eigh(
+            root[:, None] * 0.5 * (product + product.T) * root
+        )
+        kept = values > max(_LEAST_EXPLAINED, _LEAST_EXPLAINED * values[-1])
+        scores = (root[:, None] * vectors)[:, kept]
+        said = fitted @ scores
+        centers = (
+            member.T @ (weight[:, None] * said) / np.maximum(count, 1e-300)[:, None]
+        )
+        inside = said - member @ centers
+        within = inside.T @ (weight[:, None] * inside) / n
+        values, vectors = np.linalg.eigh(within)
+        floor = _LEAST_WITHIN * (weight @ (said - weight @ said / n) ** 2 / n).sum()
+        root = vectors / np.sqrt(np.maximum(values, max(floor, 1e-300)))
+        return cls(scores @ root, centers @ root, np.log(share))
+
+    def probability(self, fitted: np.ndarray) -> np.ndarray:
+        """Probabilities of the classes, shape (n_rows, n_classes)."""
+        said = fitted @ self.scores
+        square = ((said[:, None, :] - self.centers) ** 2).sum(axis=2)
+        return softmax(self.priors - 0.5 * square, axis=1)
+
+
+@recorded
+class ReachedScores(NamedTuple):
+    """Classes in order: one dichotomy after the other (Lanning 2008, chapter 6).
+
+    Attributes
+    ----------
+    dichotomies : sequence of OptimalScores
+        Of "this class or a later one", for each but the first.
+    """
+
+    dichotomies: tuple[OptimalScores, ...]
+
+    @classmethod
+    def of(
+        cls, fitted: np.ndarray, reached: np.ndarray, weight: np.ndarray
+    ) -> ReachedScores:
+        """Find the scores, from regressions of `secret_jax.data.labels.at_least`."""
+        return cls(
+            tuple(
+                OptimalScores.of(_of_two(said), _of_two(member), weight)
+                for said, member in zip(fitted.T, reached.T, strict=True)
+            )
+        )
+
+    def probability(self, fitted: np.ndarray) -> np.ndarray:
+        """Probabilities of the classes, shape (n_rows, n_classes)."""
+        pairs = zip(self.dichotomies, fitted.T, strict=True)
+        reached = [one.probability(_of_two(said))[:, 1] for one, said in pairs]
+        return from_at_least(np.stack(reached, axis=1))
+
+
+def _of_two(second: np.ndarray) -> np.ndarray:
+    return np.stack([1.0 - second, second], axis=1)

@@ -1,0 +1,242 @@
+"""Search of a head's columns, kernel and smoother by an information criterion."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from secret_jax.composed.kernel.covariances import SMOOTHERS
+from secret_jax.composed.kernel.criteria import CRITERIA
+from secret_jax.composed.kernel.interface import Head
+from secret_jax.runtime.genetic import Population, evolve
+from secret_jax.runtime.values import Value, at_least, real
+from secret_jax.tree.state import recorded
+
+recorded(Population)
+
+
+@recorded
+class Found(NamedTuple):
+    """Where a search stands.
+
+    Attributes
+    ----------
+    head : Head
+        The best one so far.
+    criterion : float
+        Its value, the less the better.
+    n_scored : int
+        Number of heads that were fitted.
+    n_turns : int
+        Number of generations, or of greedy steps.
+    n_columns : int
+        Number of columns that could be chosen.
+    population : Population or None
+        That of a genetic search, from which it can go on.
+    """
+
+    head: Head
+    criterion: float
+    n_scored: int
+    n_turns: int
+    n_columns: int
+    population: Population | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Value, ABC):
+    """Base of the searches: a frozen value with one method.
+
+    Attributes
+    ----------
+    criterion : {"icomp", "aic", "bic", "caic"}, default="icomp"
+    max_rows : int, default=2000
+        Number of rows, from all leaves, that heads are compared on.
+    max_seconds : float, optional
+        No further generation, or greedy step, begins after so many seconds.
+    """
+
+    criterion: str = "icomp"
+    max_rows: int = 2000
+    max_seconds: float | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        "criterion": [StrOptions(set(CRITERIA))],
+        "max_rows": [at_least(1)],
+        "max_seconds": [real(0.0), None],
+    }
+
+    @abstractmethod
+    def turns(
+        self,
+        head: Head,
+        n_columns: int,
+        score: Callable[[Head], float],
+        seed: int,
+        start: Found | None,
+    ) -> Iterator[Found]:
+        """Yield where the search stands after every turn.
+
+        Parameters
+        ----------
+        head : Head
+            What is searched are its columns, kernel and smoother.
+        score : callable
+            The criterion of a head; infinite where it cannot be fitted.
+        start : Found, optional
+            Of an earlier search of the same kind, to go on from.
+        """
+
+    def within_time(self, turns: Iterator[Found]) -> Iterator[Found]:
+        """Yield turns until the time is over."""
+        limit = np.inf if self.max_seconds is None else self.max_seconds
+        end = time.monotonic() + limit
+        for found in turns:
+            yield found
+            if time.monotonic() >= end:
+                return
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneticSearch(Search):
+    """Genetic search of columns, kernel and smoother together.
+
+    Ranks by a geometric distribution, uniform crossover, rare mutation; it ends after
+    ``max_generations``, or when the best and the worst head differ by less than
+    ``tolerance`` (Lanning 2008, section 3.2.1). A head is fitted once.
+
+    Attributes
+    ----------
+    n_heads : int, default=30
+        Number of heads in a generation.
+    n_kept : int, default=6
+        Number of the best ones that live on.
+    max_generations : int, default=20
+    tolerance : float, default=1.0
+    """
+
+    n_heads: int = 30
+    n_kept: int = 6
+    max_generations: int = 20
+    tolerance: float = 1.0
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_heads": [at_least(2)],
+        "n_kept": [at_least(1)],
+        "max_generations": [at_least(0)],
+        "tolerance": [real(0.0)],
+    }
+
+    def turns(
+        self,
+        head: Head,
+        n_columns: int,
+        score: Callable[[Head], float],
+        seed: int,
+        start: Found | None,
+    ) -> Iterator[Found]:
+        """See `Search`."""
+        smoothers, known = list(SMOOTHERS), {}
+
+        def head_of(genes: np.ndarray) -> Head:
+            *columns, kernel, smoother = genes.tolist()
+            return replace(
+                head,
+                columns=tuple(np.flatnonzero(columns).tolist()),
+                kernel=head.kernels[kernel],
+                smoother=smoothers[smoother],
+            )
+
+        def scores(genes: np.ndarray) -> np.ndarray:
+            heads = [head_of(row) for row in genes]
+            known.update({one: score(one) for one in set(heads) - known.keys()})
+            return np.array([known[one] for one in heads])
+
+        before = None if start is None else start.population
+        if before is not None:
+            heads = map(head_of, before.genes)
+            known.update(zip(heads, before.score.tolist(), strict=True))
+        n_values = np.array([2] * n_columns + [len(head.kernels), len(smoothers)])
+        for population in evolve(
+            scores,
+            n_values,
+            seed=seed,
+            n_rows=self.n_heads,
+            n_kept=min(self.n_kept, self.n_heads - 1),
+            max_generations=self.max_generations,
+            tolerance=self.tolerance,
+            start=before,
+        ):
+            best, least = head_of(population.genes[0]), float(population.score[0])
+            yield Found(
+                best,
+                least,
+                len(known),
+                population.generation,
+                n_columns,
+                population,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GreedySearch(Search):
+    """Forward selection of columns, then the best kernel and the best smoother.
+
+    Columns are added one at a time while the criterion falls; then every kernel and
+    every smoother is tried, and columns again, to add or to leave out, until nothing
+    is better.
+    """
+
+    def turns(
+        self,
+        head: Head,
+        n_columns: int,
+        score: Callable[[Head], float],
+        seed: int,
+        start: Found | None,
+    ) -> Iterator[Found]:
+        """See `Search`; nothing is drawn at random."""
+        del seed
+        known: dict[Head, float] = {}
+
+        def better(best: Head, others: list[Head]) -> Head:
+            known.update({one: score(one) for one in others if one not in known})
+            return min([best, *others], key=lambda one: known.get(one, np.inf))
+
+        def found(best: Head) -> Found:
+            least = known.get(best, np.inf)
+            return Found(best, least, len(known), n_turns, n_columns)
+
+        best = replace(head, columns=()) if start is None else start.head
+        if start is not None:
+            known[best] = start.criterion
+        n_turns, before = 0 if start is None else start.n_turns, None
+        while best != before:
+            before = best
+            while True:
+                added = better(best, _with_column_changed(best, n_columns))
+                n_turns += 1
+                yield found(added)
+                if added == best:
+                    break
+                best = added
+            best = better(best, [replace(best, kernel=name) for name in head.kernels])
+            best = better(best, [replace(best, smoother=name) for name in SMOOTHERS])
+            n_turns += 1
+            yield found(best)
+
+
+def _with_column_changed(head: Head, n_columns: int) -> list[Head]:
+    """Heads with one column more or one less, but with one at least."""
+    columns = set(head.columns or ())
+    changed = [columns ^ {column} for column in range(n_columns)]
+    return [replace(head, columns=tuple(sorted(one))) for one in changed if one]
+
+
+SEARCHES: dict[str, Search] = {"genetic": GeneticSearch(), "greedy": GreedySearch()}

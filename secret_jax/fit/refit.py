@@ -1,0 +1,36 @@
+"""New equations for the leaves of a fitted tree, from rows that it has not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import CheckedRows
+from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.short_models import with_short_equations
+from secret_jax.tree.bounds import bounded
+from secret_jax.tree.structure import Tree
+
+
+def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
+    """Fit the models of all nodes to rows, and keep the splits.
+
+    Columns are encoded, and targets scaled, as the tree does. A node that no row
+    reaches predicts as the one above it.
+
+    Parameters
+    ----------
+    tree : Tree
+        Without gates.
+    """
+    table = encode(tree.schema, given.X).on_host()
+    targets = tree.schema.scale_targets(given.targets)
+    rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))
+    statistics = node_statistics(tree, rows)
+    (tree,) = fit_models([tree], [rows], plan.leaf, statistics=statistics)
+    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
+    return with_short_equations(
+        tree, statistics, rows, plan.leaf, plan.equation_tolerance
+    )

@@ -1,0 +1,241 @@
+"""Cuts of continuous attributes in bins, and of discrete ones by their categories."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from secret_jax.grow.bins import Bins
+from secret_jax.grow.cuts import Cuts, NodeMoments, slopes
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.splits.axis import CATEGORY_PRIOR
+from secret_jax.splits.interface import Split
+from secret_jax.tree.structure import SplitKind
+
+
+class ColumnCuts(NamedTuple):
+    """Cuts between the bins of continuous attributes.
+
+    An attribute with missing values comes twice: these go right, and left.
+
+    Attributes
+    ----------
+    attribute : ndarray of shape (n_candidates,), int
+        Position among the bins' attributes.
+    missing_left : ndarray of shape (n_candidates,), bool
+    code : ndarray of shape (n_rows, n_attributes), uint8
+        Bins of the rows, counted in their nodes; ``n_local`` where missing.
+    start : ndarray of shape (n_nodes, n_attributes, n_local + 1), int
+        Bins of the table at which those of a node begin.
+    weight, total : ndarray of shape (n_nodes, n_attributes, n_local), float32
+        Of the rows in each bin, and the sums of their values.
+    """
+
+    cuts: Cuts
+    bins: Bins
+    attribute: np.ndarray
+    missing_left: np.ndarray
+    code: np.ndarray
+    start: np.ndarray
+    weight: np.ndarray
+    total: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        nodes: NodeMoments,
+        bins: Bins,
+        code: Int[np.ndarray, "n_rows n_attributes"],
+        scatter: Float[np.ndarray, "n_nodes n_regressors n_model"],
+        n_local: int,
+    ) -> ColumnCuts:
+        """Score the cuts of the bins' attributes.
+
+        Parameters
+        ----------
+        code : ndarray of shape (n_rows, n_attributes), uint8
+            Bins of the rows.
+        scatter : ndarray of shape (n_nodes, n_regressors, n_model), float32
+            Weighted sums of the regressors times the coordinates.
+        n_local : int
+            Bins of a node, over the range that its rows cover.
+        """
+        gaps, highest = bins.with_gaps, code
+        if len(gaps):
+            highest = np.where(code == bins.n_bins, np.uint8(0), code)
+        highest = np.maximum.reduceat(highest, nodes.first, axis=0)
+        lowest = np.minimum.reduceat(code, nodes.first, axis=0)
+        lowest = np.minimum(lowest, highest)
+        shift = _shifts(bins.n_bins, n_local)[highest - lowest]
+        local = (code - lowest[nodes.slot]) >> shift[nodes.slot]
+        if len(gaps):
+            local[code == bins.n_bins] = n_local
+        steps = np.arange(n_local + 1) << shift[..., None].astype(np.int64)
+        start = np.minimum(lowest[..., None] + steps, bins.n_bins)
+        value, square = bins.means(start)
+
+        sums = nodes.sums(local, n_local + bool(len(gaps)), nodes.moments)
+        weight = sums[..., :n_local, 0].copy()
+        own = np.stack([weight * value, weight * square])
+        left = np.cumsum(nodes.whitened(sums), axis=2)
+        whole, own_whole = left[:, :, -1], own.sum(axis=3)  # a missing value is 0
+        seen = bins.column < scatter.shape[1]
+        products = np.zeros((*weight.shape[:2], nodes.n_model), np.float32)
+        products[:, seen] = scatter[:, bins.column[seen]]
+        if nodes.n_model and not seen.all():
+            basis = nodes.sums(local[:, ~seen], n_local + 1, nodes.basis)
+            products[:, ~seen] = np.einsum(
+                "nac,nacm->nam", value[:, ~seen], basis[:, :, :n_local]
+            )
+        slope = slopes(nodes, products, own_whole, whole)
+        left, own_left = left[:, :, :n_local], np.cumsum(own, axis=3)
+        attribute = np.arange(len(bins.column))
+        if len(gaps):
+            missing = whole[:, gaps, None] - left[:, gaps, -1:]
+            left = np.concatenate([left, left[:, gaps] + missing], axis=1)
+            attribute = np.concatenate([attribute, gaps])
+        cuts = Cuts.of(
+            nodes,
+            left,
+            whole[:, attribute],
+            own_left[:, :, attribute],
+            own_whole[:, :, attribute],
+            slope[:, attribute],
+        )
+        missing_left = np.arange(len(attribute)) >= len(bins.column)
+        return cls(
+            cuts, bins, attribute, missing_left, local, start, weight, own[0]
+        )
+
+    def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:
+        """Whether rows are left of cuts, each row with a candidate of its own."""
+        code = self.code[np.arange(len(candidate)), self.attribute[candidate]]
+        missing = (code == self.start.shape[2] - 1) & self.missing_left[candidate]
+        return (code <= cut) | missing
+
+    def write(
+        self,
+        splits: Split,
+        node: np.ndarray,
+        candidate: np.ndarray,
+        cut: np.ndarray,
+    ) -> None:
+        """Write the chosen cuts of some nodes as splits; of equal ones the middle."""
+        bins, attribute = self.bins, self.attribute[candidate]
+        last = self.cuts.last_equal(node, candidate, cut)
+        start, rows = self.start[node, attribute], np.arange(len(node))
+        threshold = bins.edge[attribute, start[rows, 1 + (cut + last) // 2] - 1]
+        splits.kind[node] = SplitKind.AXIS
+        splits.attribute[node] = bins.column[attribute]
+        splits.threshold[node] = threshold
+        splits.direction[node, bins.column[attribute]] = 1.0
+        gap = bins.indicator[attribute]
+        if (gap >= 0).any():
+            # A missing value counts as the mean of the side that it goes to.
+            left = self.missing_left[candidate]
+            side = (np.arange(start.shape[1] - 1) <= cut[:, None]) == left[:, None]
+            weight = (self.weight[node, attribute] * side).sum(axis=1)
+            total = (self.total[node, attribute] * side).sum(axis=1)
+            mean = np.where(weight > 0, total / np.where(weight > 0, weight, 1), 0)
+            above = np.nextafter(threshold, np.float32(np.inf))
+            inside = np.where(
+                left, np.minimum(mean, threshold), np.maximum(mean, above)
+            )
+            there = gap >= 0
+            splits.direction[node[there], gap[there]] = inside[there]
+
+
+class CategoryCuts(NamedTuple):
+    """Prefixes of the categories of discrete attributes, ordered by their mean scores.
+
+    Attributes
+    ----------
+    code : ndarray of shape (n_rows, n_attributes), int
+        Ranks of the rows' categories in their nodes.
+    rank : ndarray of shape (n_nodes, n_attributes, n_categories), int
+    weight : ndarray of the same shape, float32
+        Of the categories; those without any come last.
+    """
+
+    cuts: Cuts
+    code: np.ndarray
+    rank: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        nodes: NodeMoments,
+        code: Int[np.ndarray, "n_rows n_attributes"],
+        n_categories: int,
+    ) -> CategoryCuts:
+        """Score the prefixes of the orders of categories."""
+        sums = nodes.sums(code, n_categories, nodes.moments)
+        basis = nodes.sums(code, n_categories, nodes.basis)
+        weight = sums[..., 0].copy()
+        mean = _scores(nodes, sums) / (weight + CATEGORY_PRIOR)
+        order = np.where(weight > 0, mean, np.inf)
+        order = np.argsort(order, axis=2, kind="stable")
+        sums, basis = (
+            np.take_along_axis(array, order[..., None], axis=2)
+            for array in (sums, basis)
+        )
+        value = np.arange(n_categories, dtype=np.float32)
+        own = np.stack([value * sums[..., 0], value**2 * sums[..., 0]])
+        left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
+        whole, own_whole = left[:, :, -1], own[..., -1]
+        products = np.einsum("c,nacm->nam", value, basis)
+        slope = slopes(nodes, products, own_whole, whole)
+        cuts = Cuts.of(
+            nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope
+        )
+        rank = np.argsort(order, axis=2, kind="stable")
+        row_rank = rank[
+            nodes.slot[:, None], np.arange(code.shape[1]), code
+        ]
+        return cls(cuts, row_rank, rank, weight)
+
+    def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:
+        """Whether rows are left of cuts, each row with a candidate of its own."""
+        return self.code[np.arange(len(candidate)), candidate] <= cut
+
+    def write(
+        self,
+        splits: Split,
+        node: np.ndarray,
+        candidate: np.ndarray,
+        cut: np.ndarray,
+    ) -> None:
+        """Write the chosen cuts; absent categories follow the larger side."""
+        splits.kind[node] = SplitKind.DISCRETE
+        splits.attribute[node] = candidate
+        weight = self.weight[node, candidate]
+        left = self.rank[node, candidate] <= cut[:, None]
+        larger_left = 2 * (weight * left).sum(axis=1) >= weight.sum(axis=1)
+        splits.goes_left[node] = np.where(weight > 0, left, larger_left[:, None])
+
+
+def _shifts(n_bins: int, n_local: int) -> np.ndarray:
+    """By how many bits to shift bins with a range, so that few are left, uint8."""
+    shift = np.zeros(n_bins, np.uint8)
+    spread = np.arange(n_bins)
+    while ((spread >> shift) >= n_local).any():
+        shift += (spread >> shift) >= n_local
+    return shift
+
+
+def _scores(
+    nodes: NodeMoments, sums: Float[np.ndarray, "n_nodes n_attributes n_codes n_sums"]
+) -> Float[np.ndarray, "n_nodes n_attributes n_codes"]:
+    """Sums of the residuals, or of their first principal component, of categories."""
+    width = 1 + nodes.n_model
+    residual = nodes.residual
+    if residual.shape[1] == 1:
+        return sums[..., 1]
+    scaled = residual / nodes.moments[:, :1]
+    products = residual[:, :, None] * scaled[:, None]
+    covariance = np.add.reduceat(products, nodes.first, axis=0)
+    leading = leading_eigenvectors(covariance, 1)[:, 0]
+    return np.einsum("nk,nack->nac", leading, sums[..., 1::width])

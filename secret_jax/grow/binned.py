@@ -1,0 +1,322 @@
+"""The search of a level on binned columns: all axis splits of all nodes at once.
+
+For processors, and trees that nobody reads: cuts lie at the bounds of bins, and no
+candidate is scored exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.attribute_cuts import CategoryCuts, ColumnCuts
+from secret_jax.grow.bins import Bins
+from secret_jax.grow.cuts import NodeMoments, exact_sides, products_of_nodes
+from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.node_models import NodeModels
+from secret_jax.grow.oblique_cuts import ObliqueCuts, ObliqueOptions
+from secret_jax.grow.padding import Padding
+from secret_jax.grow.search import Found, Search
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.arrays import largest
+from secret_jax.runtime.linalg import inverse_cholesky
+from secret_jax.runtime.slices import slice_positions
+from secret_jax.splits.interface import Split
+from secret_jax.splits.rss import RssSplits
+from secret_jax.splits.rss_search import CONSTANT, PURE
+from secret_jax.tree.structure import SplitKind
+
+# Maximum number of rows, and of sums of bins, that are worked on at once: they stay in
+# a cache.
+_MOST_ROWS, _MOST_SUMS = 1 << 15, 1 << 20
+# Bins of an attribute in a node, over the range that its rows cover.
+_BINS = 16
+# Candidates of a node, one of an attribute, that get an exact score.
+_FINALISTS = 3
+# Maximum number of columns that an oblique split is looked for in.
+_MOST_COMBINED = 24
+# A penalty that leaves nothing of any slope.
+_NO_SLOPES = 1e9
+
+
+class BinnedSearch(Search):
+    """Finds the axis splits of levels on columns that were binned once.
+
+    They are scored as `secret_jax.splits.rss` screens them; those of a finder without
+    models by the drop of the sum of squares about the mean.
+    """
+
+    def __init__(
+        self,
+        finder: RssSplits,
+        places: Places,
+        schema: TableSchema,
+        bins: Bins,
+        models: NodeModels,
+        *,
+        sample: int | None,
+    ):
+        n_categories = max(map(len, schema.categories), default=1)
+        super().__init__(
+            finder, places, schema, n_categories=n_categories, sample=sample
+        )
+        self._bins, self._ridge, self._models = bins, finder.ridge, models
+        self._oblique = ObliqueOptions(
+            n_hessian=finder.n_hessian,
+            hinge_steps=finder.hinge_steps if finder.n_hinge else 0,
+            max_split_features=finder.max_split_features,
+            ridge=finder.ridge,
+        )
+        self._combined = Padding.none(schema, oblique=True).roles.combined
+        self._n_regressors, self._loading = schema.n_regressors, bins.loading
+        x, codes = places.table.on_host()
+        self._x, self._codes = x, np.maximum(codes, 0)
+
+    def find(self, level: Level) -> Found:
+        """Splits of the nodes of a level; see `Search.find`."""
+        n_nodes = len(level.node)
+        splits = self._no_splits(n_nodes)
+        if not n_nodes:
+            return Found(splits, np.zeros(0))
+        n_rows = np.minimum(level.stop - level.start, self._most)
+        share = self._shares(level, n_rows)
+        statistics = self._models.statistics_of(level)
+        seen = level._replace(
+            stop=level.start + n_rows,
+            min_leaf_weight=share * level.min_leaf_weight,
+        )
+        with np.errstate(all="ignore"):
+            for index in self._parts(seen):
+                part = self._search(seen.take(index), statistics.take(index))
+                for every, some in zip(splits[:-1], part[:-1], strict=True):
+                    every[index] = some
+        return Found(splits, share)
+
+    def _parts(self, level: Level) -> Iterator[np.ndarray]:
+        """Nodes that are searched together."""
+        n_rows = level.stop - level.start
+        n_model = self._n_regressors
+        if self._loading is not None:
+            n_model = self._loading.shape[1]
+        n_outputs, n_discrete = self._places.targets.shape[1], self._codes.shape[1]
+        n_sums = 1 + n_outputs * (1 + n_model)
+        n_sums *= _BINS * len(self._bins.column) + self._n_categories * n_discrete
+        for oblique in (False, True):
+            index = np.flatnonzero(level.oblique == oblique)
+            if len(index):
+                by_rows = (np.cumsum(n_rows[index]) - 1) // _MOST_ROWS
+                by_sums = np.arange(len(index)) * n_sums // _MOST_SUMS
+                cuts = np.diff(by_rows) + np.diff(by_sums) > 0
+                yield from np.split(index, np.flatnonzero(cuts) + 1)
+
+    def _search(self, level: Level, statistics: NodeStatistics) -> Split:
+        """The best splits of some nodes, given their models."""
+        length = level.stop - level.start
+        place = self._places.order[slice_positions(level.start, level.stop)]
+        row = self._places.row[place]
+        nodes, unit, pure = self._moments(level, statistics, place, row)
+        bins, n_columns = self._bins, self._schema.n_columns
+        n = self._n_regressors
+        scatter = statistics.scatter[:, :n, :n]
+        if self._loading is not None:
+            scatter = scatter @ self._loading
+        scatter = scatter.astype(np.float32)
+        columns = ColumnCuts.of(nodes, bins, bins.code[row], scatter, _BINS)
+        allowed = [level.allowed[:, bins.column[columns.attribute]]]
+        kinds: list[ColumnCuts | CategoryCuts] = [columns]
+        if self._codes.shape[1]:
+            codes = self._codes[row]
+            kinds.append(CategoryCuts.of(nodes, codes, self._n_categories))
+            allowed.append(level.allowed[:, n_columns:])
+        gain, cut = (
+            np.concatenate(arrays, axis=1)
+            for arrays in zip(*(kind.cuts.best() for kind in kinds), strict=True)
+        )
+        gain = np.where(np.concatenate(allowed, axis=1), gain, -np.inf)
+        node, ridge = np.arange(len(length)), np.full(len(length), self._ridge)
+        # Of a node with a constant there is nothing but the mean on both sides.
+        ridge = np.where(level.constant, _NO_SLOPES, ridge).astype(np.float32)
+        finalists = largest(gain, min(_FINALISTS, gain.shape[1]))
+        left = _left(nodes, kinds, finalists, cut)
+        exact, models = exact_sides(nodes, left, ridge)
+        exact = np.where(np.isfinite(gain[node[:, None], finalists]), exact, -np.inf)
+        best = exact.argmax(axis=1)
+        chosen, exact = finalists[node, best], exact[node, best]
+        splits, before = self._no_splits(len(length)), 0
+        usable = np.isfinite(exact) & (exact > 0) & ~pure
+        oblique = np.zeros(len(length), bool)
+        if level.oblique[0] and self._combined.sum() > 1:
+            start = np.where(np.isfinite(exact), exact, 0.0), models[node, best]
+            exact, oblique = self._obliquely(level, nodes, row, start, gain, splits)
+            exact = np.where(usable | oblique, exact, 0.0)
+            usable = (usable | oblique) & ~pure
+        for kind in kinds:
+            number = kind.cuts.gain.shape[1]
+            own = (chosen >= before) & (chosen < before + number)
+            some = np.flatnonzero(usable & own & ~oblique)
+            kind.write(splits, some, chosen[some] - before, cut[some, chosen[some]])
+            before += number
+        gain = np.where(usable, exact * unit**2, 0.0).astype(np.float32)
+        splits.kind[~usable] = SplitKind.LEAF
+        return splits._replace(gain=gain, pure=pure)
+
+    def _obliquely(
+        self,
+        level: Level,
+        nodes: NodeMoments,
+        row: np.ndarray,
+        start: tuple[np.ndarray, np.ndarray],
+        promise: np.ndarray,
+        splits: Split,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Write oblique splits where they gain more than others.
+
+        Parameters
+        ----------
+        start : pair of ndarrays
+            Gains of the others, and the models of their sides.
+        promise : ndarray of shape (n_nodes, n_candidates)
+            Gains of the attributes: of many columns the most promising are combined.
+
+        Returns
+        -------
+        gain : ndarray of shape (n_nodes,)
+        better : ndarray of shape (n_nodes,), bool
+        """
+        columns, n = np.flatnonzero(self._combined), len(promise)
+        column = np.broadcast_to(columns, (n, len(columns)))
+        x = self._x[row]
+        if len(columns) > _MOST_COMBINED:
+            of_column = np.full((n, x.shape[1]), -np.inf)
+            own = self._bins.column
+            of_column[:, own] = promise[:, : len(own)]
+            column = columns[largest(of_column[:, columns], _MOST_COMBINED)]
+            x = np.take_along_axis(x, column[nodes.slot], axis=1)
+        elif len(columns) < x.shape[1]:
+            x = x[:, columns]
+        weight = nodes.moments[:, :1]
+        total = np.add.reduceat(weight, nodes.first)
+        center = np.add.reduceat(weight * x, nodes.first) / total
+        z = x - center[nodes.slot]
+        deviation = np.sqrt(np.add.reduceat(weight * z**2, nodes.first) / total)
+        scale = np.where(deviation > CONSTANT, deviation, np.inf).astype(np.float32)
+        z /= scale[nodes.slot]
+        allowed = np.take_along_axis(level.allowed, column, axis=1)
+        found = ObliqueCuts.of(nodes, self._oblique, z, allowed, *start)
+        direction = found.direction / scale
+        length = np.sqrt((direction**2).sum(axis=1))
+        better = length > 0
+        threshold = found.threshold + (direction * center).sum(axis=1)
+        splits.kind[better] = SplitKind.OBLIQUE
+        splits.threshold[better] = (threshold / length)[better]
+        at = np.flatnonzero(better)
+        unit = (direction / length[:, None])[better]
+        splits.direction[at[:, None], column[better]] = unit
+        return found.gain, better
+
+    def _moments(
+        self,
+        level: Level,
+        statistics: NodeStatistics,
+        place: np.ndarray,
+        row: np.ndarray,
+    ) -> tuple[NodeMoments, np.ndarray, np.ndarray]:
+        """What bins sum of the rows; the residuals' unit, whether nodes are pure."""
+        places, n = self._places, self._n_regressors
+        length = level.stop - level.start
+        first = np.cumsum(length) - length
+        slot = np.repeat(np.arange(len(length), dtype=np.int32), length)
+        mean = statistics.mean.astype(np.float32)
+        x = self._x[row, :n] - mean[slot, :n]
+        model = level.model.astype(np.float32)
+        residual = places.targets[place] - mean[slot, statistics.n_regressors :]
+        for output in range(residual.shape[1]):
+            slopes = model[slot, output, 1 : 1 + n]
+            residual[:, output] -= np.einsum("ij,ij->i", x, slopes)
+        weight, total = places.weight[place], statistics.weight[:, None]
+        offset = np.add.reduceat(weight[:, None] * residual, first) / total
+        residual -= offset.astype(np.float32)[slot]
+        variance = np.add.reduceat(weight[:, None] * residual**2, first) / total
+        pure = (variance <= PURE**2).all(axis=1)
+        # One unit for all outputs, so that their gains add up.
+        unit = np.sqrt(np.where(pure, 1.0, variance.mean(axis=1)))
+        residual *= (weight / unit.astype(np.float32)[slot])[:, None]
+
+        scatter = statistics.scatter[:, :n, :n]
+        basis = x
+        if self._loading is not None:
+            basis = x @ self._loading
+        width = 1 + basis.shape[1]
+        moments = np.empty((len(row), 1 + residual.shape[1] * width), np.float32)
+        moments[:, 0] = weight
+        moments[:, 1::width] = residual
+        for output in range(residual.shape[1]):
+            start = 2 + output * width
+            own = residual[:, output, None]
+            np.multiply(basis, own, out=moments[:, start : start + width - 1])
+        plain = np.empty((len(row), width), np.float32)
+        plain[:, 0], plain[:, 1:] = 1.0, basis
+        weighted = np.empty((len(row), width + residual.shape[1]), np.float32)
+        np.multiply(plain, weight[:, None], out=weighted[:, :width])
+        weighted[:, width:] = residual
+        nodes = NodeMoments(
+            slot=slot,
+            first=first,
+            moments=moments,
+            plain=plain,
+            weighted=weighted,
+            whole=products_of_nodes(first, plain, weighted),
+            whitener=self._whitener(scatter / total[..., None], level.constant),
+            least=level.min_leaf_weight.astype(np.float32),
+        )
+        return nodes, unit, pure
+
+    def _whitener(self, covariance: np.ndarray, constant: np.ndarray) -> np.ndarray:
+        """Whiteners of coordinates with a penalty, (n_nodes, n_model, n_model).
+
+        Those of constant nodes are zero: they have no coordinates.
+        """
+        if self._loading is not None:
+            covariance = self._loading.T @ covariance @ self._loading
+        deviation = np.sqrt(np.maximum(np.einsum("nii->ni", covariance), 0.0))
+        scale = np.where(deviation > CONSTANT, deviation, np.inf)
+        ridged = covariance / (scale[:, :, None] * scale[:, None])
+        ridged += self._ridge * np.eye(ridged.shape[-1])
+        whitener, _ = inverse_cholesky(ridged.astype(np.float32), 0.0)
+        whitener = whitener / scale.astype(np.float32)[:, None]
+        return np.where(constant[:, None, None], np.float32(0), whitener)
+
+
+def _left(
+    nodes: NodeMoments,
+    kinds: list[ColumnCuts | CategoryCuts],
+    chosen: np.ndarray,
+    cut: np.ndarray,
+) -> np.ndarray:
+    """Whether rows are left of the cuts of chosen candidates of their nodes.
+
+    Parameters
+    ----------
+    chosen : ndarray of shape (n_nodes, n), int
+        Candidates of all kinds, those of the first kind first.
+    cut : ndarray of shape (n_nodes, n_candidates), int
+        Cut of every candidate.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), bool
+    """
+    n_first = kinds[0].cuts.gain.shape[1]
+    sides = []
+    for candidate, at in zip(
+        chosen.T, np.take_along_axis(cut, chosen, 1).T, strict=True
+    ):
+        candidate, at = candidate[nodes.slot], at[nodes.slot]
+        left = kinds[0].left(np.minimum(candidate, n_first - 1), at)
+        if len(kinds) > 1:
+            discrete = kinds[1].left(np.maximum(candidate - n_first, 0), at)
+            left = np.where(candidate < n_first, left, discrete)
+        sides.append(left)
+    return np.stack(sides, axis=1)

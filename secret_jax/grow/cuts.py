@@ -1,0 +1,243 @@
+"""Cuts between the bins of attributes in many nodes, and what they gain.
+
+One sparse product sums the first moments of every bin of every node; the closed formula
+of `secret_jax.splits.screening` scores all cuts between them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+
+from secret_jax.runtime.linalg import guarded_solve, safe_divide
+from secret_jax.splits.screening import gains_of_sides
+
+# Float32 rounding of sums of about a thousand products.
+_ROUNDING = 1e-6
+
+
+class NodeMoments(NamedTuple):
+    """Rows of nodes, one node after the other, with what bins are to sum of them.
+
+    Attributes
+    ----------
+    slot : ndarray of shape (n_rows,), int32
+        Node of each row.
+    first : ndarray of shape (n_nodes,), int
+        First row of each node.
+    moments : ndarray of shape (n_rows, 1 + n_outputs * (1 + n_model)), float32
+        Weighted [1, residual, residual * coordinates], the last two of every output.
+    plain : ndarray of shape (n_rows, 1 + n_model), float32
+        One, and the coordinates: not yet whitened, and of mean zero in the node.
+    weighted : ndarray of shape (n_rows, 1 + n_model + n_outputs), float32
+        Weighted [1, coordinates, residuals].
+    whole : ndarray of shape (n_nodes, 1 + n_model, 1 + n_model + n_outputs), float32
+        Their products over the nodes.
+    whitener : ndarray of shape (n_nodes, n_model, n_model), float32
+    least : ndarray of shape (n_nodes,), float32
+        Least weight on each side of a cut.
+    """
+
+    slot: np.ndarray
+    first: np.ndarray
+    moments: np.ndarray
+    plain: np.ndarray
+    weighted: np.ndarray
+    whole: np.ndarray
+    whitener: np.ndarray
+    least: np.ndarray
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.first)
+
+    @property
+    def n_model(self) -> int:
+        """Number of coordinates that models see."""
+        return self.plain.shape[1] - 1
+
+    @property
+    def basis(self) -> np.ndarray:
+        """Weighted coordinates, (n_rows, n_model)."""
+        return self.weighted[:, 1 : self.plain.shape[1]]
+
+    @property
+    def residual(self) -> np.ndarray:
+        """Weighted residuals, (n_rows, n_outputs)."""
+        return self.weighted[:, self.plain.shape[1] :]
+
+    def sums(
+        self,
+        code: Int[np.ndarray, "n_rows n_attributes"],
+        n_codes: int,
+        values: Float[np.ndarray, "n_rows n_values"],
+    ) -> Float[np.ndarray, "n_nodes n_attributes n_codes n_values"]:
+        """Sum values of the rows of each node with each code of each attribute."""
+        n_rows, n_attributes = code.shape
+        cells = self.n_nodes * n_attributes * n_codes
+        position = (n_attributes * n_codes) * self.slot[:, None]
+        position = position + n_codes * np.arange(n_attributes, dtype=np.int32) + code
+        ones = np.ones(position.size, np.float32)
+        starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
+        member = csr_array((ones, position.ravel(), starts), shape=(n_rows, cells))
+        found = member.T @ values
+        return found.reshape(self.n_nodes, n_attributes, n_codes, values.shape[1])
+
+    def products(
+        self,
+        x: Float[np.ndarray, "n_rows n"],
+        values: Float[np.ndarray, "n_rows *shape"],
+    ) -> Float[np.ndarray, "n_nodes n *shape"]:
+        """Sum the products of columns with values over the rows of each node."""
+        return products_of_nodes(self.first, x, values)
+
+    def whitened(self, sums: np.ndarray) -> np.ndarray:
+        """Sums of the moments with whitened coordinates, in place."""
+        n = self.n_model
+        turned = np.swapaxes(self.whitener, 1, 2)[:, None]
+        for first in range(2, sums.shape[-1], 1 + n) if n else ():
+            part = sums[..., first : first + n]
+            part[...] = part @ turned
+        return sums
+
+
+class Cuts(NamedTuple):
+    """Cuts of attributes, by what is left of them; the nodes' axis comes first.
+
+    Attributes
+    ----------
+    gain : ndarray of shape (n_nodes, n_attributes, n_cuts), float32
+        Minus infinity where a side has too little weight.
+    weight : ndarray of shape (n_nodes, n_attributes, n_cuts), float32
+        Left of each cut.
+    """
+
+    gain: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        nodes: NodeMoments,
+        left: Float[np.ndarray, "n_nodes n_attributes n_cuts n_sums"],
+        whole: Float[np.ndarray, "n_nodes n_attributes n_sums"],
+        own: Float[np.ndarray, "2 n_nodes n_attributes n_cuts"],
+        own_whole: Float[np.ndarray, "2 n_nodes n_attributes"],
+        slope: Float[np.ndarray, "n_nodes n_attributes n_model"],
+    ) -> Cuts:
+        """Score cuts.
+
+        Parameters
+        ----------
+        left, whole : ndarray
+            Sums of the whitened moments left of each cut, and over the node.
+        own, own_whole : ndarray
+            Sums of the projection that is cut, and of its square.
+        slope : ndarray
+            Of the whitened coordinates on the standardised projection.
+        """
+        total = whole[..., 0]
+        mean, square = own_whole / total
+        variance = np.maximum(square - mean**2, 0.0)
+        scale = safe_divide(np.ones_like(variance), np.sqrt(variance))
+        gain = np.float32(0.0)
+        whole, own_whole = whole[:, :, None], own_whole[..., None]
+        for sums, projected in ((left, own), (whole - left, own_whole - own)):
+            center, spread = projected / sums[..., 0]
+            spread = (spread - center**2) * (scale**2)[..., None]
+            center = (center - mean[..., None]) * scale[..., None]
+            gain = gain + gains_of_sides(
+                sums, center, spread, slope, n_model=nodes.n_model
+            )
+        weight = left[..., 0]
+        least = np.minimum(weight, total[..., None] - weight)
+        allowed = (least >= nodes.least[:, None, None]) & (least > 0)
+        return cls(np.where(allowed & np.isfinite(gain), gain, -np.inf), weight)
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Best gain of each attribute in each node, and its cut."""
+        cut = self.gain.argmax(axis=2)
+        gain = np.take_along_axis(self.gain, cut[..., None], axis=2)[..., 0]
+        return gain, cut
+
+    def last_equal(
+        self, node: np.ndarray, attribute: np.ndarray, cut: np.ndarray
+    ) -> np.ndarray:
+        """Last cuts with the same rows left of them as given ones."""
+        weight = self.weight[node, attribute]
+        equal = weight == weight[np.arange(len(node)), cut][:, None]
+        last = weight.shape[1] - 1 - equal[:, ::-1].argmax(axis=1)
+        return np.maximum(last, cut)
+
+
+def slopes(
+    nodes: NodeMoments,
+    products: Float[np.ndarray, "n_nodes n_attributes n_model"],
+    own: Float[np.ndarray, "2 n_nodes n_attributes"],
+    whole: Float[np.ndarray, "n_nodes n_attributes n_sums"],
+) -> Float[np.ndarray, "n_nodes n_attributes n_model"]:
+    """Slopes of whitened coordinates on standardised projections.
+
+    Parameters
+    ----------
+    products : ndarray
+        Weighted sums of projections times coordinates before whitening.
+    own : ndarray
+        Weighted sums of projections and of their squares.
+    """
+    total = whole[..., 0]
+    deviation = np.sqrt(np.maximum(own[1] / total - (own[0] / total) ** 2, 0.0))
+    slope = safe_divide(products, (total * deviation)[..., None])
+    return slope @ np.swapaxes(nodes.whitener, 1, 2)
+
+
+def exact_sides(
+    nodes: NodeMoments,
+    left: Bool[np.ndarray, "n_rows n_splits"],
+    ridge: Float[np.ndarray, " n_nodes"],
+) -> tuple[
+    Float[np.ndarray, "n_nodes n_splits"],
+    Float[np.ndarray, "n_nodes n_splits 2 1+n_model n_outputs"],
+]:
+    """Drops of the penalised residual sums of squares by models of both sides.
+
+    Parameters
+    ----------
+    left : ndarray of shape (n_rows, n_splits), bool
+        Sides of the rows, in splits of their nodes.
+    ridge : ndarray of shape (n_nodes,)
+        Penalty in units of the coordinates' variances in the node.
+
+    Returns
+    -------
+    gain : ndarray of shape (n_nodes, n_splits), float32
+    models : ndarray of shape (n_nodes, n_splits, 2, 1 + n_model, n_outputs), float32
+        Intercepts and slopes of the left and the right side.
+    """
+    width, whole = 1 + nodes.n_model, nodes.whole[:, :, None]
+    masked = nodes.weighted[:, None] * left[:, :, None]
+    one = nodes.products(nodes.plain, masked)
+    sides = np.moveaxis(np.stack([one, whole - one], axis=1), 3, 1)
+    matrix, moment = sides[..., :width], sides[..., width:]
+    weight, inner = sides[..., 0, 0], np.arange(1, width)
+    variance = whole[:, inner, 0, inner] / np.maximum(whole[:, 0, 0, :1], _ROUNDING)
+    penalty = (ridge[:, None] * variance)[:, None, None] * weight[..., None]
+    matrix[..., inner, inner] += penalty
+    found = guarded_solve(matrix, moment, _ROUNDING * weight.ravel())
+    return np.sum(found * moment, axis=(2, 3, 4)), found
+
+
+def products_of_nodes(
+    first: np.ndarray, x: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Sum the products of columns with values; see `NodeMoments.products`."""
+    found = np.empty((len(first), x.shape[1], *values.shape[1:]), np.float32)
+    flat, of_nodes = values.reshape(len(x), -1), found.reshape(*found.shape[:2], -1)
+    last = np.append(first[1:], len(x)).tolist()
+    for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
+        np.matmul(x[start:stop].T, flat[start:stop], out=of_nodes[node])
+    return found

@@ -1,0 +1,204 @@
+"""Oblique cuts of many nodes: few directions, scored as cuts of attributes are.
+
+Principal Hessian directions (Li 1992) and the best cut of an attribute begin; hinge
+steps by LDA (Breiman 1993) go on from the best of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import norm
+
+from secret_jax.grow.cuts import Cuts, NodeMoments, exact_sides, slopes
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.runtime.linalg import (
+    guarded_solve,
+    inverse_cholesky,
+    safe_divide,
+    unit_vectors,
+)
+from secret_jax.splits.directions import sparse
+
+# Quantiles of a normal distribution between which directions are cut, and the mean and
+# mean square in between: a projection is a sum of attributes.
+_N_CUTS = 16
+_QUANTILES = norm.ppf(np.arange(1, _N_CUTS) / _N_CUTS).astype(np.float32)
+_DENSITIES = np.concatenate([[0.0], norm.pdf(_QUANTILES), [0.0]])
+_MEANS = (_N_CUTS * -np.diff(_DENSITIES)).astype(np.float32)
+_PRODUCTS = np.concatenate([[0.0], _QUANTILES * norm.pdf(_QUANTILES), [0.0]])
+_SQUARES = (1.0 - _N_CUTS * np.diff(_PRODUCTS)).astype(np.float32)
+# Residuals beyond so many deviations do not bend more: a bound against heavy tails.
+_MOST_BENDING = 3.0
+# A hinge step counts a row at most so many times as much as the mean row.
+_MOST_WEIGHT = 4.0
+# A hinge step that gains a smaller share is rounding.
+_LEAST_RISE = 1e-4
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObliqueOptions:
+    """Options of the search; see `secret_jax.RssSplits`."""
+
+    n_hessian: int
+    hinge_steps: int
+    max_split_features: int | None
+    ridge: float
+
+
+@dataclass(eq=False, kw_only=True)
+class ObliqueCuts:
+    """Best cuts of nodes so far, and how they become better.
+
+    Attributes
+    ----------
+    z : ndarray of shape (n_rows, n_columns), float32
+        Columns, standardised in their nodes.
+    gain : ndarray of shape (n_nodes,), float32
+    direction : ndarray of shape (n_nodes, n_columns), float32
+        In these columns; zero where the first cut is still the best.
+    threshold : ndarray of shape (n_nodes,), float32
+    models : ndarray of shape (n_nodes, 2, 1 + n_model, n_outputs), float32
+        Of both sides.
+    """
+
+    nodes: NodeMoments
+    options: ObliqueOptions
+    z: np.ndarray
+    covariance: np.ndarray
+    cross: np.ndarray
+    allowed: np.ndarray
+    gain: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
+    models: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        nodes: NodeMoments,
+        options: ObliqueOptions,
+        z: Float[np.ndarray, "n_rows n_columns"],
+        allowed: Bool[np.ndarray, "n_nodes n_columns"],
+        gain: Float[np.ndarray, " n_nodes"],
+        models: Float[np.ndarray, "n_nodes 2 1+n_model n_outputs"],
+    ) -> ObliqueCuts:
+        """Improve on given splits, by their gains and the models of their sides.
+
+        Parameters
+        ----------
+        allowed : ndarray of shape (n_nodes, n_columns), bool
+            Which columns directions may combine.
+        """
+        n_rows, n_columns = z.shape
+        weight, residual = nodes.moments[:, :1], nodes.residual
+        total = np.add.reduceat(weight, nodes.first)[:, :, None]
+        bounded = np.clip(residual / weight, -_MOST_BENDING, _MOST_BENDING)
+        bounded *= weight
+        bounded -= weight * (np.add.reduceat(bounded, nodes.first) / total[..., 0])[
+            nodes.slot
+        ]
+        values = np.empty((n_rows, residual.shape[1] + 1, n_columns), np.float32)
+        np.multiply(z, weight, out=values[:, 0])
+        np.multiply(z[:, None], bounded[:, :, None], out=values[:, 1:])
+        sums = nodes.products(z, values) / total[..., None]
+        cross = nodes.products(z, nodes.basis)
+        found = cls(
+            nodes=nodes,
+            options=options,
+            z=z,
+            covariance=sums[:, :, 0],
+            cross=cross,
+            allowed=allowed.astype(np.float32),
+            gain=gain.copy(),
+            direction=np.zeros((nodes.n_nodes, n_columns), np.float32),
+            threshold=np.zeros(nodes.n_nodes, np.float32),
+            models=models.copy(),
+        )
+        if options.n_hessian:
+            found._improve(found._hessian(np.moveaxis(sums[:, :, 1:], 2, 1)))
+        for _ in range(options.hinge_steps):
+            if not found._improve(found._hinge()).any():
+                break
+        return found
+
+    def _hessian(self, hessian: np.ndarray) -> np.ndarray:
+        """Principal Hessian directions, (n_nodes, n, n_columns)."""
+        n_columns = self.z.shape[1]
+        ridged = self.covariance + self.options.ridge * np.eye(
+            n_columns, dtype=np.float32
+        )
+        whitener, _ = inverse_cholesky(ridged, 0.0)
+        hessian = whitener[:, None] @ hessian @ np.swapaxes(whitener, 1, 2)[:, None]
+        if hessian.shape[1] == 1:
+            bent = hessian[:, 0]
+        else:
+            bent = np.sum(hessian @ hessian, axis=1)
+        n = min(self.options.n_hessian, n_columns)
+        return leading_eigenvectors(bent, n) @ whitener
+
+    def _hinge(self) -> np.ndarray:
+        """LDA between the rows that one side or the other predicts better."""
+        nodes, z = self.nodes, self.z
+        model = self.models[nodes.slot]
+        said = np.einsum("ni,nsik->nsk", nodes.plain, model)
+        residual = nodes.residual / nodes.moments[:, :1]
+        error = ((residual[:, None] - said) ** 2).sum(axis=2)
+        advantage, weight = error[:, 1] - error[:, 0], nodes.moments[:, 0]
+        size = np.abs(advantage)
+        total = np.add.reduceat(weight, nodes.first)
+        mean = np.add.reduceat(weight * size, nodes.first) / total
+        bounded = weight * np.minimum(size, _MOST_WEIGHT * mean[nodes.slot])
+        of_class = np.stack([bounded * (advantage > 0), bounded * (advantage <= 0)], 1)
+        z1 = np.concatenate([np.ones((len(z), 1), np.float32), z], axis=1)
+        sums = nodes.products(z1, of_class[:, :, None] * z1[:, None])
+        sums = np.moveaxis(sums, 2, 1)  # (n_nodes, 2, 1 + n_columns, the same)
+        mass = sums[:, :, 0, 0]
+        center = safe_divide(sums[:, :, 0, 1:], mass[..., None])
+        between = mass[..., None, None] * center[..., :, None] * center[..., None, :]
+        within = (sums[:, :, 1:, 1:] - between).sum(axis=1)
+        within = safe_divide(within, mass.sum(axis=1)[:, None, None])
+        ridge = self.options.ridge + _ROUNDING
+        within += ridge * np.eye(z.shape[1], dtype=np.float32)
+        found = guarded_solve(within, center[:, 0] - center[:, 1], 0.0)
+        return unit_vectors(found)[:, None]
+
+    def _improve(self, direction: np.ndarray) -> np.ndarray:
+        """Take the best of some directions of each node where it gains more."""
+        nodes, options = self.nodes, self.options
+        direction = unit_vectors(direction * self.allowed[:, None])
+        if options.max_split_features:
+            kept = options.max_split_features
+            direction = sparse(direction, self.covariance, kept, options.ridge)
+        own = direction[nodes.slot]
+        projection = np.einsum("nc,nkc->nk", self.z, own)
+        variance = np.einsum(
+            "lkc,lcd,lkd->lk", direction, self.covariance, direction, optimize=True
+        )
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        scaled = safe_divide(projection, deviation[nodes.slot])
+        code = np.searchsorted(_QUANTILES, scaled).astype(np.uint8)
+        sums = nodes.sums(code, _N_CUTS, nodes.moments)
+        own = np.stack([_MEANS, _SQUARES])[:, None, None] * sums[..., 0]
+        left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
+        whole, own_whole = left[:, :, -1], own[..., -1]
+        products = safe_divide(direction @ self.cross, deviation[..., None])
+        slope = slopes(nodes, products, own_whole, whole)
+        cuts = Cuts.of(nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope)
+        screened, cut = cuts.best()
+        ridge = np.full(nodes.n_nodes, options.ridge, np.float32)
+        gain, models = exact_sides(nodes, code <= cut[nodes.slot], ridge)
+        gain = np.where(np.isfinite(screened), gain, -np.inf)
+        best, node = gain.argmax(axis=1), np.arange(len(gain))
+        gain = gain[node, best]
+        better = gain > self.gain * (1 + _LEAST_RISE)
+        chosen, which = node[better], best[better]
+        self.gain[chosen] = gain[better]
+        self.direction[chosen] = direction[chosen, which]
+        quantile = _QUANTILES[cut[chosen, which]]
+        self.threshold[chosen] = quantile * deviation[chosen, which]
+        self.models[chosen] = models[chosen, which]
+        return better

@@ -1,0 +1,125 @@
+"""Trees and their sums as functions of JavaScript, for browsers and Node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from secret_jax.inspect.code.dialect import FIXED_SPACE
+from secret_jax.inspect.code.procedural import Procedural, Result
+from secret_jax.inspect.code.program import plain_category
+from secret_jax.tree.soft import HARD_LOGIT
+
+_WORDS = """
+abstract arguments await boolean break byte case catch char class const continue
+debugger default delete do double else enum eval export extends false final finally
+float for function goto if implements import in instanceof int interface let long native
+new null package private protected public return short static super switch synchronized
+this throw throws transient true try typeof undefined var void volatile while with yield
+"""
+
+
+class JavaScript(Procedural):
+    """JavaScript with a variable for every column."""
+
+    words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
+    used: ClassVar[frozenset[str]] = frozenset({"Math", "Map", "Number", "NaN"})
+    types: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("number", "text", "missing"), "let "
+    )
+    as_number, as_category = "number({}, NaN)", "missing({0}) ? null : {0}"
+    at_most, at_least = "Math.min({}, {})", "Math.max({}, {})"
+    helpers: ClassVar[Mapping[str, str]] = {
+        "place": """\
+function place(value, levels) {
+    const found = levels.indexOf(value);
+    return found < 0 ? null : found;
+}
+""",
+        "added": """\
+function added(scores, values) {
+    return scores.map((score, i) => score + values[i]);
+}
+""",
+        "largest": """\
+function largest(values) {
+    return values.indexOf(Math.max(...values));
+}
+""",
+        "expected": """\
+function expected(total) {
+    return Math.exp(Math.min(total, 30.0));
+}
+""",
+        "softmax": """\
+function softmax(scores) {
+    const odds = scores.map((score) => Math.exp(score - Math.max(...scores)));
+    const total = odds.reduce((a, b) => a + b);
+    return odds.map((each) => each / total);
+}
+""",
+        "shares": """\
+function shares(scores) {
+    return scores.map((score) => clip(score, 0.0, 1.0));
+}
+""",
+        "gate": f"""\
+function gate(distance) {{
+    return 1.0 / (1.0 + Math.exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})));
+}}
+""",
+        "clip": """\
+function clip(value, low, high) {
+    return Math.min(Math.max(value, low), high);
+}
+""",
+        "number": """\
+function number(value, mean) {
+    return missing(value) ? mean : Number(value);
+}
+""",
+        "missing": """\
+function missing(value) {
+    return value === null || value === undefined || value !== value;
+}
+""",
+    }
+
+    def literal(self, category: Any, name: str) -> str:
+        # Within a page "</script>" would end the program.
+        text = json.dumps(plain_category(category, name)).replace("<", "\\u003c")
+        return text.replace(" ", FIXED_SPACE)
+
+    def held(self, name: str) -> str:
+        return f"row[{self.literal(name, name)}]"
+
+    def place(self, held: str, levels: Sequence[str]) -> str:
+        return f"place({held}, [{', '.join(self.literal(x, held) for x in levels)}])"
+
+    def member(
+        self, name: str, categories: Sequence[Any], inside: bool, or_missing: bool
+    ) -> str:
+        del or_missing  # null is one of the categories
+        listed = [self.literal(category, name) for category in categories]
+        if len(listed) == 1:
+            return f"{self.column(name)} {'===' if inside else '!=='} {listed[0]}"
+        found = f"[{', '.join(listed)}].includes({self.column(name)})"
+        return found if inside else f"!{found}"
+
+    def head_of_tree(self, name: str) -> str:
+        return f"function {name}({', '.join(each.name for each in self.variables)}) {{"
+
+    def head(self, name: str, result: Result) -> list[str]:
+        del result
+        return [f"function {name}(row) {{"]
+
+    def add_each(self, tree: str) -> tuple[str, str]:
+        return "scores = ", f"added(scores, {tree})"
+
+    def give_chances(self) -> list[str]:
+        pairs = "labels.map((label, i) => [label, chances[i]])"
+        return [*self.label_list(), f"    return new Map({pairs});"]
+
+    def ask_chances(self) -> str:
+        return f"let chances = [...{self.function}_proba(row).values()]"

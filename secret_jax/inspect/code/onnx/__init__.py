@@ -1,0 +1,1 @@
+"""Export of trees to ONNX graphs."""

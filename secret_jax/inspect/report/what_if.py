@@ -1,0 +1,131 @@
+"""What if: the tree as a program of the page, and an input for all that it asks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.code.export import exported
+from secret_jax.inspect.code.functions import functions
+from secret_jax.inspect.code.javascript import JavaScript
+from secret_jax.inspect.code.program import ExportedModel, plain_category
+from secret_jax.inspect.equations import LinearModel, LinearSplit
+from secret_jax.inspect.rows import Rows
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.losses.numbers import SQUARED_ERROR
+from secret_jax.tree.structure import hardened
+
+_MOST_LEAVES = 300
+_MISSING = "(missing)"
+_TAIL = 0.005  # of the rows on either side of a slider
+_SPREADS = 2.5  # without rows a slider goes so many deviations from the mean
+_STEPS = 100  # of a slider, at least
+
+
+def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
+    """Write the functions of the page; None of very large trees and of own losses.
+
+    Returns
+    -------
+    dict
+        ``code``: ``predict(row)``, or of classes ``predict_proba(row)``, and
+        ``leaf_of(row)``; ``inputs`` as `_input` describes them; ``labels`` of classes.
+    """
+    if view.tree.n_leaves > _MOST_LEAVES or view.tree.loss.link is None:
+        return None
+    # A title could end the script.
+    model = exported(view)._replace(title="prediction", only=None)
+    programs = [JavaScript(model, "predict"), JavaScript(_of_leaves(model), "leaf_of")]
+    return {
+        "code": "\n".join(map(functions, programs)),
+        "inputs": [_input(view, rows, name) for name in programs[0].asked],
+        "labels": list(view.names) if isinstance(view, ClassView) else [],
+    }
+
+
+def _of_leaves(model: ExportedModel) -> ExportedModel:
+    """Program that predicts the number of a leaf, with gates as hard splits."""
+    (outputs,) = model.trees
+    splits = {
+        node: replace(split, width=0.0) if isinstance(split, LinearSplit) else split
+        for node, split in outputs[0].splits.items()
+    }
+    program = replace(
+        outputs[0],
+        tree=hardened(outputs[0].tree),
+        splits=splits,
+        models={leaf: _number(leaf) for leaf in outputs[0].models},
+    )
+    return model._replace(
+        trees=[[program]], constants=(0.0,), loss=SQUARED_ERROR, classes=None
+    )
+
+
+def _number(leaf: int) -> LinearModel:
+    return LinearModel(
+        target="leaf",
+        intercept=float(leaf),
+        terms=(),
+        low=-math.inf,
+        high=math.inf,
+        level_error=math.nan,
+        target_spread=1.0,
+    )
+
+
+def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
+    """Describe the input for an attribute.
+
+    Returns
+    -------
+    dict
+        ``name``, ``value`` to begin with, and ``choices``, pairs of words and value; or
+        of numbers ``low``, ``high`` and ``step`` of a slider.
+    """
+    schema = view.tree.schema
+    position = schema.names.index(name)
+    levels = schema.origin(position).levels
+    column = None if rows is None else np.asarray(rows.columns[position])
+    if position in schema.discrete or levels:
+        known = levels or schema.categories[schema.discrete.index(position)]
+        plain = [plain_category(one, name) for one in known if one is not None]
+        choices: list[tuple[str, Any]] = [(str(one), one) for one in plain]
+        if schema.allow_missing:
+            choices.append((_MISSING, None))
+        return {"name": name, "choices": choices, "value": plain[0] if plain else None}
+    place = schema.position_of(position)
+    center, spread = float(schema.center[place]), float(schema.scale[place])
+    low, high = center - _SPREADS * spread, center + _SPREADS * spread
+    if column is not None:
+        known = column[np.isfinite(column.astype(np.float64))].astype(np.float64)
+        if len(known):
+            ends = np.quantile(known, [_TAIL, 0.5, 1.0 - _TAIL], method="nearest")
+            low, center, high = map(float, ends)
+    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-300) / _STEPS))
+    step = max(step, 1.0) if position in schema.whole else step
+    digits = max(0, -round(math.log10(step)))
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    ends = (round(end, digits) for end in (low, max(high, low + step), center))
+    low, high, center = ends
+    return {"name": name, "low": low, "high": high, "step": step, "value": center}
+
+
+def held_values(
+    view: TreeView, rows: Rows, row: int, inputs: list[dict[str, Any]]
+) -> list[Any]:
+    """Values of a row for the inputs; None where one is missing."""
+    schema, values = view.tree.schema, []
+    for each in inputs:
+        position = schema.names.index(each["name"])
+        levels = schema.origin(position).levels
+        value = np.asarray(rows.columns[position])[row]
+        value = value.item() if isinstance(value, np.generic) else value
+        value = None if value is None or value != value else value
+        if levels and value is not None:
+            value = levels[int(value)]
+        values.append(value)
+    return values

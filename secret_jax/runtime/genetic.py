@@ -1,0 +1,164 @@
+"""Genetic search over integer genes, whole populations at a time.
+
+`children` is one generation as a pure function of arrays, for NumPy and for traced
+code, with any axes (of nodes, of outer populations) in front; `evolve` is the host's
+loop around it. Ranks by a geometric distribution, uniform crossover and rare mutation
+are those of the Genetic Algorithm Optimization Toolbox (Houck, Joines & Kay, NCSU-IE
+TR 95-09, 1995), which Lanning (2008, section 3.2.1) uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from secret_jax.runtime.arrays import largest, taken
+from secret_jax.runtime.linalg import AnyArray, namespace
+
+# Probability of the best row to be a parent; the next ones follow geometrically.
+_BEST_IS_PARENT = 0.08
+# Probability of a gene to be drawn anew.
+_MUTATION = 0.02
+
+
+class Population(NamedTuple):
+    """Rows of genes, the best first.
+
+    Attributes
+    ----------
+    genes : ndarray of shape (n_rows, n_genes), int64
+    score : ndarray of shape (n_rows,), float64
+        The less, the better; infinite where there is none.
+    generation : int
+        Number of generations that led to it.
+    """
+
+    genes: np.ndarray
+    score: np.ndarray
+    generation: int
+
+
+def random_genes(
+    uniform: Float[AnyArray, "*axes n_rows n_genes"],
+    n_values: Int[AnyArray, " n_genes"],
+) -> Int[AnyArray, "*axes n_rows n_genes"]:
+    """Turn uniform numbers into genes: gene j is one of ``0 ... n_values[j] - 1``."""
+    xp = namespace(uniform)
+    drawn = (uniform * n_values.astype(uniform.dtype)).astype(np.int32)
+    # Rounded to float32 a product may reach the number of values.
+    return xp.minimum(drawn, n_values.astype(np.int32) - 1)
+
+
+def children(
+    genes: Int[AnyArray, "*axes n_rows n_genes"],
+    score: Float[AnyArray, "*axes n_rows"],
+    n_values: Int[AnyArray, " n_genes"],
+    uniform: Float[AnyArray, "*axes n_children n_numbers"],
+) -> Int[AnyArray, "*axes n_children n_genes"]:
+    """Cross and mutate parents that are drawn by the rank of their scores.
+
+    Parameters
+    ----------
+    genes : Array of shape (..., n_rows, n_genes), int
+    score : Array of shape (..., n_rows)
+        The less, the better; ties by position. Not NaN.
+    n_values : Array of shape (n_genes,), int
+    uniform : Array of shape (..., n_children, 2 + 3 * n_genes)
+        Independent numbers in [0, 1): they choose two parents, and of every gene whose
+        it is, whether it mutates, and to what.
+
+    Returns
+    -------
+    Array of shape (..., n_children, n_genes), int32
+    """
+    n_rows, n_genes = genes.shape[-2:]
+    xp, n_axes = namespace(genes), genes.ndim - 2
+    left = (1.0 - _BEST_IS_PARENT) ** np.arange(1, n_rows)
+    limits = (1.0 - left) / (1.0 - (1.0 - _BEST_IS_PARENT) ** n_rows)
+    rank = xp.sum(uniform[..., :2, None] > limits.astype(np.float32), axis=-1)
+    ranked = taken(genes, largest(-score, n_rows), n_axes)
+    mother, father = (taken(ranked, rank[..., i], n_axes) for i in range(2))
+    whose, whether, what = (
+        uniform[..., 2 + i * n_genes : 2 + (i + 1) * n_genes] for i in range(3)
+    )
+    child = xp.where(whose < 0.5, mother, father)
+    mutant = random_genes(what, n_values)
+    return xp.where(whether < _MUTATION, mutant, child).astype(np.int32)
+
+
+def evolve(
+    score: Callable[[np.ndarray], np.ndarray],
+    n_values: np.ndarray,
+    *,
+    seed: int,
+    n_rows: int = 40,
+    n_kept: int = 8,
+    max_generations: int = 30,
+    tolerance: float = 1.0,
+    start: Population | None = None,
+) -> Iterator[Population]:
+    """Search genes of the least score, and yield every generation.
+
+    The best ``n_kept`` rows live on, children replace the others. It ends after
+    ``max_generations``, or when the scores of all rows lie within ``tolerance``. Random
+    numbers of a generation depend on the seed and its number alone: a search that goes
+    on from any generation is the search that was not interrupted.
+
+    Parameters
+    ----------
+    score : callable
+        From genes of shape (n, n_genes), n being ``n_rows`` or ``n_rows - n_kept``, to
+        scores of shape (n,), the less the better. NaN counts as infinite.
+    n_values : ndarray of shape (n_genes,), int
+        Number of values of every gene.
+    start : Population, optional
+        Population of the same search to go on from.
+
+    Yields
+    ------
+    Population
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> secret = np.array([1, 0, 2, 1, 0, 2])
+    >>> def score(genes):
+    ...     return 10.0 * (genes != secret).sum(axis=1)
+    >>> *_, last = evolve(score, np.full(6, 3), seed=0)
+    >>> last.genes[0].tolist()
+    [1, 0, 2, 1, 0, 2]
+    """
+    n_values = np.asarray(n_values)
+    if start is None:
+        drawn = np.random.default_rng((seed, 0)).random((n_rows, len(n_values)))
+        genes = random_genes(drawn, n_values).astype(np.int64)
+        start = _sorted(genes, score(genes), 0)
+        yield start
+    found = start
+    while found.generation < max_generations and _spread(found) >= tolerance:
+        generation = found.generation + 1
+        numbers = np.random.default_rng((seed, generation)).random(
+            (n_rows - n_kept, 2 + 3 * len(n_values))
+        )
+        new = children(found.genes, found.score, n_values, numbers).astype(np.int64)
+        found = _sorted(
+            np.concatenate([found.genes[:n_kept], new]),
+            np.concatenate([found.score[:n_kept], score(new)]),
+            generation,
+        )
+        yield found
+
+
+def _sorted(genes: np.ndarray, score: np.ndarray, generation: int) -> Population:
+    score = np.where(np.isnan(score), np.inf, np.asarray(score, np.float64))
+    order = np.argsort(score, kind="stable")
+    return Population(genes[order], score[order], generation)
+
+
+def _spread(found: Population) -> float:
+    """How much worse the worst row is than the best; infinite if it has no score."""
+    worst = float(found.score[-1])
+    return worst - float(found.score[0]) if np.isfinite(worst) else np.inf

@@ -1,0 +1,116 @@
+"""Searches of columns, kernels and smoothers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax.composed.kernel import GeneticSearch, GreedySearch, RadialBasis
+from secret_jax.composed.kernel.search import Found
+
+TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
+TREE.set_params(max_depth=3)
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 5))
+    return X, np.sin(3 * X[:, 0]) + X[:, 2] ** 2 + 0.05 * rng.normal(size=300)
+
+
+def separable(head):
+    """A criterion whose least value is known: columns 0 and 3, cauchy, csce."""
+    off = len({0, 3} ^ set(head.columns)) + (head.kernel != "cauchy")
+    return 10.0 * (off + (head.smoother != "csce")) if head.columns else np.inf
+
+
+BEST = RadialBasis(kernel="cauchy", smoother="csce", columns=(0, 3))
+
+
+@pytest.mark.parametrize("search", [GeneticSearch(max_generations=60), GreedySearch()])
+def test_the_best_head_is_found_and_none_is_fitted_twice(search):
+    asked = []
+
+    def score(head):
+        asked.append(head)
+        return separable(head)
+
+    *_, last = search.turns(RadialBasis(), 5, score, 1, None)
+    assert last.head == BEST
+    assert last.criterion == 0.0
+    assert last.n_scored == len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize("search", [GeneticSearch(), GreedySearch()])
+def test_a_search_goes_on_where_it_was(search):
+    whole = list(search.turns(RadialBasis(), 5, separable, 2, None))
+    rest = list(search.turns(RadialBasis(), 5, separable, 2, whole[1]))
+    assert rest[-1].head == whole[-1].head
+    assert rest[0].n_turns == whole[2].n_turns
+    if isinstance(search, GeneticSearch):
+        for one, other in zip(rest, whole[2:], strict=True):
+            assert np.array_equal(one.population.genes, other.population.genes)
+
+
+@pytest.mark.parametrize("search", ["genetic", "greedy"])
+def test_columns_of_noise_are_left_out_and_errors_fall(search, tmp_path):
+    X, y = table()
+    plain = KernelTreeRegressor(TREE, head="rbf").fit(X[:200], y[:200])
+    few = GeneticSearch(n_heads=16, n_kept=4, max_generations=6)
+    model = KernelTreeRegressor(
+        TREE, head="rbf", search=few if search == "genetic" else search
+    ).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > plain.score(X[200:], y[200:])
+    assert {0, 2} <= set(model.head_.columns)
+    assert model.search_.head == model.head_
+    model.save(tmp_path / "model")
+    again = KernelTreeRegressor.load(tmp_path / "model")
+    assert again.search_.criterion == model.search_.criterion
+    assert np.array_equal(again.predict(X), model.predict(X))
+    names = [f"x{column} " for column in model.head_.columns]
+    assert all(name in str(again.explain(X[:1])) for name in names)
+
+
+def test_fits_go_on_with_a_search_that_was_cut_short():
+    X, y = table()
+    search = GeneticSearch(n_heads=10, n_kept=3, max_generations=4)
+    whole = KernelTreeRegressor(TREE, head="rbf", search=search).fit(X, y)
+    part = KernelTreeRegressor(TREE, head="rbf", warm_start=True)
+    part.set_params(search=replace(search, max_seconds=0.0)).fit(X, y)
+    assert part.search_.n_turns == 0
+    part.set_params(search=search).fit(X, y)
+    assert part.search_.n_turns == 4
+    assert part.head_ == whole.head_
+    with pytest.raises(ValueError, match="a search of 5 columns, and the tree has 4"):
+        part.fit(X[:, :4], y)
+    part.set_params(search=None).fit(X, y)
+    assert not hasattr(part, "search_")
+
+
+def test_interrupted_searches_are_kept(monkeypatch):
+    X, y = table()
+    turns = GreedySearch.turns
+
+    def interrupted(self, *arguments):
+        yield next(turns(self, *arguments))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GreedySearch, "turns", interrupted)
+    model = KernelTreeRegressor(TREE, head="rbf", search="greedy")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert isinstance(model.search_, Found)
+    assert not hasattr(model, "head_")
+
+
+def test_bad_searches_are_refused():
+    X, y = table()
+    with pytest.raises(ValueError, match="'search' parameter of KernelTreeRegressor"):
+        KernelTreeRegressor(TREE, search="random").fit(X, y)
+    with pytest.raises(ValueError, match="'criterion' parameter of GreedySearch"):
+        KernelTreeRegressor(TREE, search=GreedySearch(criterion="mse")).fit(X, y)
+    with pytest.raises(ValueError, match="names the column 7; the tree has 5"):
+        KernelTreeRegressor(TREE, head=RadialBasis(columns=(0, 7))).fit(X, y)

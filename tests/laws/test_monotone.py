@@ -1,0 +1,218 @@
+"""Predictions rise and fall with constrained columns, wherever two rows may be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+from secret_jax import (
+    Constant,
+    LeastSquares,
+    SecretBoostingClassifier,
+    SecretBoostingRegressor,
+    SecretClassifier,
+    SecretForestRegressor,
+    SecretRegressor,
+)
+from secret_jax.models.monotone import with_monotone_models
+
+DIRECTIONS = {"age": 1, "dose": -1, "stage": 1}
+SMALL = {"max_leaf_nodes": 12, "prune": None, "equation_tolerance": 0}
+
+
+def patients(n_rows=600, seed=0):
+    """A table with gaps, a category and an ordered one, and a target that bends."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": random.uniform(20, 90, n_rows),
+            "dose": random.exponential(1.0, n_rows),
+            "weight": random.normal(70, 12, n_rows),
+            "ward": random.choice(["a", "b", "c"], n_rows),
+            "stage": pd.Categorical(
+                random.choice(["I", "II", "III"], n_rows), ordered=True
+            ),
+        }
+    )
+    age, weight = table["age"].to_numpy(), table["weight"].to_numpy()
+    target = (age / 30) ** 2 - 2 * np.sqrt(table["dose"]) + table["stage"].cat.codes
+    # Interactions, and noise that violates the constraints.
+    target += (table["ward"] == "b") * 0.05 * age + 2 * np.sin(weight / 6)
+    target += random.normal(0, 1.0, n_rows)
+    table.loc[random.random(n_rows) < 0.1, "weight"] = np.nan
+    table.loc[random.random(n_rows) < 0.1, "dose"] = np.nan
+    return table, target.to_numpy()
+
+
+def greatest_violation(predict, table, n_pairs=4000, seed=1):
+    """Most that a prediction falls against a constraint, in pairs of rows."""
+    random = np.random.default_rng(seed)
+    worst = 0.0
+    for column, direction in DIRECTIONS.items():
+        rows = table.sample(n_pairs, replace=True, random_state=seed)
+        first, second = rows.copy(), rows.copy()
+        if column == "stage":
+            levels = table["stage"].cat.categories
+            places = np.sort(random.integers(0, 3, (n_pairs, 2)), axis=1)
+            for part, place in zip((first, second), places.T, strict=True):
+                part["stage"] = pd.Categorical(levels[place], levels, ordered=True)
+        else:
+            low, high = table[column].min(), table[column].max()
+            wide = 0.2 * (high - low)
+            ends = np.sort(random.uniform(low - wide, high + wide, (n_pairs, 2)))
+            first[column], second[column] = ends.T
+        rise = direction * (predict(second) - predict(first))
+        worst = max(worst, float(-rise.min()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"oblique": False},
+        {"oblique": True},
+        {"oblique": True, "refine": "tao"},
+        {"leaf": "constant"},
+        {"leaf": LeastSquares(clip_margin=None), "oblique": False},
+        {"loss": "absolute", "oblique": False},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_trees_never_violate_a_constraint(options):
+    table, target = patients()
+    model = SecretRegressor(monotonic_cst=DIRECTIONS, **(SMALL | options))
+    free = SecretRegressor(**(SMALL | options)).fit(table, target)
+    model.fit(table, target)
+    assert model.n_leaves_ > 4
+    allowed = 2e-6 * np.std(target)
+    assert greatest_violation(free.predict, table) > 0.05
+    assert greatest_violation(model.predict, table) <= allowed
+
+
+def test_every_subtree_keeps_the_order():
+    table, target = patients()
+    model = SecretRegressor(monotonic_cst=DIRECTIONS, oblique=False, **SMALL)
+    model.fit(table, target)
+    for n_leaves in (2, 5, 8):
+        smaller = SecretRegressor(monotonic_cst=DIRECTIONS, oblique=False, **SMALL)
+        smaller.set_params(max_leaf_nodes=n_leaves).fit(table, target)
+        assert greatest_violation(smaller.predict, table) <= 2e-6 * np.std(target)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_default_costs_little_where_the_constraints_hold(seed):
+    random = np.random.default_rng(seed)
+    X = random.uniform(size=(500, 4))
+    y = 3 * X[:, 0] - 2 * X[:, 1] + np.sin(6 * X[:, 2]) + random.normal(0, 0.3, 500)
+    free = SecretRegressor().fit(X, y)
+    model = SecretRegressor(monotonic_cst=[1, -1, 0, 0]).fit(X, y)
+    new = random.uniform(size=(2000, 4))
+    truth = 3 * new[:, 0] - 2 * new[:, 1] + np.sin(6 * new[:, 2])
+    errors = [np.mean((m.predict(new) - truth) ** 2) for m in (free, model)]
+    assert errors[1] < 1.2 * errors[0]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SecretBoostingRegressor(max_iter=8, max_leaf_nodes=6),
+        SecretForestRegressor(n_estimators=5),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_sums_of_trees_never_violate_a_constraint(estimator):
+    table, target = patients()
+    estimator.set_params(monotonic_cst=DIRECTIONS).fit(table, target)
+    assert greatest_violation(estimator.predict, table) <= 5e-6 * np.std(target)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [SecretClassifier(**SMALL), SecretBoostingClassifier(max_iter=6, max_leaf_nodes=6)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_probabilities_of_two_classes_keep_the_order(estimator):
+    table, target = patients()
+    estimator.set_params(monotonic_cst=DIRECTIONS).fit(table, target > 2)
+
+    def probability(rows):
+        return estimator.predict_proba(rows)[:, 1]
+
+    assert greatest_violation(probability, table) <= 2e-6
+
+
+def test_one_leaf_is_bounded_least_squares():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 3)) @ random.normal(size=(3, 3))
+    y = X @ [1.0, -0.5, 0.3] + random.normal(size=200)
+    model = SecretRegressor(
+        monotonic_cst=[-1, 1, 0],
+        max_leaf_nodes=1,
+        leaf=LeastSquares(tail_share=0.0),
+        equation_tolerance=0,
+    ).fit(X, y)
+    centered = X - X.mean(axis=0)
+
+    def error(slopes):
+        return np.sum((y - y.mean() - centered @ slopes) ** 2)
+
+    bounds = [(None, 0), (0, None), (None, None)]
+    best = minimize(error, np.zeros(3), bounds=bounds, tol=1e-12)
+    found = np.sum((y - model.predict(X)) ** 2)
+    assert found == pytest.approx(best.fun, rel=2e-3)
+
+
+def test_without_constraints_trees_stay_what_they_are():
+    table, target = patients(300)
+    model = SecretRegressor(**SMALL).fit(table, target)
+    assert with_monotone_models(model.tree_, None) is model.tree_
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        ({"size": 1}, "'size', but there is no such column"),
+        ({"ward": 1}, "'ward', whose values are categories"),
+        ({"age": 2}, "2 for column 'age'; give 1 for rising"),
+        ([1, 0], r"shape \(2,\); give one direction for each of the 5 columns"),
+    ],
+)
+def test_wrong_constraints_are_refused(constraint, message):
+    table, target = patients(100)
+    with pytest.raises(ValueError, match=message):
+        SecretRegressor(monotonic_cst=constraint).fit(table, target)
+
+
+def test_gates_and_several_classes_are_refused():
+    table, target = patients(100)
+    with pytest.raises(ValueError, match="gates keep no order"):
+        SecretRegressor.accurate(monotonic_cst=DIRECTIONS).fit(table, target)
+    three = np.digitize(target, [1, 4])
+    with pytest.raises(ValueError, match="two classes"):
+        SecretClassifier(monotonic_cst=DIRECTIONS).fit(table, three)
+
+
+def test_exported_code_keeps_the_order():
+    table, target = patients()
+    model = SecretRegressor(monotonic_cst=DIRECTIONS, leaf=Constant(), prune=None)
+    model.set_params(max_leaf_nodes=6).fit(table, target)
+    scope: dict = {}
+    exec(model.export_code(), scope)
+    assert greatest_violation(
+        lambda rows: np.array(
+            [scope["predict"](row) for row in rows.to_dict("records")]
+        ),
+        table,
+        n_pairs=200,
+    ) <= 2e-6 * np.std(target)
+
+
+def test_a_model_file_keeps_the_constraints(tmp_path):
+    table, target = patients(200)
+    model = SecretRegressor(monotonic_cst={"age": 1}, oblique=False).fit(table, target)
+    model.save(tmp_path / "model")
+    again = SecretRegressor.load(tmp_path / "model")
+    assert again.tree_.schema.monotonic == model.tree_.schema.monotonic == ((0, 1),)
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))

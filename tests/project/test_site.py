@@ -1,0 +1,36 @@
+"""What the site's pages name is there; ``notebooks/site/build.py`` checks the rest."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import secret_jax
+from secret_jax import learners
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "notebooks" / "site"
+
+
+def test_the_reference_has_every_public_name():
+    text = (SITE / "reference.md").read_text(encoding="utf-8")
+    shown = {
+        name.rpartition(".")[2]
+        for name in re.findall(r"auto(?:class|function|exception):: (\S+)", text)
+    }
+    assert {*secret_jax.__all__, *learners.__all__} <= shown
+
+
+def test_every_page_is_in_the_contents():
+    contents = (SITE / "conf.py").read_text(encoding="utf-8")
+    pages = [*SITE.glob("*.md"), *SITE.parent.glob("*.ipynb")]
+    for page in pages:
+        assert str(page.relative_to(ROOT).with_suffix("")) + "\n" in contents
+
+
+def test_code_of_the_pages_is_python():
+    for page in SITE.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for code in re.findall(r"```\{code-cell\}\n(?::.*\n)*(.*?)```", text, re.S):
+            ast.parse(code)
