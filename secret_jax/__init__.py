@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from secret_jax.composed.kernel.estimator import (
         KernelTreeRegressor as KernelTreeRegressor,
     )
+    from secret_jax.composed.ordinal import (
+        SecretOrdinalClassifier as SecretOrdinalClassifier,
+    )
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
@@ -92,6 +95,7 @@ _HOMES = {
     "SecretBoostingRegressor": "ensemble.regressor",
     "SecretForestRegressor": "ensemble.forest",
     "SecretClassifier": "estimators.classifier",
+    "SecretOrdinalClassifier": "composed.ordinal",
     "SecretRegressor": "estimators.regressor",
     "SecretSplits": "splits.secret",
     "ClassFrequencies": "models.glm",

@@ -1,9 +1,7 @@
 """Monotone constraints: what they cost, beside LightGBM's and scikit-learn's.
 
-    SECRET_JAX_DATA=FOLDER python -m benchmarks.learners.monotone
-
-prints a table: the squared error over that of the same learner without constraints, and
-how often pairs of rows violate them. Every learner has its default settings.
+It prints a table: the squared error over that of the same learner without constraints,
+and how often pairs of rows violate them. Every learner has its default settings.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import lightgbm
@@ -100,11 +99,14 @@ def measured(name: str, folder: Any) -> dict[str, list[float]]:
     return {learner: np.mean(runs, axis=0).tolist() for learner, runs in found.items()}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.learners.monotone",
+        description="Monotone constraints beside LightGBM's and scikit-learn's.",
+    )
     parser.add_argument("--data", default=os.environ.get("SECRET_JAX_DATA"))
-    folder = folder_of_data(parser, parser.parse_args())
+    folder = folder_of_data(parser, parser.parse_args(arguments))
     lines = [["set", "learner", "MSE", "over free", "wrong free", "wrong", "seconds"]]
     for name in DIRECTIONS:
         for learner, runs in measured(name, folder).items():

@@ -62,6 +62,7 @@ _PREPARE = "secret_jax.fit.prepare:"
 _BASE, _SHARDED = "secret_jax.estimators.base:", "secret_jax.data.sharded:"
 _SOURCE, _FITTING = "secret_jax.data.source:", "secret_jax.models.fitting:"
 _SEARCH, _GROWER = "secret_jax.grow.search:", "secret_jax.grow.grower:"
+_BINNED = "secret_jax.grow.binned:"
 _TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.fit.refine.distillation:"
 _GROWING = "rest of growing"
 _PRUNING, _DISTILLING, _REFINING = "prune", "distill", "refine"
@@ -92,7 +93,8 @@ STAGES = (
     _stage("shuffle and sample", _FIT, "divided"),
     _stage("shuffle and sample", "secret_jax.fit.refine.interface:", "Fitted.all_rows"),
     _stage("shuffle and sample", _DISTILLATION, "shuffled"),
-    _stage("search (EM, splits, scores)", _SEARCH, "Search.find"),
+    _stage("search (EM, splits, scores)", _SEARCH, "BatchSearch.find"),
+    _stage("search (EM, splits, scores)", _BINNED, "BinnedSearch.find"),
     _stage("models of the searched nodes", _SEARCH, "Search._models"),
     _stage("partition on the host", _GROWER, "divide", "descend"),
     _stage("rest of the level loop", _TREES, "grow"),
@@ -119,7 +121,7 @@ STAGES = (
 )
 # What the threads of a search do, added up over them.
 THREADS = (
-    _stage("gather batches", _SEARCH, "Search._batch"),
+    _stage("gather batches", _SEARCH, "BatchSearch._batch"),
     _stage("find splits", "secret_jax.grow.compiled:", "CompiledSearch._found"),
     _stage("find splits", "secret_jax.grow.in_numpy:", "NumpySearch._found"),
 )

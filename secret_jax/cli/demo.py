@@ -27,12 +27,14 @@ def demo(arguments: argparse.Namespace) -> None:
     print(_STORY, flush=True)
     say("starting JAX")
     from secret_jax.cli.evaluation import evaluate, score_table
+    from secret_jax.cli.reading.table import Reading
+    from secret_jax.cli.training_table import TrainingTable
     from secret_jax.estimators.regressor import SecretRegressor
 
-    X, y = largest_nuclei()
+    rows = TrainingTable(*largest_nuclei(), Reading(), False)
     evaluation = evaluate(
         SecretRegressor(max_leaf_nodes=4, oblique=False, verbose=not arguments.quiet),
-        *(X, y),
+        rows,
         test_fraction=0.2,
         seed=0,
     )

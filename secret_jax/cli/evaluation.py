@@ -22,7 +22,7 @@ from secret_jax.inspect.class_errors import class_errors
 from secret_jax.inspect.printing import number
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from secret_jax.cli.training_table import TrainingTable
 
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
@@ -50,46 +50,78 @@ class Evaluation(NamedTuple):
     n_test: int
     scores: dict[str, Score]
     seconds: float
-    held_out: tuple[pd.DataFrame, pd.Series] | None = None
+    held_out: TrainingTable | None = None
 
 
 def evaluate(
-    model: Any, X: pd.DataFrame, y: pd.Series, test_fraction: float, seed: int
+    model: Any, table: TrainingTable, test_fraction: float, seed: int
 ) -> Evaluation:
     """Fit a copy of a model on one part of the rows; measure on the rest.
 
     The seed chooses the held-out rows, and those that CART chooses its size on.
     """
-    n_test = round(len(X) * test_fraction)
-    n_training = len(X) - n_test
-    if test_fraction > 0 and (n_test < 1 or n_training < 4):
+    n_rows = len(table.X)
+    n_test = round(n_rows * test_fraction)
+    if test_fraction > 0 and (n_test < 1 or n_rows - n_test < 4):
         raise ValueError(
-            f"{len(X)} rows are too few to hold some out; add rows, or measure no "
+            f"{n_rows} rows are too few to hold some out; add rows, or measure no "
             "errors (test_fraction 0)"
         )
-    test, training = drawn(len(X), n_test, seed)
+    test, training = drawn(table, n_test, seed)
+    n_test, n_training = len(test), len(training)
     say(f"growing the tree on {n_training:,} rows")
+    grown_on = table.take(training)
     started = perf_counter()
     fitted: Any = clone(model)
-    fitted.fit(X.iloc[training], y.iloc[training])
+    fitted.fit(grown_on.X, grown_on.y, grown_on.weight)
     seconds = perf_counter() - started
     say(f"fitted in {seconds:.1f} s")
     if not n_test:
         return Evaluation(fitted, n_training, 0, {}, seconds)
-    say(f"measuring on {n_test} held-out rows, beside two other methods")
-    held_out = X.iloc[test], y.iloc[test]
-    scores = {TREE: measured(fitted, *held_out) | {"leaves": fitted.n_leaves_}}
-    scores |= _baselines(fitted, X.iloc[training], y.iloc[training], *held_out, seed)
+    which = "held-out rows"
+    if table.group is not None:
+        n_groups = table.group.iloc[test].nunique(dropna=False)
+        which = f"rows of {n_groups:,} held-out groups"
+    which = which if table.time is None else "latest rows"
+    say(f"measuring on {n_test} {which}, beside two other methods")
+    held_out = table.take(test)
+    scores = {TREE: measured(fitted, held_out.X, held_out.y, held_out.weight)}
+    scores[TREE] |= {"leaves": fitted.n_leaves_}
+    scores |= _baselines(fitted, grown_on, held_out, seed)
     return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
 
 
-def drawn(n_rows: int, n_first: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Draw some rows at random: their positions, and those of the others."""
-    order = np.random.default_rng(seed).permutation(n_rows)
-    return np.sort(order[:n_first]), np.sort(order[n_first:])
+def drawn(
+    table: TrainingTable, n_first: int, seed: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw about so many rows at random: their positions, and those of the others.
+
+    Of groups whole ones are drawn, at least one; of times the latest rows, those of one
+    time together.
+    """
+    n_rows, random = len(table.X), np.random.default_rng(seed)
+    if not n_first:
+        return np.arange(0), np.arange(n_rows)
+    if table.time is not None:
+        time = table.time.to_numpy()
+        first = time >= np.sort(time)[n_rows - n_first]
+    elif table.group is not None:
+        group = table.group.astype(str).factorize()[0]
+        order = random.permutation(group.max() + 1)
+        n_before = np.cumsum(np.bincount(group)[order])
+        n_groups = max(int(np.sum(n_before <= n_first)), 1)
+        first = np.isin(group, order[:n_groups])
+    else:
+        order = random.permutation(n_rows)
+        first = np.isin(np.arange(n_rows), order[:n_first])
+    if first.all():
+        raise ValueError(
+            "no rows are left to grow a tree on: all are of one group or time"
+        )
+    return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def measured(model: Any, X: Any, y: Any) -> Score:
+def measured(model: Any, X: Any, y: Any, weight: Any = None) -> Score:
     """Measure errors: of numbers ``mse``, ``rmse``, ``mae`` and ``r2``.
 
     R² is None if the targets are constant. Of classes ``error``, the share that is
@@ -102,23 +134,22 @@ def measured(model: Any, X: Any, y: Any) -> Score:
         actual = np.where(member.any(axis=1), member.argmax(axis=1), -1)
         errors = class_errors(probability, probability.argmax(axis=1), actual)
         return {"error": 1.0 - errors.accuracy, "log_loss": errors.log_loss}
+
+    def mean(values: np.ndarray) -> float:
+        return float(np.average(values, weights=weight))
+
     residual = model.predict(X) - y
-    mse, variance = float(np.mean(residual**2)), float(np.var(y))
+    mse, variance = mean(residual**2), mean((y - mean(y)) ** 2)
     return {
         "mse": mse,
         "rmse": math.sqrt(mse),
-        "mae": float(np.mean(np.abs(residual))),
+        "mae": mean(np.abs(residual)),
         "r2": 1 - mse / variance if variance > 0 else None,
     }
 
 
 def _baselines(
-    model: Any,
-    X: pd.DataFrame,
-    y: pd.Series,
-    X_test: pd.DataFrame,
-    y_test: pd.Series,
-    seed: int,
+    model: Any, grown_on: TrainingTable, held_out: TrainingTable, seed: int
 ) -> dict[str, Score]:
     """Measure least squares or logistic regression, and CART of a held-out size.
 
@@ -142,7 +173,7 @@ def _baselines(
     # Dates in parts, and ordered categories as places.
     tables = (
         pd.DataFrame(dict(zip(schema.names, schema.columns_of(one), strict=True)))
-        for one in (X, X_test)
+        for one in (grown_on.X, held_out.X)
     )
     training = np.asarray(encoder.fit_transform(next(tables)))
     test = np.asarray(encoder.transform(next(tables)))
@@ -151,6 +182,7 @@ def _baselines(
     name = "logistic regression" if classes else "ordinary least squares"
     cart: Any = DecisionTreeClassifier if classes else DecisionTreeRegressor
     measure = "log_loss" if classes else "mse"
+    y, weight = grown_on.y, grown_on.weight
     n_growing = len(y) - math.ceil(_CHOOSING_SHARE * len(y))
     search = GridSearchCV(
         cart(random_state=seed),
@@ -158,12 +190,13 @@ def _baselines(
         scoring=lambda *fitted: -(measured(*fitted)[measure] or 0.0),
         cv=ShuffleSplit(1, test_size=_CHOOSING_SHARE, random_state=seed),
     )
-    search.fit(training, y)
+    search.fit(training, y, sample_weight=weight)
     chosen: Any = search.best_estimator_
     leaves = {"leaves": int(chosen.get_n_leaves())}
+    seen = test, held_out.y, held_out.weight
     return {
-        name: measured(linear.fit(training, y), test, y_test),
-        "CART (scikit-learn)": measured(chosen, test, y_test) | leaves,
+        name: measured(linear.fit(training, y, sample_weight=weight), *seen),
+        "CART (scikit-learn)": measured(chosen, *seen) | leaves,
     }
 
 

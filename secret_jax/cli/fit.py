@@ -50,11 +50,12 @@ def fit(arguments: argparse.Namespace) -> None:
     from secret_jax.inspect.printing import counted
     from secret_jax.inspect.words import cuts_a_list
 
-    X, y, reading, classes = training_table(arguments)
+    table = training_table(arguments)
+    classes = table.classes
     if classes:
-        n_classes = counted(len(set(y)), "class", "classes")
-        say(f"  {y.name}: {n_classes}, so the tree is a classifier")
-    model = chosen_model(arguments, classes, reading.labels)
+        n_classes = counted(len(set(table.y)), "class", "classes")
+        say(f"  {table.y.name}: {n_classes}, so the tree is a classifier")
+    model = chosen_model(arguments, classes, table.reading.labels)
     # Probabilities say how sure they are, and other losses predict no means.
     has_intervals = not classes and model.loss == "squared"
     if arguments.calibrate and not has_intervals:
@@ -62,23 +63,22 @@ def fit(arguments: argparse.Namespace) -> None:
             f"--calibrate needs --loss squared, and the loss is {model.loss!r}"
         )
     aside = None
-    if n_aside := round(len(X) * arguments.calibrate):  # for widths of intervals alone
-        these, others = drawn(len(X), n_aside, [arguments.seed, 1])
-        aside = X.iloc[these], y.iloc[these]
-        X, y = X.iloc[others], y.iloc[others]
+    if n_aside := round(len(table.X) * arguments.calibrate):  # for intervals alone
+        these, others = drawn(table, n_aside, [arguments.seed, 1])
+        aside, table = table.take(these), table.take(others)
     with flags_for_parameters():
-        evaluation = evaluate(model, X, y, arguments.test_fraction, arguments.seed)
+        evaluation = evaluate(model, table, arguments.test_fraction, arguments.seed)
     fitted = evaluation.model
     if arguments.refit_all and evaluation.n_test:
-        say(f"growing the tree again on all {len(X)} rows")
-        fitted.fit(X, y)
+        say(f"growing the tree again on all {len(table.X)} rows")
+        fitted.fit(table.X, table.y, table.weight)
     fitted.set_params(verbose=0)
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
     if aside is not None and has_intervals:
-        fitted.conformalize(*aside)
-        say(f"intervals are calibrated on {len(aside[1])} rows")
-    fitted.reading_ = reading.to_json()
+        fitted.conformalize(aside.X, aside.y, aside.weight)
+        say(f"intervals are calibrated on {len(aside.y)} rows")
+    fitted.reading_ = table.reading.to_json()
     if arguments.out is not None:
         fitted.save(arguments.out)  # files first: a closed pipe may end the printing
     if arguments.report is not None:
@@ -153,7 +153,8 @@ def _write_report(
         "parameters": model.get_params(),
     }
     # After growing again, the held-out rows are no longer held out.
-    held_out = None if arguments.refit_all else evaluation.held_out
+    seen = None if arguments.refit_all else evaluation.held_out
+    held_out = (None, None) if seen is None else (seen.X, seen.y)
     before = f"the tree of the {evaluation.n_training:,} training rows"
     comparison = {
         before if name == TREE else name: score
@@ -161,9 +162,7 @@ def _write_report(
         if name != TREE or arguments.refit_all
     }
     title = f"{arguments.target} from {Path(arguments.file).name}"
-    page = model.to_html(
-        *(held_out or (None, None)), comparison=comparison, title=title
-    )
+    page = model.to_html(*held_out, comparison=comparison, title=title)
     (folder / "report.html").write_text(page, encoding="utf-8")
     errors = json.dumps(content, indent=2, default=repr)
     (folder / "errors.json").write_text(errors + "\n", encoding="utf-8")

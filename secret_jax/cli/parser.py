@@ -12,6 +12,7 @@ from secret_jax.cli.messages import PROGRAM, CommandError
 from secret_jax.runtime.version import VERSION
 
 _FILE = "a CSV, Parquet or Excel file, or - for standard input"
+LANGUAGES = ("python", "sql", "c", "javascript", "onnx", "dot")
 _THOUSANDS = {"comma": ",", "dot": ".", "blank": " ", "space": " ", "apostrophe": "'"}
 
 
@@ -115,6 +116,15 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     _add_names(columns, "--categorical", "columns of numbers that are categories")
     _add_names(columns, "--split-only", "columns to split on, but not in the models")
     _add_names(columns, "--drop", "columns to leave out")
+    purpose = "a column of weights of the rows: how many each stands for"
+    _add_value(columns, "--weight", "COLUMN", purpose)
+    purpose = (
+        "a column whose values name groups, as persons or places: rows of a group are "
+        "held out together, and no split is on it"
+    )
+    _add_value(columns, "--group", "COLUMN", purpose)
+    purpose = "a column of dates or numbers: the latest rows are held out"
+    _add_value(columns, "--time", "COLUMN", purpose)
     tree = parser.add_argument_group(
         "tree",
         "The parameters of the estimators. Names stand for values with options, as in "
@@ -192,7 +202,7 @@ def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     purpose = "measure a saved model on new rows"
     of_model("score", saved.score, purpose, f"{_FILE}; with the target")
     parser = of_model("export", saved.export, "write a saved model as a program")
-    parser.add_argument("language", choices=("python", "sql", "dot"))
+    parser.add_argument("language", choices=LANGUAGES)
     purpose = "of the function, or of the column of a query"
     parser.add_argument("--name", help=purpose)
     parser.add_argument("--table", help="only with sql: a query on this table")

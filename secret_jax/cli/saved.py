@@ -20,6 +20,7 @@ from secret_jax.cli.messages import (
     check_picture,
     draw,
     flags_for_parameters,
+    require,
     say,
 )
 
@@ -150,37 +151,50 @@ def _target_of(model: Any, classes: bool) -> str:
 
 def export(arguments: argparse.Namespace) -> None:
     """Print a saved model as a program, or as text for Graphviz."""
-    from secret_jax.cli.reading.dates import DateFormat
-    from secret_jax.cli.reading.numbers import NumberFormat
-
     check_output(arguments.out)
     language = arguments.language
     if arguments.table is not None and language != "sql":
         raise CommandError("--table goes with sql only")
-    if arguments.name is not None and language == "dot":
-        raise CommandError("--name goes with python and sql only")
+    if arguments.name is not None and language in ("dot", "onnx"):
+        raise CommandError(f"--name does not go with {language}")
+    if language == "onnx" and arguments.out is None:
+        raise CommandError("onnx is no text; name a file for it with --out FILE")
     model = loaded(arguments.model)
     if language == "dot":
         text = model.export_dot()
+    elif language == "onnx":
+        require("onnx", "onnx", "write an ONNX model")
+        text = model.to_onnx().SerializeToString()
     else:
         text = model.export_code(
             language, function_name=arguments.name, table=arguments.table
         )
-        reading = _reading(model)
-        for name in model.tree_.schema.input_names:
-            chosen = reading.formats[reading.name_of(name)]
-            if isinstance(chosen, NumberFormat) and not chosen.is_plain:
-                say(f"{name}: the program takes numbers, not the texts of the file")
-            if isinstance(chosen, DateFormat):
-                say(f"{name}: the program takes dates, or text as in 2024-02-29")
+    if language != "dot":
+        _say_what_it_takes(model, language)
     if arguments.out is None:
         print(text.rstrip("\n"))
         return
     from secret_jax.tree.archive import replacing
 
     with replacing(arguments.out) as file:
-        file.write(text.encode())
+        file.write(text if isinstance(text, bytes) else text.encode())
     say(f"wrote {arguments.out}")
+
+
+def _say_what_it_takes(model: Any, language: str) -> None:
+    """Say where a program takes other things than the file held."""
+    from secret_jax.cli.reading.dates import DateFormat
+    from secret_jax.cli.reading.numbers import NumberFormat
+
+    reading = _reading(model)
+    dates = "its parts as numbers, each a column of its own"
+    dates = "dates, or text as in 2024-02-29" if language == "python" else dates
+    for name in model.tree_.schema.input_names:
+        chosen = reading.formats[reading.name_of(name)]
+        if isinstance(chosen, NumberFormat) and not chosen.is_plain:
+            say(f"{name}: the program takes numbers, not the texts of the file")
+        if isinstance(chosen, DateFormat):
+            say(f"{name}: the program takes {dates}")
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -251,7 +265,7 @@ def _asked_columns(model: Any) -> set[str]:
     """Columns on which predictions depend, by the model's names for them."""
     tree = model.tree_
     schema = tree.schema
-    in_sums = (tree.direction != 0).any(axis=0)
+    in_sums = tree.in_splits
     slopes = (tree.coefficient[tree.is_leaf][:, :, 1:] != 0).any(axis=(0, 1))
     in_sums[: len(slopes)] |= slopes
     asked = {schema.input_columns[place] for place in np.flatnonzero(in_sums)}

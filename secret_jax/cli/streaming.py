@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Options of fit that need all rows in memory, or cells of text.
 _OF_TABLES = ("text", "number", "dates", "id", "na", "calibrate", "report")
 _OF_TABLES += ("refit_all", "thousands", "decimal", "ignore_case", "distinct")
-_OF_TABLES += ("sheet", "skip")
+_OF_TABLES += ("sheet", "skip", "weight", "group", "time")
 
 
 def fit_streamed(arguments: argparse.Namespace, model: Any) -> None:

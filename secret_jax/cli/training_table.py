@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,33 @@ if TYPE_CHECKING:
     from secret_jax.cli.reading.files import TableFile
     from secret_jax.cli.reading.table import Reading
 
-# Options that name columns.
+# Options that name columns, and those that name one that is nothing to learn from.
 _NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "dates")
 _NAMING += ("ignore_case",)
+_BESIDE = ("weight", "group", "time")
+
+
+class TrainingTable(NamedTuple):
+    """Columns to learn from, a target, and what is known of the rows beside them.
+
+    Columns have names with units; the reading is of them and, last, of the target.
+    ``classes`` says whether the target is one. Of ``weight``, ``group`` and ``time``
+    those that options name are there.
+    """
+
+    X: pd.DataFrame
+    y: pd.Series
+    reading: Reading
+    classes: bool
+    weight: pd.Series | None = None
+    group: pd.Series | None = None
+    time: pd.Series | None = None
+
+    def take(self, rows: np.ndarray) -> TrainingTable:
+        """Some of the rows."""
+        named = self.X, self.y, self.weight, self.group, self.time
+        X, y, *beside = (one if one is None else one.iloc[rows] for one in named)
+        return TrainingTable(X, y, self.reading, self.classes, *beside)  # pyright: ignore[reportArgumentType]
 
 
 def read(
@@ -39,14 +63,8 @@ def read(
     return table
 
 
-def training_table(
-    arguments: argparse.Namespace,
-) -> tuple[pd.DataFrame, pd.Series, Reading, bool]:
-    """Read the columns to learn from and the target, checked before the work.
-
-    Columns have names with units; the reading is of them and, last, of the target. Also
-    whether the target is a class.
-    """
+def training_table(arguments: argparse.Namespace) -> TrainingTable:
+    """Read the columns to learn from and the target, checked before the work."""
     import pandas as pd
 
     from secret_jax.cli.reading.columns import MISSING
@@ -73,9 +91,13 @@ def training_table(
     for note in (*learned, *notes):
         say(f"  {note}")
     names = [name for name in reading.formats if name != target]
+    X = reading.apply(table, names)
+    beside = {role: _beside(X, role, getattr(arguments, role)) for role in _BESIDE}
+    group, weight = arguments.group, arguments.weight
+    X = X.drop(columns=[name for name in (group, weight) if name is not None])
+    names = [*map(str, X.columns)]
     if not names:
         raise CommandError(f"no columns are left to predict {target!r} from")
-    X = reading.apply(table, names)
     y = pd.Series(values, name=target, index=X.index)
     table.refuse_infinity(
         X, "delete the value or the row, or leave the column out (--drop)"
@@ -86,7 +108,33 @@ def training_table(
         say(f"  {line}")
     reading = reading.only([*names, target])
     labels = reading.labels
-    return X.rename(columns=labels), y.rename(labels[target]), reading, classes
+    X, y = X.rename(columns=labels), y.rename(labels[target])
+    return TrainingTable(X, y, reading, classes, **beside)
+
+
+def _beside(X: pd.DataFrame, role: str, name: str | None) -> pd.Series | None:
+    """Column that an option names; of weights numbers, of times these or dates."""
+    import pandas as pd
+    import pandas.api.types as types
+
+    if name is None:
+        return None
+    if name not in X:
+        raise CommandError(f"--{role} names {name!r}, which is left out")
+    column = pd.Series(X[name])
+    if role == "group":
+        return column
+    if column.isna().any():
+        raise CommandError(f"--{role} names {name!r}, which has gaps")
+    numeric = types.is_numeric_dtype(column)
+    if role == "weight":
+        if not numeric or bool((column < 0).any()) or not bool((column > 0).any()):
+            raise CommandError(
+                f"--weight names {name!r}, which should hold numbers, none below zero"
+            )
+    elif not numeric and not types.is_datetime64_any_dtype(column):
+        raise CommandError(f"--time names {name!r}, which should hold numbers or dates")
+    return column
 
 
 def check_names(
@@ -98,6 +146,13 @@ def check_names(
             known(name, f"--{flag.replace('_', '-')} names")
             if name == arguments.target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
+    for role in _BESIDE:
+        if name := getattr(arguments, role):
+            known(name, f"--{role} names")
+            if name == arguments.target:
+                raise CommandError(f"{name!r} is the target; name it in no other role")
+    if arguments.group and arguments.time:
+        raise CommandError("rows are held out by --group or by --time; give one")
 
 
 def _without_copies(table: TableFile) -> TableFile:

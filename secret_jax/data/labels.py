@@ -105,18 +105,10 @@ def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarra
 def at_least(member: np.ndarray) -> np.ndarray:
     """Indicators of classes in order as those of "this class or a later one".
 
-    They are what the cumulative indicators of Lanning (2008, equation 6.8), "this class
-    or an earlier one", leave to one; the first class, which is always reached, is left
-    out. Of two classes it is the indicator of the second.
-
-    Parameters
-    ----------
-    member : ndarray of shape (n_rows, n_classes)
-        Indicators or probabilities of the classes.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes - 1)
+    From shape (n_rows, n_classes), also of probabilities, to (n_rows, n_classes - 1):
+    the first class, which is always reached, is left out. They are what the cumulative
+    indicators of Lanning (2008, equation 6.8), "this class or an earlier one", leave to
+    one; of two classes it is the indicator of the second.
 
     Examples
     --------
@@ -279,13 +271,11 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
 
 
 def _refuse_several_types(labels: list[Any]) -> None:
-    kinds = sorted(
-        {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
-    )
+    kinds = {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
     if len(kinds) > 1:
         raise ValueError(
-            f"The classes in y are of several types: {', '.join(kinds)}. Give them "
-            "one, text for example."
+            f"The classes in y are of several types: {', '.join(sorted(kinds))}. Give "
+            "them one, text for example."
         )
 
 

@@ -15,22 +15,10 @@ _DIRECTIONS = (-1, 0, 1)
 def directions_of(
     monotonic_cst: Any, attributes: Attributes
 ) -> tuple[tuple[int, int], ...]:
-    """Resolve monotone constraints given by name, or for all columns in order.
+    """Pairs of attribute and direction, given by name or for all columns in order.
 
-    Parameters
-    ----------
-    monotonic_cst : dict of str to int, array-like of int, or None
-        1: rises; -1: falls; 0: no constraint.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Constrained attributes, and their directions.
-
-    Raises
-    ------
-    ValueError
-        If a column is unknown or holds no numbers, or a direction is another.
+    1: rises; -1: falls; 0: no constraint. A ValueError names a column that is unknown
+    or holds no numbers, and any other direction.
     """
     if monotonic_cst is None:
         return ()

@@ -48,7 +48,7 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     are as they were given: an encoding would differ between devices in the last digit.
     """
     if isinstance(values, np.ndarray):
-        return columns_hash(values.T, factors)
+        return columns_hash([*values.T], factors)
     # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
     bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
     bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)

@@ -8,6 +8,7 @@ constants are stacked (Wolpert 1992; Breiman 1996): they are wrong in different 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -17,20 +18,27 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.growth import Booster, add_round, bins_of, total_error
 from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
-from secret_jax.ensemble.race import Candidate, can_catch_up
+from secret_jax.ensemble.race import Candidate
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
-# The best size of the other kind of leaves continues unless its error is more than this
-# multiple of the leader's, or a mixture saves less than this share: it is asked every
-# few rounds, but not before constants, which begin at the mean, have fallen.
-_MOST_OF_OTHER_KIND, _LEAST_SAVED, _ROUNDS_BETWEEN = 1.3, 0.005, 10
-_FIRST_ASKED = 20
+# After so many rounds of a learning rate of 1 one size of each kind of leaves goes on,
+# the first that errs hardly more than the best: those behind seldom win, never by much.
+_DECIDED, _HARDLY_MORE = 2.0, 1.02
+# When the best one stops, others go on only if their errors are as near.
+_NEAR = 1.05
+# The best size of the other kind continues unless a mixture saves less than this share:
+# it is asked every few rounds, but not before constants, which begin at the mean, have
+# fallen.
+_LEAST_SAVED, _ROUNDS_BETWEEN, _FIRST_ASKED = 0.005, 10, 20
 # A member with a smaller weight is not worth its trees.
 _LEAST_SHARE = 0.05
+# Of many rows so many train the sizes that race, and a quarter as many judge them, for
+# so many rounds: what trees of one size are worth shows soon.
+_RACING_ROWS, _RACING_ROUNDS = 1 << 14, 20
 
 
 class Boosting:
@@ -51,21 +59,16 @@ class Boosting:
         schema: TableSchema,
         others: Rows | None = None,
     ):
-        every = np.arange(rows.n_rows)
-        held_out = [every[part] for part in _folds(options, rows.weight)]
-        self.folded = others is None and len(held_out) > 0
+        held_out = [np.flatnonzero(part) for part in _folds(options, rows.weight)]
         if others is not None:
             held_out = [rows.n_rows + np.arange(others.n_rows)]
+        self.folded = others is None and rows.n_rows <= MOST_FOLDED
+        self.folded = self.folded and len(held_out) > 0
         self.training, self.others, self.schema = rows, others, schema
         self.rows = rows if others is None else join([rows, others])
         self.held_out = held_out
         self.bins = bins_of(self.rows, schema)
-        folds = held_out if self.folded else [*held_out, every[:0]][:1]
-        self.candidates = [
-            Candidate(size, [self._booster(size, *fold) for fold in enumerate(folds)])
-            for size in options.sizes
-        ]
-        self.wholes: dict[TreeSize, Booster] = {}
+        self.candidates = [self._candidate(size) for size in options.sizes]
         self._sizes: list[list] = []
 
     @property
@@ -76,6 +79,9 @@ class Boosting:
     def run(self, options: BoostOptions, stage: Stage) -> None:
         """Grow until no size needs more rounds, and keep the sizes that lead."""
         measured = bool(self.held_out)
+        many = self.training.n_rows > MOST_FOLDED and len(self.candidates) > 1
+        if many and self.n_rounds < 0:
+            self._race(options, stage)
         going = list(self.candidates)
         while True:
             going = [each for each in going if not each.is_done(options, measured)]
@@ -85,36 +91,35 @@ class Boosting:
                 break
             rounds = max(each.n_rounds for each in going)
             stage.at(max(rounds, 0), options.max_iter, self._told())
+            # Trees of all rows cost half beside the others.
             boosters = [booster for each in going for booster in each.boosters]
-            # Trees of all rows cost half beside the others, as soon as it is known
-            # which size of each kind of leaves may lead.
-            alone = len({each.size.leaf for each in going}) == len(going)
-            if self.folded and alone:
-                wholes = [self._whole(self._best_alike(each)) for each in going]
-                boosters += [w for w in wholes if len(w.trees) <= rounds + 1]
             add_round(boosters, self.rows, self.schema, options, self.bins)
         self._sizes = self._sizes or self._least_errors()
         self.candidates = self._leaders(options)
-        behind = Stage("boosting on all rows", stage.progress)
-        for candidate, n_rounds in self._mixture(options)[0] if self.folded else ():
-            wanted = 1 + n_rounds
-            while len(self._whole(candidate).trees) < wanted:
-                behind.at(len(self._whole(candidate).trees), wanted)
-                whole = [self._whole(candidate)]
-                add_round(whole, self.rows, self.schema, options, self.bins)
+
+    def _race(self, options: BoostOptions, stage: Stage) -> None:
+        """Keep the sizes that lead on a sample of many rows."""
+        few = self.training.take(slice(_RACING_ROWS))
+        judges = self.others or self.training.take(slice(_RACING_ROWS, None))
+        judges = judges.take(slice(_RACING_ROWS // 4))
+        if not judges.n_rows:
+            return
+        race = Boosting(options, few, self.schema, judges)
+        most = min(options.max_iter, _RACING_ROUNDS)
+        race.run(replace(options, max_iter=most, early_stopping=True), stage)
+        leaders, self._sizes = [each.size for each in race.candidates], race._sizes
+        self.candidates = [each for each in self.candidates if each.size in leaders]
 
     def result(self, options: BoostOptions) -> Boosted:
         """Members that predict together, and their weights."""
         pairs, shares, unseen, error = self._mixture(options)
         members = []
         for (each, n), share in zip(pairs, shares, strict=True):
-            folds = each.boosters if self.folded else []
-            whole = self._whole(each) if self.folded else each.boosters[0]
             member = Member(
                 size=each.size,
                 share=share,
-                folds=tuple(tuple(booster.trees[: 1 + n]) for booster in folds),
-                whole=tuple(whole.trees[: 1 + n]) if len(whole.trees) > n else None,
+                folds=tuple(tuple(booster.trees[: 1 + n]) for booster in each.folds),
+                whole=tuple(each.whole.trees[: 1 + n]),
                 errors=each.errors / self._weight if self.held_out else np.zeros(0),
             )
             members.append(member)
@@ -142,20 +147,12 @@ class Boosting:
             prediction=np.zeros_like(self.rows.targets),
         )
 
-    def _whole(self, candidate: Candidate) -> Booster:
-        """Booster of all rows of a size."""
-        size = candidate.size
-        if size not in self.wholes:
-            nothing = np.arange(0)
-            self.wholes[size] = self._booster(size, len(candidate.boosters), nothing)
-        return self.wholes[size]
-
-    def _best_alike(self, candidate: Candidate) -> Candidate:
-        """Best size with the same kind of leaves."""
-        kind = candidate.size.leaf
-        alike = [each for each in self.candidates if each.size.leaf == kind]
-        started = [each for each in alike if each.n_rounds >= 0]
-        return min(started, key=lambda each: each.least, default=candidate)
+    def _candidate(self, size: TreeSize) -> Candidate:
+        """Boosters of a size, not begun."""
+        parts, nothing = self.held_out, np.arange(0)
+        folds = [self._booster(size, *f) for f in enumerate(parts)] if self.folded else []
+        judges = nothing if self.folded else [*parts, nothing][0]
+        return Candidate(size, folds, self._booster(size, len(folds), judges))
 
     def _with_hope(
         self, going: list[Candidate], options: BoostOptions
@@ -173,16 +170,20 @@ class Boosting:
             _, _, together = self._stacked(said, options)
             if together > (1.0 - _LEAST_SAVED) * first.errors[-1] / self._weight:
                 going = [each for each in going if each is not other]
-        limit = _MOST_OF_OTHER_KIND * first.least
-        return [c for c in going if c.n_rounds < 0 or self._may_lead(c, limit, options)]
+        if rounds * options.learning_rate >= _DECIDED and len(started) > 2:
+            self._sizes = self._least_errors()
+            self.candidates = [c for c in started if c is self._preferred(c)]
+            return [c for c in self.candidates if any(c is each for each in going)]
+        if first not in going:
+            limit = _NEAR * first.least
+            return [each for each in going if each.least <= limit]
+        return going
 
-    def _may_lead(
-        self, candidate: Candidate, limit: float, options: BoostOptions
-    ) -> bool:
-        """Whether a size may still lead its kind of leaves, and come near the limit."""
-        best = self._best_alike(candidate)
-        other = best.least if best is candidate else best.expected
-        return can_catch_up(candidate.errors, min(limit, other), options.patience)
+    def _preferred(self, candidate: Candidate) -> Candidate:
+        """First size, of those with the same kind of leaves, that errs hardly more."""
+        alike = [c for c in self.candidates if c.size.leaf == candidate.size.leaf]
+        least = min(each.least for each in alike)
+        return next(each for each in alike if each.least <= _HARDLY_MORE * least)
 
     def _leaders(self, options: BoostOptions) -> list[Candidate]:
         """Best size of each kind of leaves, the best of all first.
@@ -231,7 +232,7 @@ class Boosting:
         if n_rounds == candidate.n_rounds:
             return self._held_out_values(candidate)
         value = np.full_like(self.rows.targets, np.nan)
-        for booster in candidate.boosters:
+        for booster in candidate.judged:
             table = self.rows.table.take(booster.held_out)
             trees, rate = booster.trees[: 1 + n_rounds], options.learning_rate
             value[booster.held_out] = booster_values(trees, rate, table)
@@ -239,7 +240,7 @@ class Boosting:
 
     def _held_out_values(self, candidate: Candidate) -> np.ndarray:
         value = np.full_like(self.rows.targets, np.nan)
-        for booster in candidate.boosters:
+        for booster in candidate.judged:
             value[booster.held_out] = booster.prediction[booster.held_out]
         return value
 
@@ -271,7 +272,8 @@ class Boosting:
                 method="bounded",
             )
             share, together = float(found.x), float(found.fun)  # pyright: ignore[reportAttributeAccessIssue]
-            if _LEAST_SHARE <= share <= 1.0 - _LEAST_SHARE and together < alone:
+            both = _LEAST_SHARE <= share <= 1.0 - _LEAST_SHARE
+            if both and together <= (1.0 - _LEAST_SAVED) * alone:
                 return [1.0 - share, share], first + share * change, together
         return [1.0], first, alone
 

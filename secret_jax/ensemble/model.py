@@ -162,8 +162,8 @@ class Member:
         Weight in the prediction.
     folds : tuple of tuple of Tree
         Boosters that have each not seen a part of the rows, if there are any.
-    whole : tuple of Tree or None
-        The booster of all rows; None if the fit was interrupted before.
+    whole : tuple of Tree
+        The booster of all rows.
     errors : ndarray of shape (n_rounds_run + 1,)
         Mean loss on unseen rows after each round (squared errors in units of the
         variance of the targets); empty if nothing was left out.
@@ -172,7 +172,7 @@ class Member:
     size: TreeSize
     share: float
     folds: tuple[tuple[Tree, ...], ...]
-    whole: tuple[Tree, ...] | None
+    whole: tuple[Tree, ...]
     errors: np.ndarray
 
 
@@ -207,14 +207,12 @@ class Boosted:
 
     @property
     def ensemble(self) -> Ensemble:
-        """Ensemble that predicts; after an interruption, of the boosters there are."""
+        """Ensemble that predicts."""
         boosters, shares = [], []
         for member in self.members:
-            whole = [member.whole] if member.whole else []
-            folds = member.folds if self.average or not whole else ()
-            boosters += [*folds, *whole]
-            n_boosters = len(folds) + len(whole)
-            shares += [member.share / n_boosters] * n_boosters
+            folds = member.folds if self.average else ()
+            boosters += [*folds, member.whole]
+            shares += [member.share / (1 + len(folds))] * (1 + len(folds))
         size = self.members[0].size
         return Ensemble.of(boosters, self.learning_rate, size, shares)
 

@@ -27,7 +27,8 @@ from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of
 from secret_jax.estimators.steering import Steering
 from secret_jax.estimators.targets import Targets
-from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
+from secret_jax.fit.links import fit_tree
+from secret_jax.fit.pipeline import FitResult, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
@@ -156,7 +157,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
             self.__dict__.pop(name, None)
         if plan.refine is not None:
             with computing:
-                refined = refine_tree(plan, finished)
+                refined = refine_tree(finished)
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps

@@ -20,6 +20,7 @@ from secret_jax.fit.refine.interface import Refinement
 from secret_jax.fit.refine.soft.choose import SoftGates
 from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
+from secret_jax.learners.conjunctive import ConjunctiveSplits
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.m5_leaves import M5Linear
@@ -69,6 +70,7 @@ NAMED: Named = {
         "retis": RetisSplits(),
         "support": SupportSplits(),
         "phd": PhdSplits(),
+        "conjunctive": ConjunctiveSplits(),
     },
     "leaf": {
         "ridge": Ridge(),
@@ -83,6 +85,7 @@ NAMED: Named = {
     "distill": _DISTILLATIONS,
     "loss": {
         "squared": SquaredError(),
+        "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.links`
         "absolute": Quantile(),
         "huber": Huber(),
         "poisson": Poisson(),
@@ -95,6 +98,7 @@ CLASS_NAMED: Named = {
         "rss": RssSplits(),
         "secret": ClassSplits(),
         "cart": CartSplits(criterion="gini"),
+        "conjunctive": ConjunctiveSplits(),
     },
     "leaf": {"logistic": Logistic(), "constant": ClassFrequencies()},
     "prune": _RULES,

@@ -9,6 +9,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft.choose import SoftGates
 from secret_jax.losses.classes import ClassLoss
+from secret_jax.losses.deviance import Poisson
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.linear import MixtureLeaf
 from secret_jax.runtime.values import check_constraints, constraints_of, refuse
@@ -38,6 +39,12 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
         refuse("leaf", caller, allowed, parameters["leaf"])
     leaf = fitted_to_loss
+    log_leaf = None
+    if parameters.get("loss") == "auto":  # one that the other values know, or none
+        log_leaf = leaf_for_loss(leaf, Poisson())
+        for value in (prune, refine):
+            if value is not None and not value.knows(Poisson()):
+                log_leaf = None
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
     if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
@@ -47,11 +54,16 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         if value is not None and not value.knows(leaf.loss):
             allowed = f"another one: it is not defined for {leaf.loss!r}"
             refuse(name, caller, allowed, parameters[name])
-    if parameters["monotonic_cst"] is not None and isinstance(
-        refine, Blend | SoftGates
-    ):
+    gates = isinstance(refine, Blend | SoftGates)
+    if gates and splits.n_conditions:
+        allowed = "None or 'tao' with these splits: a conjunction is no gate"
+        refuse("refine", caller, allowed, parameters["refine"])
+    if gates and parameters["monotonic_cst"] is not None:
         allowed = "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
         refuse("refine", caller, allowed, parameters["refine"])
+    if splits.n_conditions and parameters["monotonic_cst"] is not None:
+        allowed = "None with these splits: sides of conjunctions have no border"
+        refuse("monotonic_cst", caller, allowed, parameters["monotonic_cst"])
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
@@ -73,6 +85,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     return Plan(
         splits=splits,
         leaf=leaf,
+        log_leaf=log_leaf,
         prune=prune,
         refine=refine,
         distill=distill,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.hold_out import HoldOut
@@ -53,6 +53,9 @@ def _linear_parameters(splits: SplitFinder) -> dict[str, Any]:
 class AccuratePreset:
     """Constructor of an estimator of one tree, as accurate as it can be."""
 
+    # What the estimator's class can do besides.
+    _accurate: ClassVar[dict[str, Any]] = {}
+
     if TYPE_CHECKING:  # that of the estimator
 
         def __init__(self, **parameters: Any) -> None: ...
@@ -63,7 +66,8 @@ class AccuratePreset:
 
         The default fits on a page: a longer tree has to earn its length. This one is
         pruned to the least error, and its splits become gates, trained with the leaves,
-        where rows held out say that it helps. It still prints.
+        where rows held out say that it helps. Numbers may be predicted by equations of
+        their logarithms (``loss="auto"``). It still prints.
 
         Parameters
         ----------
@@ -81,11 +85,14 @@ class AccuratePreset:
         0.0
         """
         refine = "soft" if gates else None
-        return cls(**{"pruning_tolerance": 0.0, "refine": refine} | parameters)
+        own = {"pruning_tolerance": 0.0, "refine": refine} | cls._accurate
+        return cls(**own | parameters)
 
 
 class Presets(AccuratePreset):
     """Constructors of `SecretRegressor` for learners of the literature."""
+
+    _accurate: ClassVar[dict[str, Any]] = {"loss": "auto"}
 
     @classmethod
     def paper(

@@ -22,6 +22,7 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
+from secret_jax.losses.deviance import Poisson
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
@@ -130,7 +131,11 @@ class SecretRegressor(
         means that outliers hardly move (`Huber`), "poisson" to expected counts
         (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
         means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
-        Medians and Huber's are not distilled.
+        Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of a
+        positive target and 200 rows or more, where already one equation of the
+        logarithm errs less on rows that it has not seen than one of the target, and the
+        trees have 5 % less squared error: of prices, say, which change by shares. There
+        is no "auto" for streams.
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -253,7 +258,7 @@ class SecretRegressor(
         return_std : bool, default=False
             Also return the standard deviation of a new output about its prediction, as
             `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
-            leaf.
+            leaf; with equations of logarithms it is a share of the prediction.
         output : {"host", "device"}, default="host"
             "device": of rows that are an array of JAX, or shards, the prediction is
             one as well, float32, where the rows lie: nothing comes to the host. For
@@ -274,15 +279,18 @@ class SecretRegressor(
         prediction = self._outputs(X)
         if not return_std:
             return prediction
-        if not isinstance(self.tree_.loss, SquaredError):
+        loss = self.tree_.loss
+        if not isinstance(loss, SquaredError | Poisson):
             raise ValueError(
-                f"Standard deviations and intervals need loss='squared', and the tree "
-                f"was fitted with {self.tree_.loss!r}. For an interval fit two "
-                "quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
+                f"Standard deviations and intervals need loss='squared' or another one "
+                f"of means, and the tree was fitted with {loss!r}. For an interval fit "
+                "two quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
             )
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
-        return prediction, deviation[self.apply(X)].reshape(prediction.shape)
+        deviation = deviation[self.apply(X)].reshape(prediction.shape)
+        of_logarithms = isinstance(loss, Poisson)  # whose deviations are shares
+        return prediction, deviation * prediction if of_logarithms else deviation
 
     def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
         if output != "device":

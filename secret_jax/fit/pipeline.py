@@ -15,7 +15,7 @@ from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
@@ -47,24 +47,21 @@ class FitResult(NamedTuple):
     tree: Tree
     fitted: Fitted
     prepared: Prepared
-
-
-def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
-    """Grow, prune and distil a tree."""
-    return fit_prepared(plan, prepare(plan, given, eval_set))
+    plan: Plan
 
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
-    """Fit a tree as `fit_tree`, to rows that were read and measured."""
+    """Grow, prune and distil a tree, from rows that were read and measured."""
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
     short = replace(short, longer=fitted.longer)
-    return FitResult(short, fitted._replace(tree=full), prepared)
+    return FitResult(short, fitted._replace(tree=full), prepared, plan)
 
 
-def refine_tree(plan: Plan, result: FitResult) -> Refined:
-    """Refine a fitted tree as the plan says."""
-    refinement, fitted, prepared = plan.refine, result.fitted, result.prepared
+def refine_tree(result: FitResult) -> Refined:
+    """Refine a fitted tree as its plan says."""
+    fitted, prepared, plan = result.fitted, result.prepared, result.plan
+    refinement = plan.refine
     assert refinement is not None
     if refinement.validation_fraction and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.

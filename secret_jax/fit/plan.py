@@ -90,10 +90,13 @@ class Plan:
 
     Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
     their names; ``prune`` is still None where the number of rows decides.
+    ``log_leaf`` is that of ``loss="auto"``: the leaf model of the target's logarithm,
+    which `secret_jax.fit.links` sets against ``leaf``; None: no race.
     """
 
     splits: SplitFinder
     leaf: LeafModel
+    log_leaf: LeafModel | None
     prune: PruningRule | None
     refine: Refinement | None
     distill: Distillation | None

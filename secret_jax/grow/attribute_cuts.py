@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.grow.bins import Bins
-from secret_jax.grow.cuts import Cuts, NodeMoments, slopes
+from secret_jax.grow.cuts import Cuts, NodeMoments, products, slopes
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.splits.axis import CATEGORY_PRIOR
 from secret_jax.splits.interface import Split
@@ -82,14 +82,14 @@ class ColumnCuts(NamedTuple):
         left = np.cumsum(nodes.whitened(sums), axis=2)
         whole, own_whole = left[:, :, -1], own.sum(axis=3)  # a missing value is 0
         seen = bins.column < scatter.shape[1]
-        products = np.zeros((*weight.shape[:2], nodes.n_model), np.float32)
-        products[:, seen] = scatter[:, bins.column[seen]]
+        along = np.zeros((*weight.shape[:2], nodes.n_model), np.float32)
+        along[:, seen] = scatter[:, bins.column[seen]]
         if nodes.n_model and not seen.all():
             basis = nodes.sums(local[:, ~seen], n_local + 1, nodes.basis)
-            products[:, ~seen] = np.einsum(
+            along[:, ~seen] = np.einsum(
                 "nac,nacm->nam", value[:, ~seen], basis[:, :, :n_local]
             )
-        slope = slopes(nodes, products, own_whole, whole)
+        slope = slopes(nodes, along, own_whole, whole)
         left, own_left = left[:, :, :n_local], np.cumsum(own, axis=3)
         attribute = np.arange(len(bins.column))
         if len(gaps):
@@ -186,8 +186,8 @@ class CategoryCuts(NamedTuple):
         own = np.stack([value * sums[..., 0], value**2 * sums[..., 0]])
         left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
         whole, own_whole = left[:, :, -1], own[..., -1]
-        products = np.einsum("c,nacm->nam", value, basis)
-        slope = slopes(nodes, products, own_whole, whole)
+        along = np.einsum("c,nacm->nam", value, basis)
+        slope = slopes(nodes, along, own_whole, whole)
         cuts = Cuts.of(
             nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope
         )
@@ -230,12 +230,10 @@ def _scores(
     nodes: NodeMoments, sums: Float[np.ndarray, "n_nodes n_attributes n_codes n_sums"]
 ) -> Float[np.ndarray, "n_nodes n_attributes n_codes"]:
     """Sums of the residuals, or of their first principal component, of categories."""
-    width = 1 + nodes.n_model
     residual = nodes.residual
-    if residual.shape[1] == 1:
+    if len(residual) == 1:
         return sums[..., 1]
-    scaled = residual / nodes.moments[:, :1]
-    products = residual[:, :, None] * scaled[:, None]
-    covariance = np.add.reduceat(products, nodes.first, axis=0)
+    scaled = np.ascontiguousarray((residual / nodes.weight).T)
+    covariance = products(nodes.first, residual, scaled)
     leading = leading_eigenvectors(covariance, 1)[:, 0]
-    return np.einsum("nk,nack->nac", leading, sums[..., 1::width])
+    return np.einsum("nk,nack->nac", leading, sums[..., 1 :: 1 + nodes.n_model])

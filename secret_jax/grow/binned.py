@@ -13,7 +13,7 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attribute_cuts import CategoryCuts, ColumnCuts
 from secret_jax.grow.bins import Bins
-from secret_jax.grow.cuts import NodeMoments, exact_sides, products_of_nodes
+from secret_jax.grow.cuts import NodeMoments, combined, exact_sides, products
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.oblique_cuts import ObliqueCuts, ObliqueOptions
@@ -90,8 +90,9 @@ class BinnedSearch(Search):
         with np.errstate(all="ignore"):
             for index in self._parts(seen):
                 part = self._search(seen.take(index), statistics.take(index))
-                for every, some in zip(splits[:-1], part[:-1], strict=True):
-                    every[index] = some
+                for every, some in zip(splits, part, strict=True):
+                    if every is not None:
+                        every[index] = some
         return Found(splits, share)
 
     def _parts(self, level: Level) -> Iterator[np.ndarray]:
@@ -196,7 +197,7 @@ class BinnedSearch(Search):
             x = np.take_along_axis(x, column[nodes.slot], axis=1)
         elif len(columns) < x.shape[1]:
             x = x[:, columns]
-        weight = nodes.moments[:, :1]
+        weight = nodes.weight[:, None]
         total = np.add.reduceat(weight, nodes.first)
         center = np.add.reduceat(weight * x, nodes.first) / total
         z = x - center[nodes.slot]
@@ -230,11 +231,9 @@ class BinnedSearch(Search):
         slot = np.repeat(np.arange(len(length), dtype=np.int32), length)
         mean = statistics.mean.astype(np.float32)
         x = self._x[row, :n] - mean[slot, :n]
-        model = level.model.astype(np.float32)
-        residual = places.targets[place] - mean[slot, statistics.n_regressors :]
-        for output in range(residual.shape[1]):
-            slopes = model[slot, output, 1 : 1 + n]
-            residual[:, output] -= np.einsum("ij,ij->i", x, slopes)
+        slopes = np.swapaxes(level.model[:, :, 1:], 1, 2).astype(np.float32)
+        residual = places.targets[place] - mean[slot, n:]
+        residual -= combined(first, x, np.ascontiguousarray(slopes))
         weight, total = places.weight[place], statistics.weight[:, None]
         offset = np.add.reduceat(weight[:, None] * residual, first) / total
         residual -= offset.astype(np.float32)[slot]
@@ -258,16 +257,14 @@ class BinnedSearch(Search):
             np.multiply(basis, own, out=moments[:, start : start + width - 1])
         plain = np.empty((len(row), width), np.float32)
         plain[:, 0], plain[:, 1:] = 1.0, basis
-        weighted = np.empty((len(row), width + residual.shape[1]), np.float32)
-        np.multiply(plain, weight[:, None], out=weighted[:, :width])
-        weighted[:, width:] = residual
+        weighted = np.concatenate([plain.T * weight, residual.T])
         nodes = NodeMoments(
             slot=slot,
             first=first,
             moments=moments,
             plain=plain,
             weighted=weighted,
-            whole=products_of_nodes(first, plain, weighted),
+            whole=products(first, weighted, plain),
             whitener=self._whitener(scatter / total[..., None], level.constant),
             least=level.min_leaf_weight.astype(np.float32),
         )
@@ -306,7 +303,8 @@ def _left(
 
     Returns
     -------
-    ndarray of shape (n_rows, n), bool
+    ndarray of shape (n, n_rows), float32
+        1 on the left, 0 on the right.
     """
     n_first = kinds[0].cuts.gain.shape[1]
     sides = []
@@ -319,4 +317,4 @@ def _left(
             discrete = kinds[1].left(np.maximum(candidate - n_first, 0), at)
             left = np.where(candidate < n_first, left, discrete)
         sides.append(left)
-    return np.stack(sides, axis=1)
+    return np.stack(sides).astype(np.float32)

@@ -25,7 +25,7 @@ from secret_jax.tree.structure import (
 class Builder:
     """Builder of the flat arrays of several trees, which begin as single leaves."""
 
-    def __init__(self, schema: TableSchema, n_trees: int):
+    def __init__(self, schema: TableSchema, n_trees: int, n_conditions: int = 0):
         self._schema = schema
         n_categories = max((len(c) for c in schema.categories), default=0)
         self._n_categories = n_categories
@@ -58,6 +58,11 @@ class Builder:
                 ("gate_width", (), np.float32),
                 ("goes_left", n_categories, bool),
                 ("gain", (), np.float32),
+                ("condition_kind", n_conditions, np.int32),
+                ("condition_attribute", n_conditions, np.int32),
+                ("condition_direction", (n_conditions, schema.n_columns), np.float32),
+                ("condition_threshold", n_conditions, np.float32),
+                ("condition_goes_left", (n_conditions, n_categories), bool),
             )
         }
         self._arrays = {
@@ -101,6 +106,12 @@ class Builder:
         arrays["goes_left"][node] = subset
         arrays["larger_left"][node] = larger_left
         arrays["gain"][node] = splits.gain
+        if splits.conditions is not None:
+            own = splits.conditions
+            subset = own.goes_left[..., : self._n_categories]
+            own = own._replace(goes_left=subset)
+            for name, array in own._asdict().items():
+                arrays[f"condition_{name}"][node] = array
         if splits.child_models is not None:
             shape = arrays["coefficient"].shape[1:]
             arrays["coefficient"][child] = splits.child_models.reshape(-1, *shape)

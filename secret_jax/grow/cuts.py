@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.sparse import csr_array
+from jaxtyping import Float, Int
+from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import guarded_solve, safe_divide
 from secret_jax.splits.screening import gains_of_sides
@@ -32,10 +32,10 @@ class NodeMoments(NamedTuple):
         Weighted [1, residual, residual * coordinates], the last two of every output.
     plain : ndarray of shape (n_rows, 1 + n_model), float32
         One, and the coordinates: not yet whitened, and of mean zero in the node.
-    weighted : ndarray of shape (n_rows, 1 + n_model + n_outputs), float32
-        Weighted [1, coordinates, residuals].
-    whole : ndarray of shape (n_nodes, 1 + n_model, 1 + n_model + n_outputs), float32
-        Their products over the nodes.
+    weighted : ndarray of shape (1 + n_model + n_outputs, n_rows), float32
+        Weighted [1, coordinates, residuals], a column in a row.
+    whole : ndarray of shape (n_nodes, 1 + n_model + n_outputs, 1 + n_model), float32
+        Sums of products of these with those.
     whitener : ndarray of shape (n_nodes, n_model, n_model), float32
     least : ndarray of shape (n_nodes,), float32
         Least weight on each side of a cut.
@@ -61,14 +61,19 @@ class NodeMoments(NamedTuple):
         return self.plain.shape[1] - 1
 
     @property
+    def weight(self) -> np.ndarray:
+        """Weights of the rows, (n_rows,)."""
+        return self.weighted[0]
+
+    @property
     def basis(self) -> np.ndarray:
         """Weighted coordinates, (n_rows, n_model)."""
-        return self.weighted[:, 1 : self.plain.shape[1]]
+        return np.ascontiguousarray(self.weighted[1 : self.plain.shape[1]].T)
 
     @property
     def residual(self) -> np.ndarray:
-        """Weighted residuals, (n_rows, n_outputs)."""
-        return self.weighted[:, self.plain.shape[1] :]
+        """Weighted residuals, (n_outputs, n_rows)."""
+        return self.weighted[self.plain.shape[1] :]
 
     def sums(
         self,
@@ -83,17 +88,9 @@ class NodeMoments(NamedTuple):
         position = position + n_codes * np.arange(n_attributes, dtype=np.int32) + code
         ones = np.ones(position.size, np.float32)
         starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
-        member = csr_array((ones, position.ravel(), starts), shape=(n_rows, cells))
-        found = member.T @ values
+        member = csc_array((ones, position.ravel(), starts), shape=(cells, n_rows))
+        found = member @ values
         return found.reshape(self.n_nodes, n_attributes, n_codes, values.shape[1])
-
-    def products(
-        self,
-        x: Float[np.ndarray, "n_rows n"],
-        values: Float[np.ndarray, "n_rows *shape"],
-    ) -> Float[np.ndarray, "n_nodes n *shape"]:
-        """Sum the products of columns with values over the rows of each node."""
-        return products_of_nodes(self.first, x, values)
 
     def whitened(self, sums: np.ndarray) -> np.ndarray:
         """Sums of the moments with whitened coordinates, in place."""
@@ -197,7 +194,7 @@ def slopes(
 
 def exact_sides(
     nodes: NodeMoments,
-    left: Bool[np.ndarray, "n_rows n_splits"],
+    left: Float[np.ndarray, "n_splits n_rows"],
     ridge: Float[np.ndarray, " n_nodes"],
 ) -> tuple[
     Float[np.ndarray, "n_nodes n_splits"],
@@ -207,8 +204,8 @@ def exact_sides(
 
     Parameters
     ----------
-    left : ndarray of shape (n_rows, n_splits), bool
-        Sides of the rows, in splits of their nodes.
+    left : ndarray of shape (n_splits, n_rows), float32
+        1 on the left, 0 on the right, in splits of the rows' nodes.
     ridge : ndarray of shape (n_nodes,)
         Penalty in units of the coordinates' variances in the node.
 
@@ -218,26 +215,43 @@ def exact_sides(
     models : ndarray of shape (n_nodes, n_splits, 2, 1 + n_model, n_outputs), float32
         Intercepts and slopes of the left and the right side.
     """
-    width, whole = 1 + nodes.n_model, nodes.whole[:, :, None]
-    masked = nodes.weighted[:, None] * left[:, :, None]
-    one = nodes.products(nodes.plain, masked)
-    sides = np.moveaxis(np.stack([one, whole - one], axis=1), 3, 1)
+    width, whole = 1 + nodes.n_model, nodes.whole[:, None]
+    masked = nodes.weighted * left[:, None]
+    one = products(nodes.first, masked, nodes.plain)
+    sides = np.moveaxis(np.stack([one, whole - one], axis=2), 3, 4)
     matrix, moment = sides[..., :width], sides[..., width:]
     weight, inner = sides[..., 0, 0], np.arange(1, width)
-    variance = whole[:, inner, 0, inner] / np.maximum(whole[:, 0, 0, :1], _ROUNDING)
-    penalty = (ridge[:, None] * variance)[:, None, None] * weight[..., None]
-    matrix[..., inner, inner] += penalty
-    found = guarded_solve(matrix, moment, _ROUNDING * weight.ravel())
+    variance = nodes.whole[:, inner, inner] / nodes.whole[:, 0, :1]
+    share = 1.0 / np.maximum(weight, _ROUNDING)[..., None, None]
+    matrix = matrix * share
+    matrix[..., inner, inner] += (ridge[:, None] * variance)[:, None, None]
+    found = guarded_solve(matrix, moment * share, _ROUNDING)
     return np.sum(found * moment, axis=(2, 3, 4)), found
 
 
-def products_of_nodes(
-    first: np.ndarray, x: np.ndarray, values: np.ndarray
-) -> np.ndarray:
-    """Sum the products of columns with values; see `NodeMoments.products`."""
-    found = np.empty((len(first), x.shape[1], *values.shape[1:]), np.float32)
-    flat, of_nodes = values.reshape(len(x), -1), found.reshape(*found.shape[:2], -1)
+def products(
+    first: Int[np.ndarray, " n_nodes"],
+    values: Float[np.ndarray, "*shape n_rows"],
+    x: Float[np.ndarray, "n_rows n"],
+) -> Float[np.ndarray, "n_nodes *shape n"]:
+    """Sum the products of values with columns over the rows of each node."""
+    found = np.empty((len(first), *values.shape[:-1], x.shape[1]), np.float32)
+    flat = values.reshape(-1, len(x))
+    of_nodes = found.reshape(len(first), len(flat), -1)
     last = np.append(first[1:], len(x)).tolist()
     for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
-        np.matmul(x[start:stop].T, flat[start:stop], out=of_nodes[node])
+        np.matmul(flat[:, start:stop], x[start:stop], out=of_nodes[node])
+    return found
+
+
+def combined(
+    first: Int[np.ndarray, " n_nodes"],
+    x: Float[np.ndarray, "n_rows n"],
+    matrices: Float[np.ndarray, "n_nodes n k"],
+) -> Float[np.ndarray, "n_rows k"]:
+    """Multiply the rows of each node by its own matrix."""
+    found = np.empty((len(x), matrices.shape[2]), np.float32)
+    last = np.append(first[1:], len(x)).tolist()
+    for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
+        np.matmul(x[start:stop], matrices[node], out=found[start:stop])
     return found

@@ -11,7 +11,7 @@ from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, partition
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.slices import slice_positions
-from secret_jax.splits.interface import Split
+from secret_jax.splits.interface import Conditions, Split
 from secret_jax.tree.walk import left_of_splits
 
 
@@ -47,6 +47,17 @@ class _Decisions(NamedTuple):
     larger_left: np.ndarray
 
 
+def _decisions(splits: Split | Conditions, larger_left: np.ndarray) -> _Decisions:
+    return _Decisions(
+        kind=splits.kind,
+        attribute=splits.attribute,
+        direction=splits.direction,
+        threshold=splits.threshold,
+        goes_left=splits.goes_left,
+        larger_left=larger_left,
+    )
+
+
 def divide(parents: Level, splits: Split, places: Places) -> Division:
     """Decide the side of every row of the nodes."""
     n_nodes = len(parents.node)
@@ -55,18 +66,16 @@ def divide(parents: Level, splits: Split, places: Places) -> Division:
     slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
 
     def sides(larger_left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        decisions = _Decisions(
-            kind=splits.kind,
-            attribute=splits.attribute,
-            direction=splits.direction,
-            threshold=splits.threshold,
-            goes_left=splits.goes_left,
-            larger_left=larger_left,
-        )
+        decisions = [_decisions(splits, larger_left)]
+        if splits.conditions is not None:
+            for condition in range(splits.conditions.kind.shape[1]):
+                own = Conditions(*(each[:, condition] for each in splits.conditions))
+                decisions.append(_decisions(own, larger_left))
 
         def left(block: slice) -> np.ndarray:
             table = places.table.take(row[block])
-            return left_of_splits(decisions, table, slot[block])
+            every = [left_of_splits(one, table, slot[block]) for one in decisions]
+            return np.logical_and.reduce(every)
 
         go_left = np.concatenate(list(in_blocks(left, len(row))))
         left_weight = np.bincount(slot, weight * go_left, n_nodes)

@@ -146,7 +146,7 @@ def grown(
     )
     search = _search(places, schema, options, bins, models, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)
-    builder = Builder(schema, len(roots))
+    builder = Builder(schema, len(roots), options.finder.n_conditions)
     level = models.fitted(Level.of(roots, places, schema))
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes

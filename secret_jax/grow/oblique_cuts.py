@@ -12,7 +12,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import norm
 
-from secret_jax.grow.cuts import Cuts, NodeMoments, exact_sides, slopes
+from secret_jax.grow.cuts import (
+    Cuts,
+    NodeMoments,
+    combined,
+    exact_sides,
+    products,
+    slopes,
+)
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     guarded_solve,
@@ -93,24 +100,20 @@ class ObliqueCuts:
         allowed : ndarray of shape (n_nodes, n_columns), bool
             Which columns directions may combine.
         """
-        n_rows, n_columns = z.shape
-        weight, residual = nodes.moments[:, :1], nodes.residual
-        total = np.add.reduceat(weight, nodes.first)[:, :, None]
-        bounded = np.clip(residual / weight, -_MOST_BENDING, _MOST_BENDING)
-        bounded *= weight
-        bounded -= weight * (np.add.reduceat(bounded, nodes.first) / total[..., 0])[
-            nodes.slot
-        ]
-        values = np.empty((n_rows, residual.shape[1] + 1, n_columns), np.float32)
-        np.multiply(z, weight, out=values[:, 0])
-        np.multiply(z[:, None], bounded[:, :, None], out=values[:, 1:])
-        sums = nodes.products(z, values) / total[..., None]
-        cross = nodes.products(z, nodes.basis)
+        n_columns, weight = z.shape[1], nodes.weight
+        total = np.add.reduceat(weight, nodes.first)
+        bounded = np.clip(nodes.residual / weight, -_MOST_BENDING, _MOST_BENDING)
+        mean = np.add.reduceat(bounded * weight, nodes.first, axis=1) / total
+        bounded -= mean[:, nodes.slot]
+        by = np.concatenate([weight[None], weight * bounded])[:, None]
+        columns = np.ascontiguousarray(z.T)
+        sums = products(nodes.first, by * columns, z) / total[:, None, None, None]
+        cross = products(nodes.first, columns, nodes.basis)
         found = cls(
             nodes=nodes,
             options=options,
             z=z,
-            covariance=sums[:, :, 0],
+            covariance=sums[:, 0],
             cross=cross,
             allowed=allowed.astype(np.float32),
             gain=gain.copy(),
@@ -119,7 +122,7 @@ class ObliqueCuts:
             models=models.copy(),
         )
         if options.n_hessian:
-            found._improve(found._hessian(np.moveaxis(sums[:, :, 1:], 2, 1)))
+            found._improve(found._hessian(sums[:, 1:]))
         for _ in range(options.hinge_steps):
             if not found._improve(found._hinge()).any():
                 break
@@ -143,19 +146,19 @@ class ObliqueCuts:
     def _hinge(self) -> np.ndarray:
         """LDA between the rows that one side or the other predicts better."""
         nodes, z = self.nodes, self.z
-        model = self.models[nodes.slot]
-        said = np.einsum("ni,nsik->nsk", nodes.plain, model)
-        residual = nodes.residual / nodes.moments[:, :1]
-        error = ((residual[:, None] - said) ** 2).sum(axis=2)
-        advantage, weight = error[:, 1] - error[:, 0], nodes.moments[:, 0]
-        size = np.abs(advantage)
+        n_outputs = self.models.shape[3]
+        model = np.moveaxis(self.models, 1, 2).reshape(nodes.n_nodes, -1, 2 * n_outputs)
+        said = combined(nodes.first, nodes.plain, model).T
+        residual = nodes.residual / nodes.weight
+        error = [((residual - part) ** 2).sum(axis=0) for part in np.split(said, 2)]
+        advantage, weight = error[1] - error[0], nodes.weight
+        size = weight * np.abs(advantage)
         total = np.add.reduceat(weight, nodes.first)
-        mean = np.add.reduceat(weight * size, nodes.first) / total
-        bounded = weight * np.minimum(size, _MOST_WEIGHT * mean[nodes.slot])
-        of_class = np.stack([bounded * (advantage > 0), bounded * (advantage <= 0)], 1)
+        cap = _MOST_WEIGHT * np.add.reduceat(size, nodes.first) / total
+        bounded = np.minimum(size, weight * cap[nodes.slot])
+        of_class = np.stack([bounded * (advantage > 0), bounded * (advantage <= 0)])
         z1 = np.concatenate([np.ones((len(z), 1), np.float32), z], axis=1)
-        sums = nodes.products(z1, of_class[:, :, None] * z1[:, None])
-        sums = np.moveaxis(sums, 2, 1)  # (n_nodes, 2, 1 + n_columns, the same)
+        sums = products(nodes.first, of_class[:, None] * np.ascontiguousarray(z1.T), z1)
         mass = sums[:, :, 0, 0]
         center = safe_divide(sums[:, :, 0, 1:], mass[..., None])
         between = mass[..., None, None] * center[..., :, None] * center[..., None, :]
@@ -173,11 +176,9 @@ class ObliqueCuts:
         if options.max_split_features:
             kept = options.max_split_features
             direction = sparse(direction, self.covariance, kept, options.ridge)
-        own = direction[nodes.slot]
-        projection = np.einsum("nc,nkc->nk", self.z, own)
-        variance = np.einsum(
-            "lkc,lcd,lkd->lk", direction, self.covariance, direction, optimize=True
-        )
+        turned = np.ascontiguousarray(np.swapaxes(direction, 1, 2))
+        projection = combined(nodes.first, self.z, turned)
+        variance = np.sum((direction @ self.covariance) * direction, axis=2)
         deviation = np.sqrt(np.maximum(variance, 0.0))
         scaled = safe_divide(projection, deviation[nodes.slot])
         code = np.searchsorted(_QUANTILES, scaled).astype(np.uint8)
@@ -185,12 +186,13 @@ class ObliqueCuts:
         own = np.stack([_MEANS, _SQUARES])[:, None, None] * sums[..., 0]
         left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
         whole, own_whole = left[:, :, -1], own[..., -1]
-        products = safe_divide(direction @ self.cross, deviation[..., None])
-        slope = slopes(nodes, products, own_whole, whole)
+        along = safe_divide(direction @ self.cross, deviation[..., None])
+        slope = slopes(nodes, along, own_whole, whole)
         cuts = Cuts.of(nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope)
         screened, cut = cuts.best()
         ridge = np.full(nodes.n_nodes, options.ridge, np.float32)
-        gain, models = exact_sides(nodes, code <= cut[nodes.slot], ridge)
+        one_side = (code <= cut[nodes.slot]).T.astype(np.float32)
+        gain, models = exact_sides(nodes, one_side, ridge)
         gain = np.where(np.isfinite(screened), gain, -np.inf)
         best, node = gain.argmax(axis=1), np.arange(len(gain))
         gain = gain[node, best]

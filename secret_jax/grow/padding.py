@@ -142,18 +142,25 @@ class Padding:
         n_regressors : int
             Of the table.
         """
+        models: Any = found.child_models
+        return found._replace(
+            **self._narrower(found),
+            child_models=None if models is None else models[..., : 1 + n_regressors],
+            conditions=None
+            if found.conditions is None
+            else found.conditions._replace(**self._narrower(found.conditions)),
+        )
+
+    def _narrower(self, found: Any) -> dict[str, np.ndarray]:
+        """Attributes and directions of splits or conditions in the table."""
         column = np.full(max(self.n_columns, self.n_discrete), -1, np.int32)
         column[self.position] = np.arange(len(self.position), dtype=np.int32)
         # Discrete attributes have numbers of their own, without gaps.
         along = (found.kind != SplitKind.DISCRETE) & (found.attribute >= 0)
         attribute = found.attribute.copy()
         attribute[along] = column[attribute[along]]
-        models: Any = found.child_models
-        return found._replace(
-            attribute=attribute,
-            direction=found.direction[:, self.position],
-            child_models=None if models is None else models[..., : 1 + n_regressors],
-        )
+        direction = found.direction[..., self.position]
+        return {"attribute": attribute, "direction": direction}
 
 
 def _most_categories(schema: TableSchema) -> int:

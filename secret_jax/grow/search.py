@@ -23,7 +23,14 @@ from secret_jax.runtime.devices import is_out_of_memory, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import padded
-from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
+from secret_jax.splits.interface import (
+    Columns,
+    Conditions,
+    Node,
+    Roles,
+    Split,
+    SplitFinder,
+)
 
 # Nodes of so few rows together are searched by the thread that asks; an oblique search
 # of a row takes as long as several others.
@@ -79,6 +86,16 @@ class Search(ABC):
         if self._finder.implies_models:
             shape = (n_nodes, 2, n_outputs, 1 + schema.n_regressors)
             child_models = np.zeros(shape, np.float32)
+        conditions, n_conditions = None, self._finder.n_conditions
+        if n_conditions:
+            shape = n_nodes, n_conditions
+            conditions = Conditions(
+                kind=np.zeros(shape, np.int32),
+                attribute=np.full(shape, -1, np.int32),
+                direction=np.zeros((*shape, schema.n_columns), np.float32),
+                threshold=np.zeros(shape, np.float32),
+                goes_left=np.zeros((*shape, self._n_categories), bool),
+            )
         return Split(
             kind=np.zeros(n_nodes, np.int32),
             attribute=np.full(n_nodes, -1, np.int32),
@@ -89,6 +106,7 @@ class Search(ABC):
             chance_gain=np.zeros(n_nodes, np.float32),
             pure=np.zeros(n_nodes, bool),
             child_models=child_models,
+            conditions=conditions,
         )
 
     def _shares(self, level: Level, n_rows: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -109,6 +109,19 @@ class CategorySplit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Conjunction:
+    """Conditions that all hold for the rows that go left.
+
+    Each says by itself on which side of it a row, or a missing value, lies.
+    """
+
+    conditions: tuple[LinearSplit | CategorySplit, ...]
+
+
+AnySplit: TypeAlias = LinearSplit | CategorySplit | Conjunction
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel:
     """A node's prediction: ``clip(intercept + sum of the terms, low, high)``.
 
@@ -132,15 +145,50 @@ class LinearModel:
         return self.intercept + sum(term.factor * term.here for term in self.terms)
 
 
-def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySplit:
+def split_in_original_units(tree: Tree, node: int) -> AnySplit:
     """Convert the split of an inner node, unrounded, to units and names of the data."""
     check_node(tree, node)
     if tree.kind[node] == SplitKind.LEAF:
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
+    parts = comparisons_at(tree, node)
+    found = [_comparison(part, node, way_to_comparisons(tree, node)) for part in parts]
+    if tree.kind[node] == SplitKind.CONJUNCTION:
+        return Conjunction(conditions=tuple(found))
+    return found[0]
+
+
+def conditions_of(split: AnySplit) -> tuple[LinearSplit | CategorySplit, ...]:
+    """The conditions of a conjunction, or another split alone."""
+    return split.conditions if isinstance(split, Conjunction) else (split,)
+
+
+def comparisons_at(tree: Tree, node: int) -> list[Tree]:
+    """List the trees of `Tree.comparisons` with a split, or condition, at a node."""
+    none = SplitKind.LEAF, SplitKind.CONJUNCTION
+    return [part for part in tree.comparisons if part.kind[node] not in none]
+
+
+def way_to_comparisons(tree: Tree, node: int) -> list[tuple[Tree, int, Side]]:
+    """List what holds on the way to a node: comparisons, each with the side to go to.
+
+    Conjunctions that do not hold are left out: any of their conditions may hold.
+    """
+    return [
+        (part, parent, side)
+        for parent, side in way_to(tree, node)
+        if side == "left" or tree.kind[parent] != SplitKind.CONJUNCTION
+        for part in comparisons_at(tree, parent)
+    ]
+
+
+def _comparison(
+    tree: Tree, node: int, way: list[tuple[Tree, int, Side]]
+) -> LinearSplit | CategorySplit:
+    """Convert a split on attributes, with those on the way to its node."""
     if tree.kind[node] == SplitKind.DISCRETE:
-        return _category_split(tree, node)
+        return _category_split(tree, node, way)
     schema, attribute = tree.schema, int(tree.attribute[node])
     effect = np.asarray(tree.direction[node], np.float64)
     missing_value = missing_left = None
@@ -212,12 +260,18 @@ def _range(tree: Tree, node: int) -> tuple[float, float]:
     return float(sides[0]), float(sides[1])
 
 
-def _category_split(tree: Tree, node: int) -> CategorySplit:
+def _category_split(
+    tree: Tree, node: int, way: list[tuple[Tree, int, Side]]
+) -> CategorySplit:
     schema, attribute = tree.schema, int(tree.attribute[node])
     column, categories = schema.discrete[attribute], schema.categories[attribute]
     unseen_left = bool(tree.larger_left[node])
     goes_left = tree.goes_left[node, : len(categories)]
-    reaching = _reaching(tree, node)
+    reaching = np.ones(len(categories), bool)
+    for part, parent, side in way:
+        discrete = part.kind[parent] == SplitKind.DISCRETE
+        if discrete and part.attribute[parent] == attribute:
+            reaching &= part.goes_left[parent, : len(reaching)] == (side == "left")
 
     def chosen(mask: np.ndarray) -> tuple[Any, ...]:
         return tuple(categories[code] for code in np.flatnonzero(mask))
@@ -232,18 +286,6 @@ def _category_split(tree: Tree, node: int) -> CategorySplit:
         listed=listed,
         missing_left=(None in listed) != unseen_left if schema.allow_missing else None,
     )
-
-
-def _reaching(tree: Tree, node: int) -> np.ndarray:
-    """Mask of the categories that splits further up let through."""
-    attribute = tree.attribute[node]
-    reaching = np.ones(len(tree.schema.categories[attribute]), bool)
-    for parent, side in way_to(tree, node):
-        same = tree.kind[parent] == SplitKind.DISCRETE
-        if same and tree.attribute[parent] == attribute:
-            goes_left = tree.goes_left[parent, : len(reaching)]
-            reaching &= goes_left == (side == "left")
-    return reaching
 
 
 def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
@@ -271,16 +313,9 @@ def _terms(
     for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
         column = schema.input_columns[position]
         center, spread = float(schema.center[position]), float(schema.scale[position])
-        term = Term(
-            factor,
-            column,
-            schema.names[column],
-            schema.labels[position],
-            position,
-            center,
-            spread,
-            whole=column in schema.whole,
-        )
+        names = schema.names[column], schema.labels[position]
+        term = Term(factor, column, *names, position, center, spread)
+        term = term._replace(whole=column in schema.whole)
         if node is not None:
             error = tree.standard_error[node, 0, 1 + position]
             term = term._replace(

@@ -13,6 +13,7 @@ import narwhals as nw
 from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.equations import (
     CategorySplit,
+    LinearSplit,
     range_of_node,
     split_in_original_units,
 )
@@ -59,7 +60,7 @@ def to_dataframe(
 
         - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
           there is none; ``depth``.
-        - ``kind``: "axis", "oblique", "discrete" or "leaf".
+        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf".
         - ``split``: the condition to go left, in words.
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
@@ -104,7 +105,7 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     attribute, factors, threshold = None, None, math.nan
     if isinstance(split, CategorySplit):
         attribute = split.name
-    elif split is not None:
+    elif isinstance(split, LinearSplit):
         split = split if split.width else rounded_split(split)
         attribute = split.terms[0].name if kind == SplitKind.AXIS else None
         factors = json.dumps({term.label: term.factor for term in split.terms})

@@ -132,17 +132,21 @@ def split_columns(tree: Tree, node: int) -> np.ndarray:
     """Share of every input column in a split, shape (n_columns,), float64.
 
     The squares of the standardised coefficients, which sum to one; a split on one
-    column has one share of 1.
+    column has one share of 1, and so has each condition of a conjunction before they
+    are divided by their number.
     """
     schema = tree.schema
-    if tree.kind[node] == SplitKind.DISCRETE:
-        columns, parts = [schema.discrete[tree.attribute[node]]], 1.0
-    else:
-        columns = schema.input_columns
-        parts = np.asarray(tree.direction[node], np.float64) ** 2
-    shares = np.zeros(len(schema.names))
-    np.add.at(shares, np.array(columns, int), parts)
-    return in_proportion(shares)
+    total = np.zeros(len(schema.names))
+    for part in tree.comparisons:
+        if part.kind[node] == SplitKind.DISCRETE:
+            columns, parts = [schema.discrete[part.attribute[node]]], 1.0
+        else:
+            columns = schema.input_columns
+            parts = np.asarray(part.direction[node], np.float64) ** 2
+        shares = np.zeros_like(total)
+        np.add.at(shares, np.array(columns, int), parts)
+        total += in_proportion(shares)
+    return in_proportion(total)
 
 
 def node_levels(tree: Tree) -> np.ndarray:

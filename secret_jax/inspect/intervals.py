@@ -21,7 +21,8 @@ _SLACK = 1e-9
 def node_deviations(tree: Tree) -> np.ndarray:
     """Standard deviation of a new output about the prediction of each node.
 
-    In units of the target, shape (n_nodes,). The square of it is ``noise * (1 + degrees
+    In units of the target (of logarithms, as a share of the prediction), shape
+    (n_nodes,). The square of it is ``noise * (1 + degrees
     / weight)``: the variance of the outputs about the true mean
     (`secret_jax.tree.noise.noise_variance`), and the model's own variance, on average
     over the node's training rows. Since splits are chosen, it is usually too small: for

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.inspect.code.program import Program, program_of
-from secret_jax.inspect.equations import CategorySplit, LinearModel, LinearSplit, Term
+from secret_jax.inspect.equations import (
+    AnySplit,
+    CategorySplit,
+    Conjunction,
+    LinearModel,
+    LinearSplit,
+    Term,
+)
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import Side, way_to
@@ -201,10 +208,13 @@ class _Columns:
                 factors[self.category(term.name, term.category)] += term.factor
         return factors
 
-    def inequality(
-        self, split: LinearSplit | CategorySplit, side: Side
-    ) -> tuple[np.ndarray, float]:
+    def inequality(self, split: AnySplit, side: Side) -> tuple[np.ndarray, float]:
         """Factors and right side under which a row goes to a side."""
+        if isinstance(split, Conjunction):
+            raise ValueError(
+                "The tree has conjunctions, beyond which no region is convex. Fit one "
+                "with other splits, such as splits='rss'."
+            )
         if isinstance(split, CategorySplit):
             listed = np.zeros(len(self.place))
             known = [one for one in split.listed if one is not None]

@@ -22,6 +22,7 @@ from secret_jax.inspect.equations import (
     LinearModel,
     LinearSplit,
     Term,
+    conditions_of,
     model_in_original_units,
     split_in_original_units,
 )
@@ -206,11 +207,11 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
                 _, terms, _ = printed_model(model, precision)
                 cost += 1 + sum(1 + (term.at != 0) for term in terms)
             continue
-        split = split_in_original_units(tree, node)
-        cost += 1
-        if isinstance(split, LinearSplit):
-            n_terms = len(rounded_split(split, precision).terms)
-            cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
+        for split in conditions_of(split_in_original_units(tree, node)):
+            cost += 1
+            if isinstance(split, LinearSplit):
+                n_terms = len(rounded_split(split, precision).terms)
+                cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
     return cost
 
 

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.equations import CategorySplit, split_in_original_units
+from secret_jax.inspect.equations import (
+    CategorySplit,
+    LinearSplit,
+    conditions_of,
+    split_in_original_units,
+)
 from secret_jax.inspect.printing import counted_leaves, number, quoted
 from secret_jax.losses.classes import class_in_words
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from secret_jax.inspect.plot.picture import Picture
@@ -39,17 +44,20 @@ class SplitColumns(NamedTuple):
         """Collect the columns, thresholds and categories of the splits of a tree."""
         columns = cls(tree.n_leaves, [set() for _ in tree.schema.names], {}, {})
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            split, depth = split_in_original_units(tree, node), int(tree.depth[node])
-            if isinstance(split, CategorySplit):
-                columns.depths[split.column].add(depth)
-                columns.sets.setdefault(split.name, []).append(split.listed)
-                continue
-            for term in split.terms:
-                columns.depths[term.column].add(depth)
-            first = split.terms[0]
-            if tree.kind[node] == SplitKind.AXIS and first.asks == "number":
-                columns.thresholds.setdefault(first.name, []).append(split.threshold)
+            for split in conditions_of(split_in_original_units(tree, node)):
+                columns._add(split, int(tree.depth[node]))
         return columns
+
+    def _add(self, split: LinearSplit | CategorySplit, depth: int) -> None:
+        if isinstance(split, CategorySplit):
+            self.depths[split.column].add(depth)
+            self.sets.setdefault(split.name, []).append(split.listed)
+            return
+        for term in split.terms:
+            self.depths[term.column].add(depth)
+        first = split.terms[0]
+        if len(split.terms) == 1 and first.asks == "number":
+            self.thresholds.setdefault(first.name, []).append(split.threshold)
 
     @property
     def at_root(self) -> list[bool]:

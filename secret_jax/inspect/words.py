@@ -11,7 +11,10 @@ from typing import Any
 from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording
 from secret_jax.inspect.equations import (
     CategorySplit,
+    Conjunction,
     LinearSplit,
+    comparisons_at,
+    conditions_of,
     model_in_original_units,
     split_in_original_units,
 )
@@ -48,9 +51,29 @@ def split_parts(
     In parts between which a line may break, for example of ``"length - 2.26 weight <=
     3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``, and
     where values were missing ``"length <= 3.1 or missing"`` or ``"length is missing"``.
-    An ellipsis stands for terms that are not shown.
+    Conditions of a conjunction are joined by "and"; of the rows for which it does not
+    hold they are turned round, and joined by "or". An ellipsis stands for terms that
+    are not shown.
     """
     split = split_in_original_units(tree, node)
+    if isinstance(split, Conjunction):
+        word, parts = ("and " if side == "left" else "or "), []
+        for part, one in zip(comparisons_at(tree, node), split.conditions, strict=True):
+            first, *more = _comparison_parts(part, node, one, wording, side)
+            if side == "left" and isinstance(one, LinearSplit) and one.missing_left:
+                first, *more = [f"({first}", *more[:-1], *(f"{m})" for m in more[-1:])]
+            parts += [word * bool(parts) + first, *more]
+        return parts
+    return _comparison_parts(tree, node, split, wording, side)
+
+
+def _comparison_parts(
+    tree: Tree,
+    node: int,
+    split: LinearSplit | CategorySplit,
+    wording: Wording,
+    side: Side,
+) -> list[str]:
     if isinstance(split, CategorySplit):
         sides = (split.left, split.right)
         listed, other = sides if side == "left" else sides[::-1]
@@ -186,21 +209,31 @@ def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
     wording = Wording(precision=precision, max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
-        sentence = " ".join(split_parts(tree, parent, wording, side))
         split = split_in_original_units(tree, parent)
-        key, bound = (parent, False, False), 0.0
-        # Where missing values have a side of their own, a looser bound is not implied
-        # by a tighter one.
-        if (
-            isinstance(split, LinearSplit)
-            and len(split.terms) == 1
-            and split.missing_left is None
-        ):
-            below = split.at_most == (side == "left")
-            key = (split.terms[0].label, below, split.width > 0)
-            bound = split.threshold if below else -split.threshold
-        if key in conditions and bound > conditions[key][0]:
+        if isinstance(split, Conjunction) and side == "right":
+            words = " ".join(split_parts(tree, parent, wording, side))
+            conditions[parent] = 0.0, f"({words})"
             continue
-        conditions.pop(key, None)
-        conditions[key] = (bound, sentence)
+        parts = zip(comparisons_at(tree, parent), conditions_of(split), strict=True)
+        for place, (part, one) in enumerate(parts):
+            sentence = " ".join(_comparison_parts(part, parent, one, wording, side))
+            key, bound = _bound(one, side)
+            key = (parent, place) if key is None else key
+            if key in conditions and bound > conditions[key][0]:
+                continue
+            conditions.pop(key, None)
+            conditions[key] = (bound, sentence)
     return " and ".join(words for _, words in conditions.values()) or "all rows"
+
+
+def _bound(split: LinearSplit | CategorySplit, side: Side) -> tuple[Any, float]:
+    """What a split bounds, and how tightly; None where a bound is not all it says."""
+    # Where missing values have a side of their own, a looser bound is not implied by a
+    # tighter one.
+    if isinstance(split, CategorySplit) or split.missing_left is not None:
+        return None, 0.0
+    if len(split.terms) != 1:
+        return None, 0.0
+    below = split.at_most == (side == "left")
+    key = (split.terms[0].label, below, split.width > 0)
+    return key, split.threshold if below else -split.threshold

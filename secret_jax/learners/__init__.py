@@ -1,4 +1,4 @@
-"""Learners of the literature: CART, GUIDE, M5, PHD, RETIS, SUPPORT."""
+"""Learners of the literature: CART, GUIDE, M5, PHD, RETIS, SUPPORT, conjunctions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from secret_jax.learners.cart import CartSplits as CartSplits
+    from secret_jax.learners.conjunctive import ConjunctiveSplits as ConjunctiveSplits
     from secret_jax.learners.guide import GuideSplits as GuideSplits
     from secret_jax.learners.m5 import M5Splits as M5Splits
     from secret_jax.learners.m5_leaves import M5Linear as M5Linear
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CartSplits": "cart",
+    "ConjunctiveSplits": "conjunctive",
     "GuideSplits": "guide",
     "M5Linear": "m5_leaves",
     "M5Pruning": "m5_pruning",

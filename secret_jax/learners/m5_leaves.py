@@ -124,12 +124,12 @@ def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
     was_split = tree.stop_reason == StopReason.PRUNED
     found[was_split] = (tree.coefficient[was_split, :, 1:] != 0).any(axis=1)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        if tree.kind[node] == SplitKind.DISCRETE:
-            asked = [schema.discrete[tree.attribute[node]]]
-        else:
-            asked = column[tree.direction[node] != 0]
-        below = found[tree.left[node]] | found[tree.right[node]]
-        found[node] = below | np.isin(column[:n], asked)
+        found[node] = found[tree.left[node]] | found[tree.right[node]]
+        for part in tree.comparisons:
+            asked = column[part.direction[node] != 0]
+            if part.kind[node] == SplitKind.DISCRETE:
+                asked = [schema.discrete[part.attribute[node]]]
+            found[node] |= np.isin(column[:n], asked)
     return found
 
 

@@ -123,23 +123,22 @@ def _moments(
     """
     n, schema, weight = statistics.n_regressors, tree.schema, statistics.weight
     inputs, discrete = np.array(schema.input_columns), np.array(schema.discrete, int)
-    used = np.full(tree.n_nodes, -1)
-    for kind, column in ((SplitKind.AXIS, inputs), (SplitKind.DISCRETE, discrete)):
-        node = np.flatnonzero(tree.kind == kind)
-        used[node] = column[tree.attribute[node]]
+    asked = np.zeros((tree.n_nodes, 1 + max([*inputs, *discrete], default=0)), bool)
+    used = np.zeros_like(asked)
+    for part in tree.comparisons:
+        for kind, column in ((SplitKind.AXIS, inputs), (SplitKind.DISCRETE, discrete)):
+            node = np.flatnonzero(part.kind == kind)
+            used[node, column[part.attribute[node]]] = True
     covariance = (
         statistics.scatter[:, :n, :n] / np.maximum(weight, 1e-300)[:, None, None]
     )
     own = (tree.weight / (tree.weight + _BORROWED))[:, None, None]
-    asked = np.zeros((tree.n_nodes, 1 + max([*inputs, *discrete], default=0)), bool)
     for level in range(1, tree.max_depth + 1):
         node = np.flatnonzero(tree.depth == level)
         parent = tree.parent[node]
         covariance[node] *= own[node]
         covariance[node] += (1.0 - own[node]) * covariance[parent]
-        asked[node] = asked[parent]
-        some = used[parent] >= 0
-        asked[node[some], used[parent][some]] = True
+        asked[node] = asked[parent] | used[parent]
     for column in np.flatnonzero(asked.any(axis=0)):
         place, node = (
             np.flatnonzero(inputs[:n] == column),

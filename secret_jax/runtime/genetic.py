@@ -25,15 +25,10 @@ _MUTATION = 0.02
 
 
 class Population(NamedTuple):
-    """Rows of genes, the best first.
+    """Rows of genes, (n_rows, n_genes) int64, the best first, and their float64 scores.
 
-    Attributes
-    ----------
-    genes : ndarray of shape (n_rows, n_genes), int64
-    score : ndarray of shape (n_rows,), float64
-        The less, the better; infinite where there is none.
-    generation : int
-        Number of generations that led to it.
+    These are the less, the better; infinite where there is none. ``generation`` is the
+    number of generations that led to it.
     """
 
     genes: np.ndarray
@@ -60,19 +55,10 @@ def children(
 ) -> Int[AnyArray, "*axes n_children n_genes"]:
     """Cross and mutate parents that are drawn by the rank of their scores.
 
-    Parameters
-    ----------
-    genes : Array of shape (..., n_rows, n_genes), int
-    score : Array of shape (..., n_rows)
-        The less, the better; ties by position. Not NaN.
-    n_values : Array of shape (n_genes,), int
-    uniform : Array of shape (..., n_children, 2 + 3 * n_genes)
-        Independent numbers in [0, 1): they choose two parents, and of every gene whose
-        it is, whether it mutates, and to what.
-
-    Returns
-    -------
-    Array of shape (..., n_children, n_genes), int32
+    Scores are the less, the better, and not NaN; ties go by position. ``uniform`` are
+    independent numbers in [0, 1), 2 + 3 * n_genes for each child: they choose two
+    parents, and of every gene whose it is, whether it mutates, and to what. Genes come
+    back as int32.
     """
     n_rows, n_genes = genes.shape[-2:]
     xp, n_axes = namespace(genes), genes.ndim - 2

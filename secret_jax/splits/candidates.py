@@ -95,7 +95,7 @@ def prepared(
     )
 
 
-def _scored(
+def scored(
     projection: AnyArray,
     node: PreparedNodes,
     finder: Options,
@@ -126,7 +126,7 @@ def axis_candidates(node: PreparedNodes, finder: Options) -> Candidates:
     """Every attribute at its best threshold, by approximate gain."""
     axis = node.axis
     assert axis is not None
-    gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
+    gain, cuts = scored(axis.projection, node, finder, axis.weight, axis.value)
     return axis.candidates(gain, cuts)
 
 
@@ -147,7 +147,7 @@ def along_directions(
     """Splits along directions in the standardised columns, by approximate gain."""
     xp = namespace(direction)
     projection = projected(direction, node)
-    gain, cuts = _scored(projection, node, finder)
+    gain, cuts = scored(projection, node, finder)
     return Candidates(
         gain=gain,
         projection=projection,

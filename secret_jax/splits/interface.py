@@ -133,6 +133,25 @@ class Node:
     pieces: Pieces | None = None
 
 
+class Conditions(NamedTuple):
+    """Conditions of conjunctions, each a split on one attribute; see `Split`.
+
+    Attributes
+    ----------
+    kind, attribute : Array of shape (n_conditions,), int32
+        A kind of LEAF is no condition.
+    direction : Array of shape (n_conditions, n_columns), float32
+    threshold : Array of shape (n_conditions,), float32
+    goes_left : Array of shape (n_conditions, n_categories), bool
+    """
+
+    kind: AnyArray
+    attribute: AnyArray
+    direction: AnyArray
+    threshold: AnyArray
+    goes_left: AnyArray
+
+
 class Split(NamedTuple):
     """The best split of a node; in a batch with a leading axis of nodes.
 
@@ -155,6 +174,9 @@ class Split(NamedTuple):
         Whether there is nothing left to explain in the rows.
     child_models : Array of shape (2, n_outputs, 1 + n_regressors), or None
         Models that the finder implies for the left and the right child, if it does.
+    conditions : Conditions, or None
+        Of a CONJUNCTION, which goes left where all of them do; what else stands in the
+        split then sends every row to the left.
     """
 
     kind: AnyArray
@@ -166,6 +188,7 @@ class Split(NamedTuple):
     chance_gain: AnyArray
     pure: AnyArray
     child_models: AnyArray | None = None
+    conditions: Conditions | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +244,11 @@ class SplitFinder(Value, ABC):
     def max_attributes(self) -> int | None:
         """Most attributes of one of its splits: 1 if none is oblique, None for any."""
         return None
+
+    @property
+    def n_conditions(self) -> int:
+        """How many conditions its splits come with; 0 without conjunctions."""
+        return 0
 
     @property
     def numbers_per_cell(self) -> int:

@@ -7,7 +7,7 @@ of JAX; `secret_jax.splits.rss` holds the options.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -66,8 +66,33 @@ _LEAST_RISE = 1e-4
 _MOST_SPENT = 0.25
 
 
-def best_split(finder: Options, batch: Node) -> Split:
-    """Find the best split of one node, or of each of many; see `RssSplits`."""
+class Begun(NamedTuple):
+    """Nodes prepared for a search, and the units of the table.
+
+    Attributes
+    ----------
+    center, scale : Array of shape (..., n_columns)
+        By which the nodes' columns are standardised.
+    unit : Array of shape (...)
+        Of the residuals, whose gains it turns into those of the targets by its square.
+    pure : Array of shape (...), bool
+    chance_gain : Array of shape (...)
+        What a split is expected to gain by chance alone.
+    noise : Array of shape (...)
+        What one more degree of freedom would.
+    """
+
+    node: PreparedNodes
+    center: AnyArray
+    scale: AnyArray
+    unit: AnyArray
+    pure: AnyArray
+    chance_gain: AnyArray
+    noise: AnyArray
+
+
+def begun(finder: Options, batch: Node) -> Begun:
+    """Prepare one node, or each of many, for a search by residual sums of squares."""
     xp = namespace(batch.x)
     columns, pieces = batch.columns, batch.pieces
     total, center, deviation = weighted_moments(batch.x, batch.weight, pieces)
@@ -94,8 +119,24 @@ def best_split(finder: Options, batch: Node) -> Split:
     residual = xp.where(present, residual, 0.0)
 
     node = prepared(z, residual, batch, finder)
+    # A model with a ridge spends less than one degree of freedom on a regressor; the
+    # split itself and the second mean are two more.
+    n_model = node.n_model
+    penalty = node.rows.penalty[..., :n_model, :n_model]
+    spent = 2 + n_model - xp.trace(penalty, axis1=-2, axis2=-1)
+    left_over = xp.maximum(total - batch.degrees, 1.0)
+    noise = total * xp.sum(spread**2 + offset**2, axis=-1) / left_over
+    chance_gain = noise * xp.minimum(spent, _MOST_SPENT * total)
+    return Begun(node, center, scale, unit, pure, chance_gain, noise)
+
+
+def best_split(finder: Options, batch: Node) -> Split:
+    """Find the best split of one node, or of each of many; see `RssSplits`."""
+    start = begun(finder, batch)
+    node = start.node
+    xp = namespace(node.z)
     axis = axis_candidates(node, finder)
-    along_axes = _finalists(axis, node, finder)
+    along_axes = finalists_of(axis, node, finder)
 
     def best_along_axes():
         return _best(along_axes[0], node)
@@ -106,36 +147,27 @@ def best_split(finder: Options, batch: Node) -> Split:
         if len(directions):
             directions = xp.concatenate(directions, axis=-2)
             proposed = along_coordinates(directions, node, finder)
-            finalists = _merge(finalists, _finalists(proposed, node, finder))
+            finalists = _merge(finalists, finalists_of(proposed, node, finder))
         best = _best(finalists[0], node)
         if finder.n_hinge and finder.hinge_steps:
             best = _better(best, _hinges(finalists, node, finder), node)
         return _shortest(best, node, finder)
 
     pick = best_along_axes
-    if columns.oblique and z.shape[-1] > 1:
+    if batch.columns.oblique and node.z.shape[-1] > 1:
         pick = functools.partial(either, batch.oblique, best_of_all, best_along_axes)
     pick = pick()
-
-    # A model with a ridge spends less than one degree of freedom on a regressor; the
-    # split itself and the second mean are two more.
-    n_model = node.n_model
-    penalty = node.rows.penalty[..., :n_model, :n_model]
-    spent = 2 + n_model - xp.trace(penalty, axis1=-2, axis2=-1)
-    left_over = xp.maximum(total - batch.degrees, 1.0)
-    noise = total * xp.sum(spread**2 + offset**2, axis=-1) / left_over
-    chance_gain = noise * xp.minimum(spent, _MOST_SPENT * total)
     return split_of(
-        pick._replace(gain=pick.gain * unit**2),
+        pick._replace(gain=pick.gain * start.unit**2),
         batch,
-        pure=pure,
-        chance_gain=chance_gain,
-        center=center,
-        scale=scale,
+        pure=start.pure,
+        chance_gain=start.chance_gain,
+        center=start.center,
+        scale=start.scale,
     )
 
 
-def _finalists(
+def finalists_of(
     candidates: Candidates, node: PreparedNodes, finder: Options
 ) -> tuple[Candidates, SideModels]:
     """The most promising candidates, with their exact gains and their models."""

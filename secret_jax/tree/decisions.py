@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.comparisons import Comparisons, comparisons_of
+from secret_jax.tree.structure import Tree
 
 BYTE = 8
 _WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
@@ -95,13 +96,17 @@ class _Columns(NamedTuple):
         Columns with the thresholds of the splits on them.
     pairs : list of (list of int, ndarray of shape (2,), float32)
         Columns, factors and threshold of further splits.
+    conditions : list of list of int
+        Which of the comparisons, first these, then the discrete ones, are those of each
+        conjunction.
     order : ndarray of shape (8, n_bytes), int
-        Which of the splits each bit is, first these, then the discrete ones; one more
-        for bits that nobody reads.
+        Which of them, or conjunction after them, each bit is; one more for bits that
+        nobody reads.
     """
 
     single: list[tuple[int, np.ndarray]]
     pairs: list[tuple[list[int], np.ndarray, np.ndarray]]
+    conditions: list[list[int]]
     order: np.ndarray
 
 
@@ -110,20 +115,26 @@ class Decisions(NamedTuple):
 
     Attributes
     ----------
-    direction : ndarray of shape (n_columns, n_bits), float32
-    threshold : ndarray of shape (64 * n_bits,), float32
+    n_bits : int
+        Those of all numbers; bits of the conditions of conjunctions come after them.
+    direction : ndarray of shape (n_columns, n_bits and more), float32
+    threshold : ndarray of shape (64 * (n_bits and more),), float32
         Those of 64 rows: a row goes left where its product is not above it.
     columns : _Columns or None
         None where splits are on several columns.
     listed : list of _Listed
+    conditions : list of (int, list of int)
+        Bit of each conjunction, and those of its conditions.
     word : dtype
         Of the numbers that the bits are parts of.
     """
 
+    n_bits: int
     direction: np.ndarray
     threshold: np.ndarray
     columns: _Columns | None
     listed: list[_Listed]
+    conditions: list[tuple[int, list[int]]]
     word: np.dtype
 
     def numbers(self, rows: RowBlock) -> np.ndarray:
@@ -147,11 +158,14 @@ class Decisions(NamedTuple):
         left = left[: len(rows)]
         for bit, attribute, goes_left in self.listed:
             left[:, bit] = goes_left.take(rows.codes[:, attribute])
-        return np.packbits(left.ravel()).view(self.word).reshape(len(rows), -1).T
+        for bit, conditions in self.conditions:
+            left[:, bit] = left[:, conditions].all(axis=1)
+        read = left[:, : self.n_bits].ravel()
+        return np.packbits(read).view(self.word).reshape(len(rows), -1).T
 
     def _by_columns(self, columns: _Columns, rows: RowBlock) -> np.ndarray:
         n_splits = sum(len(threshold) for _, threshold in columns.single)
-        n_splits += len(columns.pairs) + len(self.listed)
+        n_splits += len(columns.pairs) + len(self.listed) + len(columns.conditions)
         left = rows.scratch.array("left", (n_splits + 1, len(rows)), bool)
         stop = 0
         for column, thresholds in columns.single:
@@ -162,6 +176,8 @@ class Decisions(NamedTuple):
             stop += 1
         for _, attribute, goes_left in self.listed:
             left[stop], stop = goes_left.take(rows.codes[:, attribute]), stop + 1
+        for conditions in columns.conditions:
+            left[stop], stop = left[conditions].all(axis=0), stop + 1
         left[stop] = False
         shape = *columns.order.shape, len(rows)
         packed = rows.scratch.array("packed", shape, np.uint8)
@@ -187,55 +203,63 @@ def decisions_of(
     """
     if n_bits > BYTE:  # the first byte of a number is the lesser one
         bit = np.where(bit >= 0, bit ^ BYTE, bit)
-    inner = np.flatnonzero(bit >= 0)
-    is_discrete = forest.kind[inner] == SplitKind.DISCRETE
-    direction = np.zeros((forest.direction.shape[1], n_numbers * n_bits), np.float32)
+    inner, n_read = np.flatnonzero(bit >= 0), n_numbers * n_bits
+    compared = comparisons_of(forest, inner)
+    n_more = len(compared.node) - len(inner)
+    place = np.r_[bit[inner], n_read + np.arange(n_more)]
+    direction = np.zeros((forest.direction.shape[1], n_read + n_more), np.float32)
     threshold = np.full(direction.shape[1], -1.0, np.float32)  # unread bits are 0
-    direction[:, bit[inner]] = forest.direction[inner].T
-    threshold[bit[inner]] = forest.threshold[inner]
-    goes_left = np.c_[forest.goes_left, forest.larger_left]
-    discrete = inner[is_discrete]
+    direction[:, place] = compared.direction.T
+    threshold[place] = compared.threshold
+    goes_left = np.c_[compared.goes_left, compared.larger_left]
     listed = [
-        _Listed(int(bit[node]), int(forest.attribute[node]), goes_left[node])
-        for node in discrete
+        _Listed(int(place[which]), int(compared.attribute[which]), goes_left[which])
+        for which in compared.discrete
     ]
-    columns = _columns_of(forest, inner[~is_discrete], discrete, bit, len(threshold))
+    conditions = [
+        (int(place[which]), place[several].tolist())
+        for which, several in compared.conditions
+    ]
+    columns = _columns_of(compared, place, n_read)
     word = np.dtype("<u2" if n_bits > BYTE else "u1")
     threshold = np.tile(threshold, _ROWS_IN_ONE)
-    return Decisions(direction, threshold, columns, listed, word)
+    return Decisions(n_read, direction, threshold, columns, listed, conditions, word)
 
 
 def _columns_of(
-    forest: Tree,
-    continuous: np.ndarray,
-    discrete: np.ndarray,
-    bit: np.ndarray,
-    n_bits: int,
+    compared: Comparisons, place: np.ndarray, n_bits: int
 ) -> _Columns | None:
-    used = forest.direction[continuous] != 0
+    conjunction = np.array([which for which, _ in compared.conditions], int)
+    discrete = compared.discrete
+    others = np.r_[conjunction, discrete]
+    continuous = np.setdiff1d(np.arange(len(place)), others)
+    used = compared.direction[continuous] != 0
     n_used = used.sum(axis=1)
     if ((n_used < 1) | (n_used > 2)).any():
         return None
     first = used.argmax(axis=1)
-    factor = np.take_along_axis(forest.direction[continuous], first[:, None], 1)[:, 0]
+    factor = compared.direction[continuous, first]
     alone = (n_used == 1) & (factor == 1)
     by_column = np.flatnonzero(alone)[np.argsort(first[alone], kind="stable")]
     single = [
         (
             int(column),
-            forest.threshold[continuous[by_column], None][first[by_column] == column],
+            compared.threshold[continuous[by_column], None][first[by_column] == column],
         )
         for column in np.unique(first[alone])
     ]
     pairs = [
         (
             np.flatnonzero(row).tolist(),
-            forest.direction[node, row],
-            forest.threshold[node],
+            compared.direction[which, row],
+            compared.threshold[which],
         )
-        for node, row in zip(continuous[~alone], used[~alone], strict=True)
+        for which, row in zip(continuous[~alone], used[~alone], strict=True)
     ]
-    nodes = np.r_[continuous[by_column], continuous[~alone], discrete]
-    order = np.full(n_bits, len(nodes))
-    order[bit[nodes]] = np.arange(len(nodes))
-    return _Columns(single, pairs, order.reshape(-1, BYTE).T)
+    every = np.r_[continuous[by_column], continuous[~alone], discrete, conjunction]
+    rank = np.argsort(every)
+    conditions = [rank[several].tolist() for _, several in compared.conditions]
+    order = np.full(n_bits, len(every))
+    read = place < n_bits
+    order[place[read]] = rank[read]
+    return _Columns(single, pairs, conditions, order.reshape(-1, BYTE).T)

@@ -6,6 +6,8 @@ import numpy as np
 
 from secret_jax.tree.structure import SplitKind, Tree
 
+_COMPARED = (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE)
+
 
 def model_degrees(tree: Tree) -> np.ndarray:
     """Effective degrees of freedom of every node's model, with its ancestors' share.
@@ -37,14 +39,16 @@ def split_degrees(tree: Tree) -> np.ndarray:
 
     A threshold is one; an oblique split is a direction up to its length, and a
     threshold; a set of categories is one yes or no per category up to its complement.
+    Those of the conditions of a conjunction add up.
     """
     degrees = np.zeros(tree.n_nodes)
-    degrees[tree.kind == SplitKind.AXIS] = 1.0
     oblique = tree.kind == SplitKind.OBLIQUE
     degrees[oblique] = np.count_nonzero(tree.direction[oblique], axis=1)
     categories = np.array([len(c) for c in tree.schema.categories] or [0])
-    discrete = tree.kind == SplitKind.DISCRETE
-    degrees[discrete] = np.maximum(categories[tree.attribute[discrete]] - 1, 1)
+    for part in tree.comparisons:
+        degrees[part.kind == SplitKind.AXIS] += 1.0
+        discrete = part.kind == SplitKind.DISCRETE
+        degrees[discrete] += np.maximum(categories[part.attribute[discrete]] - 1, 1)
     return degrees
 
 
@@ -53,7 +57,9 @@ def split_numbers(tree: Tree) -> np.ndarray:
 
     One for a threshold or a set of categories, and one for each column of a sum.
     """
-    numbers = (tree.kind != SplitKind.LEAF).astype(np.float64)
     oblique = tree.kind == SplitKind.OBLIQUE
+    numbers = np.zeros(tree.n_nodes)
+    for part in tree.comparisons:
+        numbers += np.isin(part.kind, _COMPARED)
     numbers[oblique] += np.count_nonzero(tree.direction[oblique], axis=1)
     return numbers

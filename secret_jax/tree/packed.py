@@ -20,8 +20,9 @@ import numpy as np
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
+from secret_jax.tree.comparisons import Comparisons, comparisons_of
 from secret_jax.tree.decision import goes_left
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import Tree
 
 # Leaves, and categories, of a word of bits. (Of two words of leaves the links are
 # faster.)
@@ -35,7 +36,8 @@ class PackedTrees(NamedTuple):
     """Padded arrays of several trees, or without the first axis of one.
 
     There are as many splits as leaves, the last ones padding: rows go on to leaf 0
-    there. Leaves are numbered from left to right; a padded leaf is never reached.
+    there. Conditions of a conjunction are splits that follow each other, with one right
+    child. Leaves are numbered from left to right; a padded leaf is never reached.
 
     Attributes
     ----------
@@ -79,14 +81,16 @@ class PackedTrees(NamedTuple):
 
 def packed(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
     """Pack trees of one schema, padded to ``n_trees``."""
-    most = max(tree.n_leaves for tree in trees)
+    compared = [comparisons_of(tree, np.flatnonzero(~tree.is_leaf)) for tree in trees]
+    pairs = list(zip(trees, compared, strict=True))
+    most = max(max(tree.n_leaves, len(splits.node)) for tree, splits in pairs)
     n_leaves = next_power_of_two(max(most, _FEWEST))
-    each = [_packed(tree, n_leaves) for tree in trees]
+    each = [_packed(*pair, n_leaves) for pair in pairs]
     stacked = (np.stack(arrays) for arrays in zip(*each, strict=True))
     return PackedTrees(*(padded(array, n_trees) for array in stacked))
 
 
-def _packed(tree: Tree, n_leaves: int) -> PackedTrees:
+def _packed(tree: Tree, compared: Comparisons, n_leaves: int) -> PackedTrees:
     is_leaf = tree.is_leaf
     inner = np.flatnonzero(~is_leaf)
     below = is_leaf.astype(np.int64)  # leaves below every node
@@ -99,16 +103,20 @@ def _packed(tree: Tree, n_leaves: int) -> PackedTrees:
     leaf = np.flatnonzero(is_leaf)
     leaf = leaf[np.argsort(first[leaf])]
     place = np.where(is_leaf, n_leaves + first, np.cumsum(~is_leaf) - 1)
-    left = tree.left[inner]
-    words = np.zeros((len(inner), 0), np.uint32)
+    left, right = tree.left[compared.node], tree.right[compared.node]
+    to_left = place[left]
+    for conjunction, conditions in compared.conditions:
+        to_left[[conjunction, *conditions[:-1]]] = conditions
+    words = np.zeros((len(left), 0), np.uint32)
     if n_leaves <= _WORD:
         bit = np.arange(_WORD)[None]
         start = first[left][:, None]
         words = _words((bit < start) | (bit >= start + below[left][:, None]))
-    discrete = tree.kind[inner] == SplitKind.DISCRETE
+    attribute = np.full(len(left), -1)
+    attribute[compared.discrete] = compared.attribute[compared.discrete]
     n_words = next_power_of_two(max(-(-tree.goes_left.shape[1] // _WORD), 1))
-    listed = np.zeros((len(inner), n_words * _WORD), bool)
-    listed[:, : tree.goes_left.shape[1]] = tree.goes_left[inner]
+    listed = np.zeros((len(left), n_words * _WORD), bool)
+    listed[:, : tree.goes_left.shape[1]] = compared.goes_left
     low, high = tree.clip_range()
 
     def split(values: np.ndarray, dtype: type, fill: float = 0) -> np.ndarray:
@@ -120,13 +128,13 @@ def _packed(tree: Tree, n_leaves: int) -> PackedTrees:
         )
 
     return PackedTrees(
-        direction=split(tree.direction[inner], np.float32),
-        threshold=split(tree.threshold[inner], np.float32),
-        attribute=split(np.where(discrete, tree.attribute[inner], -1), np.int32, -1),
+        direction=split(compared.direction, np.float32),
+        threshold=split(compared.threshold, np.float32),
+        attribute=split(attribute, np.int32, -1),
         subset=split(_words(listed), np.uint32),
-        larger_left=split(tree.larger_left[inner], bool),
-        child=split(place[np.c_[tree.right[inner], left]], np.int32, n_leaves),
-        depth=np.int32(max(tree.max_depth, 1)),
+        larger_left=split(compared.larger_left, bool),
+        child=split(np.c_[place[right], to_left], np.int32, n_leaves),
+        depth=np.int32(max(tree.max_depth * len(tree.comparisons), 1)),
         right=split(words, np.uint32, _EVERY),
         node=split(leaf, np.int32),
         coefficient=model(tree.coefficient),

@@ -16,6 +16,7 @@ from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of_splits
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
 _MARGIN = 0.1
@@ -53,6 +54,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     if tree.n_leaves == 1:
         return tree
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
+    conditions = tree.condition_direction.copy(), tree.condition_threshold.copy()
     path = paths_of(tree, table)
     for node in np.flatnonzero(~tree.is_leaf):
         rows = np.flatnonzero(path[tree.depth[node]] == node)
@@ -63,10 +65,38 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         elif tree.kind[node] == SplitKind.OBLIQUE:
             found = _plain_sum(tree, int(node), here, left)
         else:
+            _plain_conditions(tree, int(node), table.take(rows), *conditions)
             continue
         if found is not None:
             direction[node], threshold[node] = found
-    return replace(tree, threshold=threshold, direction=direction)
+    return replace(
+        tree,
+        threshold=threshold,
+        direction=direction,
+        condition_direction=conditions[0],
+        condition_threshold=conditions[1],
+    )
+
+
+def _plain_conditions(
+    tree: Tree, node: int, table: Table, direction: np.ndarray, threshold: np.ndarray
+) -> None:
+    """Round the conditions of a conjunction, if the node is one, in place.
+
+    One after the other, by the rows for which the others hold: no row that fails one
+    condition may come to meet all of them.
+    """
+    _, *parts = tree.comparisons
+    at = np.full(len(table.x), node)
+    holds = np.array([left_of_splits(part, table, at) for part in parts])
+    for place, part in enumerate(parts):
+        if part.kind[node] == SplitKind.AXIS:
+            others = np.delete(holds, place, axis=0).all(axis=0)
+            x = np.asarray(table.x)
+            found = _plain_axis(part, node, x[others], holds[place][others])
+            if found is not None:
+                direction[node, place], threshold[node, place] = found
+                holds[place] = x @ found[0] <= found[1]
 
 
 def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
@@ -126,16 +156,17 @@ def _plain_axis(
     """Round a split on one column: direction and threshold; None to keep it."""
     schema, attribute = tree.schema, int(tree.attribute[node])
     direction = tree.direction[node]
-    value, there = x[:, attribute], np.ones(len(x), bool)
+    sign = direction[attribute]  # of a condition it may be -1
+    value, there = sign * x[:, attribute], np.ones(len(x), bool)
     indicator = dict(schema.missing_columns).get(attribute)
-    if attribute not in schema.continuous_positions or direction[attribute] != 1:
+    if attribute not in schema.continuous_positions or abs(sign) != 1:
         return None  # indicators are asked whether they are there
     if indicator is not None:
         there = x[:, indicator] == 0
     below, above = value[left & there], value[~left & there]
     if not len(below) or not len(above):
         return None
-    center, scale = schema.center[attribute], schema.scale[attribute]
+    center, scale = float(sign) * schema.center[attribute], schema.scale[attribute]
     low = center + scale * float(below.max())
     high = center + scale * float(above.min())
     margin = _MARGIN * (high - low)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.structure import ARRAY_FIELDS, OUTPUT_FIELDS, SplitKind, Tree
+from secret_jax.tree.structure import (
+    ARRAY_FIELDS,
+    CONDITION_FIELDS,
+    OUTPUT_FIELDS,
+    SplitKind,
+    Tree,
+)
 
 
 def flaw_of(tree: Tree) -> str:
@@ -60,6 +66,12 @@ def _flaw_of_shapes(tree: Tree) -> str:
         **dict.fromkeys(OUTPUT_FIELDS, (n_nodes, n_outputs)),
         **dict.fromkeys(("coefficient", "standard_error"), (n_nodes, n_outputs, width)),
     }
+    if tree.condition_kind.ndim != 2:
+        return "condition_kind is no table"
+    n_conditions = tree.condition_kind.shape[1]
+    for name, own in CONDITION_FIELDS.items():
+        shape = getattr(tree, own).shape
+        shapes[name] = (n_nodes, n_conditions, *shape[1:])
     for name in ARRAY_FIELDS:
         found = getattr(tree, name).shape
         wanted = shapes.get(name, (n_nodes, *found[1:]))
@@ -99,8 +111,14 @@ def _flaw_of_nodes(tree: Tree) -> str:
         (SplitKind.AXIS, tree.schema.n_columns),
         (SplitKind.DISCRETE, len(tree.schema.discrete)),
     ):
-        if not _within(tree.attribute[tree.kind == kind], most):
-            return "a split asks for an attribute that is not there"
+        for part in tree.comparisons:
+            if not _within(part.attribute[part.kind == kind], most):
+                return "a split asks for an attribute that is not there"
+    simple = np.isin(tree.condition_kind, (SplitKind.AXIS, SplitKind.DISCRETE))
+    if (simple.any(axis=1) != (tree.kind == SplitKind.CONJUNCTION)).any() or (
+        tree.condition_kind[~simple] != SplitKind.LEAF
+    ).any():
+        return "a conjunction has no conditions"
     return ""
 
 

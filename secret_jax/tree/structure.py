@@ -27,6 +27,7 @@ class SplitKind(IntEnum):
     AXIS = 1  # one continuous attribute against a threshold
     OBLIQUE = 2  # a linear combination of continuous attributes against a threshold
     DISCRETE = 3  # membership of one discrete attribute in a set of categories
+    CONJUNCTION = 4  # several conditions, each a split on one attribute, that all hold
 
 
 class StopReason(IntEnum):
@@ -71,6 +72,10 @@ class LongerTree(NamedTuple):
     numbers: int
     error: float
     error_of_chosen: float
+
+
+def _no_conditions() -> np.ndarray:
+    return np.zeros((0, 0), np.int32)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -118,6 +123,12 @@ class Tree:
         Mean and standard deviation of the regressors of the training rows.
     standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Standard errors of the value at the center and of the slopes; NaN if unknown.
+    condition_kind, condition_attribute, condition_threshold, condition_direction, \
+            condition_goes_left : ndarray of shape (n_nodes, n_conditions, ...)
+        Of a conjunction its conditions, each a split on one attribute with arrays like
+        those above; a row goes left if all of them send it there. A kind of LEAF is no
+        condition; a direction is minus one-hot where values above a threshold go left.
+        Without conjunctions ``n_conditions`` is 0.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -172,6 +183,11 @@ class Tree:
     gain: np.ndarray
     stop_reason: np.ndarray
     schema: TableSchema = field(repr=False)
+    condition_kind: np.ndarray = field(default_factory=_no_conditions)
+    condition_attribute: np.ndarray = field(default_factory=_no_conditions)
+    condition_direction: np.ndarray = field(default_factory=_no_conditions)
+    condition_threshold: np.ndarray = field(default_factory=_no_conditions)
+    condition_goes_left: np.ndarray = field(default_factory=_no_conditions)
     clip_margin: float | None = None
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     full_error: tuple[float, ...] | None = None
@@ -183,6 +199,9 @@ class Tree:
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
             array = getattr(self, name).view()
+            if name in CONDITION_FIELDS and not self.condition_kind.size:
+                own = getattr(self, CONDITION_FIELDS[name])
+                array = np.zeros((len(own), 0, *own.shape[1:]), own.dtype)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
@@ -223,13 +242,39 @@ class Tree:
         return bool((self.gate_width > 0).any())
 
     @cached_property
+    def comparisons(self) -> tuple[Tree, ...]:
+        """The tree, and trees of which each has one condition of every conjunction.
+
+        There a condition is an ordinary split, and no other node has one: together
+        they hold all splits on attributes.
+        """
+        trees = [self]
+        for place in range(self.condition_kind.shape[1]):
+            arrays = {
+                own: getattr(self, name)[:, place]
+                for name, own in CONDITION_FIELDS.items()
+            }
+            none = dict.fromkeys(CONDITION_FIELDS, _no_conditions())
+            trees.append(replace(self, **arrays, **none))
+        return tuple(trees)
+
+    @property
+    def in_splits(self) -> np.ndarray:
+        """Mask of the encoded columns that splits compare, (n_continuous,), bool."""
+        return np.any(
+            [(p.direction != 0).any(axis=0) for p in self.comparisons], axis=0
+        )
+
+    @cached_property
     def asked_attributes(self) -> frozenset[int]:
         """Discrete attributes that a split or a leaf equation uses."""
-        discrete = self.attribute[self.kind == SplitKind.DISCRETE]
+        discrete = np.concatenate(
+            [p.attribute[p.kind == SplitKind.DISCRETE] for p in self.comparisons]
+        )
         first = self.schema.n_regressors - self.schema.n_indicators
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
         read = (slopes != 0).any(axis=(0, 1))
-        in_sums = (self.direction != 0).any(axis=0)
+        in_sums = self.in_splits
         in_sums[: len(read)] |= read
         indicated = [
             attribute
@@ -285,6 +330,14 @@ class Tree:
         return replace(found, full_error=full, longer=None)
 
 
+# Fields of the conditions, each with that of the splits which holds the same.
+CONDITION_FIELDS = {
+    "condition_kind": "kind",
+    "condition_attribute": "attribute",
+    "condition_direction": "direction",
+    "condition_threshold": "threshold",
+    "condition_goes_left": "goes_left",
+}
 ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
 
 # Fields with an axis of outputs.
@@ -304,6 +357,7 @@ LEAF_FIELDS = {
     "goes_left": False,
     "gain": 0,
 }
+LEAF_FIELDS |= {name: LEAF_FIELDS[own] for name, own in CONDITION_FIELDS.items()}
 _LINKS = ("left", "right", "parent")
 
 

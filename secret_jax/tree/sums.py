@@ -124,7 +124,9 @@ class TreeSum:
             values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
             return values if finish is None else finish(values)
 
-        n_bits = max(trees.lookup.decisions.direction.shape[1] for trees in forest.groups)
+        n_bits = max(
+            trees.lookup.decisions.direction.shape[1] for trees in forest.groups
+        )
         shape = (self.trees[0].n_outputs,)
         return by_rows(of_rows, table, n_bits, shape, np.float64)
 

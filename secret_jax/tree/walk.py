@@ -9,6 +9,7 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.tree.comparisons import Comparisons, comparisons_of
 from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -31,7 +32,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
         A row that has reached its leaf stays there.
     """
     splits = _splits_of(tree)
-    if not len(splits.node) or not n_steps:
+    if not len(splits.compared.node) or not n_steps:
         return np.array(node)
 
     if node.size == 1:  # calls of NumPy would take longer than the walk
@@ -47,7 +48,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
             at = splits.child[at, left[row, splits.number[at]]]
         return at
 
-    size = min(max(_BLOCK_DECISIONS // len(splits.node), 1), ROW_BLOCK)
+    size = min(max(_BLOCK_DECISIONS // len(splits.compared.node), 1), ROW_BLOCK)
     if len(node) <= size:
         return block(slice(None))
     return np.concatenate(list(in_blocks(block, len(node), size)))
@@ -59,28 +60,26 @@ def leaves_of(tree: Tree, table: Table) -> np.ndarray:
 
 
 class _Splits(NamedTuple):
-    """Splits of a tree for decisions at all of them.
+    """Comparisons of a tree for decisions at all of them; the splits come first.
 
     Attributes
     ----------
-    node : ndarray of shape (n_splits,), int
+    compared : Comparisons
     number : ndarray of shape (n_nodes,), int
         The split of every node, anyone of a leaf.
     child : ndarray of shape (n_nodes, 2), int32
         Right and left child; of a leaf the leaf itself.
-    direction : ndarray of shape (n_columns, n_splits), float32
+    direction : ndarray of shape (n_columns, n_comparisons), float32
     listed : ndarray of int
-        Splits on discrete attributes.
+        Comparisons of discrete attributes.
     numbers, children : list
         ``number`` and ``child``, for the walk of a single row.
     """
 
-    tree: Any
-    node: np.ndarray
+    compared: Comparisons
     number: np.ndarray
     child: np.ndarray
     direction: np.ndarray
-    threshold: np.ndarray
     listed: np.ndarray
     numbers: list[int]
     children: list[list[int]]
@@ -94,18 +93,16 @@ def _splits_of(tree: Tree) -> _Splits:
     splits = _SPLITS.get(tree)
     if splits is None:
         inner = ~tree.is_leaf
-        node = np.flatnonzero(inner)
+        compared = comparisons_of(tree, np.flatnonzero(inner))
         child = np.stack([tree.right, tree.left], axis=1)
         child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
         number = np.maximum(np.cumsum(inner) - 1, 0)
         splits = _SPLITS[tree] = _Splits(
-            tree=weakref.proxy(tree),
-            node=node,
+            compared=compared,
             number=number,
             child=child.astype(np.int32),
-            direction=np.ascontiguousarray(tree.direction[node].T),
-            threshold=tree.threshold[node],
-            listed=np.flatnonzero(tree.kind[node] == SplitKind.DISCRETE),
+            direction=np.ascontiguousarray(compared.direction.T),
+            listed=compared.discrete,
             numbers=number.tolist(),
             children=child.tolist(),
         )
@@ -113,14 +110,16 @@ def _splits_of(tree: Tree) -> _Splits:
 
 
 def _decisions(splits: _Splits, table: Table) -> np.ndarray:
-    """Whether rows go left at all splits, shape (n_rows, n_splits), int8."""
+    """Whether rows go left at all splits, shape (n_rows, n_comparisons), int8."""
+    compared, listed = splits.compared, splits.listed
     with np.errstate(over="ignore", invalid="ignore"):
-        left = table.x @ splits.direction <= splits.threshold
-    if len(splits.listed):
-        tree, node = splits.tree, splits.node[splits.listed]
-        code = table.codes[:, tree.attribute[node]]
-        known = tree.goes_left[node, np.maximum(code, 0)]
-        left[:, splits.listed] = np.where(code >= 0, known, tree.larger_left[node])
+        left = table.x @ splits.direction <= compared.threshold
+    if len(listed):
+        code = table.codes[:, compared.attribute[listed]]
+        known = compared.goes_left[listed, np.maximum(code, 0)]
+        left[:, listed] = np.where(code >= 0, known, compared.larger_left[listed])
+    for conjunction, conditions in compared.conditions:
+        left[:, conjunction] = left[:, conditions].all(axis=1)
     return left.view(np.int8)
 
 

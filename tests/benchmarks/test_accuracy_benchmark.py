@@ -23,7 +23,6 @@ from benchmarks.shared import (
     Experiment,
     Part,
     read_records,
-    standard_error,
 )
 from benchmarks.table1 import __main__ as table1
 from secret_jax import RssSplits, SecretRegressor
@@ -441,9 +440,3 @@ def test_a_tiny_real_run(tmp_path, capsys):
     sizes = [records[name] for name in ("default", "no_pruning")]
     assert sizes[0].leaves < sizes[0].numbers < sizes[1].numbers
     assert "error / ridge" in capsys.readouterr().out
-
-
-def test_standard_errors_are_those_of_few_runs():
-    runs = np.array([[1.0, 10.0], [2.0, 10.0], [3.0, 40.0]])
-    np.testing.assert_allclose(standard_error(runs), [1 / np.sqrt(3), 10.0])
-    assert np.isnan(standard_error(runs[:1])).all()

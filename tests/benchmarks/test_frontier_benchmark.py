@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.accuracy import data as accuracy_data
 from benchmarks.accuracy import encoding, frontier
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.peers import Candidate, Outcome
@@ -19,7 +18,6 @@ from benchmarks.accuracy.reading import (
 )
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import Experiment, Part
-from secret_jax import SecretRegressor
 
 RULES = """id="Cubist 2.07 GPL Edition 2026-01-01"
 att="x0" mean="3.1" sd="1.3" min="1" max="8"
@@ -160,44 +158,6 @@ def test_only_splits_that_all_models_have_count():
     both = [record(model, "one", 0, 0.5, 3) for model in "ab"]
     more = [record("a", "one", 1, 0.5, 3), record("a", "two", 1, 0.5, 3)]
     assert frontier.complete([*both, *more]) == [*both, more[1]]
-
-
-def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
-    asked = []
-
-    def fit(self, X, y, sample_weight=None, *, eval_set=None):
-        asked.append(
-            (
-                *(len(y), eval_set, self.refine),
-                *(self.equation_tolerance, self.pruning_tolerance),
-            )
-        )
-        raise InterruptedError
-
-    monkeypatch.setattr(SecretRegressor, "fit", fit)
-    own = frontier.own_candidates("code")
-    experiment = accuracy_data.make_experiment(
-        accuracy_data.named_source("friedman2_noise", None, 40), 0
-    )
-    for candidate in dict.fromkeys(own.values()):
-        with pytest.raises(InterruptedError):
-            candidate.run(experiment)
-    assert {rows for rows, *_ in asked} == {80}
-    assert {eval_set for _, eval_set, *_ in asked} == {None}
-    default = SecretRegressor()
-    taus = sorted({0.0, 0.01, 0.03, 0.05, 0.1, default.equation_tolerance})
-    shares = sorted({0.0, 0.03, 0.06, 0.1, 0.15, default.pruning_tolerance})
-    along = [
-        (equation_tolerance, default.pruning_tolerance) for equation_tolerance in taus
-    ]
-    along += [(default.equation_tolerance, share) for share in shares]
-    # The default is on both lines, and fitted once; so is the tree without a price.
-    *hard, accurate = asked
-    assert len(hard) == len(along) - 1
-    assert [found[2:] for found in hard] == [
-        (None, *pair) for pair in dict.fromkeys(along)
-    ]
-    assert accurate[2:] == ("soft", default.equation_tolerance, 0.0)
 
 
 def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, capsys):

@@ -240,7 +240,7 @@ def test_all_stages_are_found_add_up_and_leave_nothing_behind():
     def places():
         return (
             trees.grow,
-            search.Search.find,
+            search.BatchSearch.find,
             in_numpy.NumpySearch._found,
             CrossValidation.__call__,
         )

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 from node_batches import mixed_nodes, with_targets
+from scikit_trees import nodes_beside
 from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import ClassFrequencies, CostComplexity, SecretClassifier
 from secret_jax.learners import CartSplits
-from secret_jax.tree.structure import SplitKind
 
 # Large leaves: counts of few rows tie, and either split would be right.
 LEAST = 100
@@ -38,30 +38,13 @@ def cart(criterion, **parameters):
 
 
 def assert_same_tree(ours, reference, X):
-    """Attributes, thresholds, weights and shares of every node, walked side by side."""
+    """Attributes, thresholds, weights and shares of every node."""
     tree, theirs = ours.tree_, reference.tree_
-    reached = reference.decision_path(X).toarray().T > 0
-    pairs = [(0, 0)]
-    while pairs:
-        node, other = pairs.pop()
-        weight = theirs.weighted_n_node_samples / theirs.weighted_n_node_samples[0]
+    weight = theirs.weighted_n_node_samples / theirs.weighted_n_node_samples[0]
+    for node, other in nodes_beside(ours, reference, X):
         assert tree.weight[node] / tree.weight[0] == pytest.approx(weight[other])
-        shares = theirs.value[other][0]
-        n_outputs = tree.n_outputs
-        np.testing.assert_allclose(tree.mean[node], shares[-n_outputs:], atol=1e-6)
-        if theirs.children_left[other] < 0:
-            assert tree.left[node] < 0
-            continue
-        assert tree.kind[node] == SplitKind.AXIS
-        column, schema = int(tree.attribute[node]), tree.schema
-        assert schema.continuous[column] == theirs.feature[other]
-        threshold = tree.threshold[node] * schema.scale[column] + schema.center[column]
-        inside = X[reached[other], theirs.feature[other]]
-        spread = 1e-6 * inside.std()
-        low, high = sorted([threshold, theirs.threshold[other]])
-        assert not ((inside > low + spread) & (inside < high - spread)).any()
-        pairs.append((int(tree.left[node]), theirs.children_left[other]))
-        pairs.append((int(tree.right[node]), theirs.children_right[other]))
+        shares = theirs.value[other][0][-tree.n_outputs :]
+        np.testing.assert_allclose(tree.mean[node], shares, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from secret_jax import (
     ClassFrequencies,
     ClassSplits,
     SecretClassifier,
-    SecretRegressor,
     SoftGates,
 )
 
@@ -267,19 +266,3 @@ def test_gates_are_refused_where_shares_are_the_models(iris):
         "leaf": ClassFrequencies(impurity="gini"),
     }
     refused("not defined for Brier", iris[0], iris[2], **options)
-
-
-def test_weights_are_copies_of_rows(iris):
-    X, _, y, _ = iris
-    weight = np.arange(len(y)) % 3
-    options = {**CHEAP, "min_samples_leaf": 10, "equation_tolerance": 0.0}
-    weighted = SecretClassifier(**options).fit(X, y, sample_weight=weight)
-    copies = np.repeat(np.arange(len(y)), weight)
-    copied = SecretClassifier(**options).fit(X.iloc[copies], y[copies])
-    found, expected = weighted.predict_proba(X), copied.predict_proba(X)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_the_regressor_is_for_numbers(iris):
-    with pytest.raises(ValueError, match="must hold numbers"):
-        SecretRegressor().fit(iris[0], iris[2])

@@ -218,7 +218,7 @@ def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
     code, out, _ = run("export", model, "dot")
     assert out.startswith("digraph")
     assert_fails(run("export", model, "python", "--table", "t"), "--table goes with sq")
-    assert_fails(run("export", model, "dot", "--name", "t"), "--name goes with python")
+    assert_fails(run("export", model, "dot", "--name", "t"), "does not go with dot")
 
 
 def test_exported_sql_is_a_query(run, table, tmp_path):

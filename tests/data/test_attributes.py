@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from exported_code import PROGRAMS, records, run_onnx
+from exported_code import PROGRAMS, by_sql, records, run_onnx
 
 from secret_jax import SecretRegressor
 from secret_jax.data.attributes import calendar, day_written
@@ -200,7 +200,7 @@ def test_a_saved_model_reads_the_same_dates(fitted, tmp_path):
     assert loaded.export_text() == fitted.export_text()
 
 
-def test_programs_take_dates_and_levels_and_sql_says_that_it_cannot(fitted):
+def test_programs_take_dates_and_levels(fitted):
     frame, _ = make_table()
     frame.loc[3, "sold"], frame.loc[4, "size"] = pd.NaT, None
     scope: dict = {}
@@ -215,8 +215,6 @@ def test_programs_take_dates_and_levels_and_sql_says_that_it_cannot(fitted):
         row["sold"].to_pydatetime(),
     ):
         assert scope["predict"](row | {"sold": same}) == found[0]
-    with pytest.raises(ValueError, match=r"holds (dates|ordered).*Export to Python"):
-        fitted.export_code("sql")
     # In other languages parts of dates are columns; a model takes these as well.
     parts = calendar("sold", frame.pop("sold").to_numpy("datetime64[s]"))
     frame = frame.assign(**parts)
@@ -224,4 +222,6 @@ def test_programs_take_dates_and_levels_and_sql_says_that_it_cannot(fitted):
         again = PROGRAMS[language](fitted.export_code(language), records(frame))
         np.testing.assert_allclose(again, found, atol=1e-9)
     (again,) = run_onnx(fitted.to_onnx(), frame)
+    np.testing.assert_allclose(again, found, atol=1e-9)
+    again = by_sql(fitted.tree_, frame.astype({"size": object}))
     np.testing.assert_allclose(again, found, atol=1e-9)

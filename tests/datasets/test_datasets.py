@@ -19,6 +19,7 @@ from secret_jax.datasets import (
     make_cart,
     make_fried,
 )
+from secret_jax.datasets.catalogue import CATALOGUE
 
 DATA = os.environ.get("SECRET_JAX_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -324,10 +325,10 @@ def test_real_sets_are_what_they_are_known_to_be(name):
 @needs_data
 @pytest.mark.data
 @pytest.mark.parametrize(
-    "name", [name for name, entry in loading._CATALOGUE.items() if entry.openml_id]
+    "name", [name for name, entry in CATALOGUE.items() if entry.openml_id]
 )
 def test_openml_gives_what_the_file_gives(name, openml):
-    entry = loading._CATALOGUE[name]
+    entry = CATALOGUE[name]
     expected = load(name, DATA)
     frame = expected.X.assign(**{expected.target: expected.y})
     if entry.log_target:

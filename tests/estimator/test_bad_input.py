@@ -435,21 +435,3 @@ def test_an_equation_that_asks_for_a_column_is_reason_enough_for_a_warning():
     model = SecretRegressor(oblique=False, max_depth=0, random_state=0).fit(X, y)
     with pytest.warns(UnseenCategoryWarning, match="none of the known categories"):
         model.predict(X.assign(kind="c"))
-
-
-def test_complex_numbers_are_named_and_not_printed():
-    for X, y in (
-        (np.full((60, 3), 1j), np.ones(60)),
-        (np.ones((60, 3)), np.full(60, 1j)),
-    ):
-        with pytest.raises(ValueError, match="Complex data not supported") as caught:
-            SecretRegressor().fit(X, y)
-        assert len(str(caught.value)) < 200
-
-
-def test_unseen_categories_in_the_pruning_set_are_only_a_warning(frame, price):
-    with pytest.warns(UnseenCategoryWarning, match="'violet'"):
-        model = regressor("paper", max_depth=0).fit(
-            frame, price, eval_set=(frame.assign(colour="violet"), price)
-        )
-    assert model.n_leaves_ == 1

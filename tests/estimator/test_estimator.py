@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
-from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from configurations import (
-    CONFIGURATIONS,
     crease,
     every_configuration,
     planes,
@@ -21,7 +18,6 @@ from configurations import (
     shop,
     tree_bytes,
 )
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import secret_jax
@@ -34,10 +30,6 @@ from secret_jax import (
     interfaces,
     learners,
 )
-from secret_jax.data.schema import Role
-from secret_jax.estimators import base
-from secret_jax.estimators.parameters import NAMED
-from secret_jax.tree.structure import SplitKind
 
 
 @lru_cache
@@ -45,29 +37,6 @@ def shared(configuration: str, table: str = "numbers") -> SecretRegressor:
     """A fitted model that tests only read."""
     X, y = {"numbers": crease, "with a colour": shop}[table]()
     return regressor(configuration, prune=None).fit(X, y)
-
-
-@every_configuration
-def test_parameters_come_back_and_clone(configuration):
-    model = CONFIGURATIONS[configuration]()
-    parameters = model.get_params()
-    assert clone(model).get_params() == parameters
-    leaf = NAMED["leaf"].get(model.leaf, model.leaf)
-    changes = {"max_depth": 3, "leaf__clip_min_samples": 7}
-    changed = model.set_params(**changes)
-    expected = parameters | changes
-    assert changed.get_params() == expected | {
-        "leaf": dataclasses.replace(leaf, clip_min_samples=7)
-    }
-    with pytest.raises(ValueError, match="max_deep"):
-        model.set_params(max_deep=3)
-
-
-def test_fit_changes_no_parameter():
-    model = regressor("paper", max_depth=0)
-    before = model.get_params()
-    assert model.fit(*crease()) is model
-    assert model.get_params() == before
 
 
 def test_the_setting_of_the_paper():
@@ -113,24 +82,6 @@ def test_the_setting_of_the_paper():
 def test_an_unfitted_model_says_so(use):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         use(SecretRegressor(), np.eye(3))
-
-
-def test_names_and_numbers_of_features():
-    X, y = shop()
-    model = regressor("paper", max_depth=0).fit(X, y)
-    assert model.n_features_in_ == 3
-    assert model.feature_names_in_.tolist() == ["width", "colour", "height"]
-    assert model.tree_.schema.target_name == "price"
-    model.fit(*crease())
-    assert model.n_features_in_ == 3
-    assert not hasattr(model, "feature_names_in_")
-
-
-@every_configuration
-def test_sizes_of_the_tree(configuration):
-    model = shared(configuration)
-    assert model.n_leaves_ == model.n_leaves_grown_ == model.tree_.n_leaves > 1
-    assert model.depth_ == model.tree_.depth.max()
 
 
 @every_configuration
@@ -193,36 +144,6 @@ def test_a_frame_after_an_array_is_remarked_on():
         model.predict(pd.DataFrame(X, columns=["c", "b", "a"]))
 
 
-def test_roles_come_from_dtypes_and_arguments():
-    X, y = shop()
-    model = regressor("paper", max_depth=0).fit(X, y)
-    assert model.tree_.schema.roles == (Role.REGRESSOR, Role.DISCRETE, Role.REGRESSOR)
-    assert model.tree_.coefficient.shape == (1, 1, 3)
-    model.set_params(split_features=["height"], categorical_features=[1]).fit(X, y)
-    assert model.tree_.schema.roles == (Role.REGRESSOR, Role.DISCRETE, Role.SPLIT)
-    assert model.tree_.coefficient.shape == (1, 1, 2)
-
-
-@pytest.mark.parametrize("table", ["numbers", "with a colour"])
-def test_linear_leaves_are_least_squares_on_their_rows(table):
-    X, y = {"numbers": crease, "with a colour": shop}[table]()
-    model = regressor("paper", prune=None, min_samples_leaf=12).fit(X, y)
-    numbers = X if table == "numbers" else X[["width", "height"]].to_numpy()
-    leaf, found = model.apply(X), model.predict(X)
-    error = np.zeros(model.tree_.n_nodes)
-    for node in np.unique(leaf):
-        rows = leaf == node
-        design = np.c_[np.ones(rows.sum()), numbers[rows]]
-        slopes = np.linalg.lstsq(design, np.asarray(y)[rows], rcond=None)[0]
-        np.testing.assert_allclose(found[rows], design @ slopes, atol=1e-4)
-        error[node] = np.mean((np.asarray(y)[rows] - design @ slopes) ** 2)
-    scale = model.tree_.schema.target_scale
-    tree_error = model.tree_.train_error[:, 0] * scale**2
-    np.testing.assert_allclose(
-        tree_error[model.tree_.is_leaf], error[model.tree_.is_leaf], rtol=1e-5
-    )
-
-
 def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():
     X, y = planes(64)
     y = y + 0.5 * np.random.default_rng(1).normal(size=64)
@@ -258,16 +179,6 @@ def test_predictions_stay_within_the_stated_range(configuration, clip_margin):
 
 
 @every_configuration
-def test_small_leaves_take_the_range_of_an_ancestor(configuration):
-    X, y = crease()
-    options = {"leaf__clip_margin": 0.0, "leaf__clip_min_samples": 10_000}
-    model = regressor(configuration, prune=None, **options).fit(X, y)
-    found = model.predict(1000 * X)
-    assert found.min() == pytest.approx(y.min(), abs=1e-4)
-    assert found.max() == pytest.approx(y.max(), abs=1e-4)
-
-
-@every_configuration
 def test_without_a_margin_predictions_are_not_clipped(configuration):
     X, y = crease()
     model = regressor(configuration, leaf__clip_margin=None, max_depth=1).fit(X, y)
@@ -300,68 +211,6 @@ def test_the_score_is_the_share_of_explained_variance():
     assert model.score(X, y) == pytest.approx(1 - residual.var() / y.var(), abs=1e-4)
     weight = np.arange(1.0, len(y) + 1)
     assert model.score(X, y, weight) != model.score(X, y)
-
-
-@every_configuration
-def test_a_holdout_is_a_share_of_the_rows(configuration):
-    X, y = crease()
-    model = regressor(configuration, prune=HoldOut(fraction=0.25, refit=False))
-    assert model.fit(X, y).tree_.weight[0] == pytest.approx(96, abs=1)
-    model.set_params(prune=None)
-    assert model.fit(X, y).tree_.weight[0] == 128
-
-
-def test_a_refit_uses_the_rows_of_the_holdout_too():
-    X, y = crease()
-    options = {"oblique": True, "leaf": "linear"}
-    once, twice = (
-        regressor("secret", prune=HoldOut(refit=refit), **options).fit(X, y).tree_
-        for refit in (False, True)
-    )
-    assert twice.weight[0] == 128
-    assert twice.n_leaves <= once.n_leaves
-    assert not np.array_equal(once.coefficient[0], twice.coefficient[0])
-
-
-@contextmanager
-def interrupting(wanted, level):
-    """Progress that interrupts the program when growing enters a level."""
-
-    def progress(event):
-        assert wanted
-        if event.stage.startswith("growing") and event.detail == f"level {level + 1}":
-            raise KeyboardInterrupt
-
-    yield progress
-
-
-@pytest.mark.parametrize(
-    ("configuration", "level"), [("default", 2), ("secret", 1), ("paper", 0)]
-)
-def test_an_interrupted_fit_leaves_the_model_as_it_was(
-    configuration, level, monkeypatch
-):
-    fitted = clone(shared(configuration, "with a colour")).fit(*shop())
-    before, prediction = dict(vars(fitted)), fitted.predict(shop()[0])
-    unfitted = clone(fitted)
-    for model in (fitted.set_params(verbose=1), unfitted.set_params(verbose=1)):
-        shown = partial(interrupting, level=level)
-        monkeypatch.setattr(base, "shown", shown)
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(*crease(seed=1))
-    monkeypatch.undo()
-    assert vars(fitted) == before | {"verbose": 1}
-    assert np.array_equal(fitted.predict(shop()[0]), prediction)
-    assert vars(unfitted) == unfitted.get_params(deep=False)
-    with pytest.raises(NotFittedError):
-        unfitted.predict(shop()[0])
-
-
-def test_a_model_can_be_fitted_again_to_another_table():
-    model = clone(shared("paper")).fit(*crease())
-    model.fit(*shop())
-    assert SplitKind.DISCRETE in model.tree_.kind
-    assert model.predict(shop()[0]).shape == (128,)
 
 
 def test_the_names_that_the_package_offers():

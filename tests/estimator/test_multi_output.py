@@ -191,40 +191,6 @@ def test_names_of_the_outputs():
     assert model.tree_.schema.target_names == ("mass",)
 
 
-def test_each_output_can_be_read_by_its_name_or_position():
-    X, price = shop()
-    Y = pd.DataFrame({"price": price, "mass": 7 - price})
-    model = regressor("default", prune=None, max_depth=2).fit(X, Y)
-    text = model.export_text(output="mass")
-    assert text == model.export_text(output=1)
-    assert "mass" in text
-    assert "price" not in text
-    assert text != model.export_text(output="price")
-    with refusal("2 outputs", "'price', 'mass'", "output="):
-        model.export_text()
-    for unknown in ("weight", 2, -3, None.__class__):
-        with pytest.raises((ValueError, TypeError), match="output"):
-            model.export_text(output=unknown)
-    for name, column in Y.items():
-        why = model.explain(X, output=name)
-        np.testing.assert_allclose(
-            why.prediction, model.predict(X)[:, list(Y).index(name)], rtol=1e-6
-        )
-        assert np.corrcoef(why.prediction, column)[0, 1] > 0.8
-
-
-@pytest.mark.parametrize("splits", ["rss", "guide"])
-def test_the_order_of_the_outputs_does_not_matter(splits):
-    # It is part of the rows' hashes: other rows would be held out.
-    X, Y = creases()
-    options = {"prune": None, "splits": splits}
-    model, turned = (regressor("default", **options).fit(X, y) for y in (Y, Y[:, ::-1]))
-    assert turned.n_leaves_ == model.n_leaves_ > 2
-    np.testing.assert_allclose(
-        turned.predict(X)[:, ::-1], model.predict(X), rtol=1e-6, atol=1e-6
-    )
-
-
 def test_rows_to_prune_on_have_all_outputs():
     X, Y = creases()
     others = creases(64, seed=3)
@@ -257,15 +223,6 @@ def test_every_output_has_a_say_in_pruning():
         model = regressor("default", prune=HoldOut(refit=False))
         n_leaves.append(model.fit(X, Y, eval_set=(P, told)).n_leaves_)
     assert n_leaves[0] > n_leaves[1] == 1
-
-
-def test_what_knows_one_output_says_so():
-    X, Y = creases()
-    model = regressor("default", max_depth=0).fit(X, Y)
-    with refusal("conformalize", "2", "each of them"):
-        model.conformalize(X, Y)
-    path = model.cost_complexity_pruning_path(X, Y)
-    assert path.ccp_alphas[0] == 0
 
 
 def test_a_target_among_the_features_is_noticed_in_any_output():

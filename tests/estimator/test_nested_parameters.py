@@ -6,7 +6,6 @@ import inspect
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,16 +14,13 @@ from sklearn.base import clone
 
 import secret_jax
 from secret_jax import (
-    Blend,
     Constant,
     CostComplexity,
     Distillation,
-    HoldOut,
     Ridge,
     RssSplits,
     SecretRegressor,
     SecretSplits,
-    Tao,
     learners,
 )
 from secret_jax.estimators.parameters import NAMED
@@ -38,7 +34,7 @@ from secret_jax.interfaces import (
     Split,
     SplitFinder,
 )
-from secret_jax.runtime.values import Value, at_least, constraints_of
+from secret_jax.runtime.values import at_least, constraints_of
 from secret_jax.tree.structure import SplitKind, compact
 
 VALUES = [value for values in NAMED.values() for value in filter(None, values.values())]
@@ -278,15 +274,6 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
     }.items():
         with refusal(f"'{name}' parameter", repr(other)):
             SecretRegressor(**{name: other}).fit(*crease())
-
-
-def test_values_of_other_kinds_are_different():
-    assert Blend() != Tao()
-    assert HoldOut(refit=False) != HoldOut()
-    assert len({HoldOut(), HoldOut(fraction=0.25), HoldOut(fraction=0.5)}) == 2
-    assert issubclass(RssSplits, Value)
-    # A finder is the static argument of a compiled program.
-    assert jax.jit(lambda finder: finder.n_hinge, static_argnums=0)(RssSplits()) == 2
 
 
 def test_a_split_needs_its_least_gain(rng):

@@ -79,6 +79,19 @@ def test_refit_is_least_squares_on_the_new_rows_of_a_leaf():
         np.testing.assert_allclose(found, slopes[1:], rtol=1e-3)
 
 
+def test_constraints_hold_in_changed_trees():
+    X, y = shop(128)
+    model = SecretRegressor(**OPTIONS, monotonic_cst={"width": 1}).fit(X, y)
+    new, its = shop(300, 3)
+    node = int(np.flatnonzero(~model.tree_.is_leaf)[-1])
+    for changed in (model.refit(new, -its), model.smaller(3), model.merge(node)):
+        last = np.full(len(new), -np.inf)
+        for width in np.linspace(new["width"].min(), new["width"].max(), 30):
+            found = changed.predict(new.assign(width=width))
+            assert (found >= last - 1e-6 * y.std()).all()
+            last = found
+
+
 def test_refit_knows_the_classes_and_refuses_gates(model):
     X, y = shop(128)
     labels = np.where(y > np.median(y), "high", "low")

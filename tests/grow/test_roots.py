@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import replace
 
 import numpy as np
@@ -187,28 +186,6 @@ def plain_table(n_rows):
     schema = learn_schema(read_columns(X), y[:, None], np.ones(n_rows), ColumnOptions())
     targets = schema.scale_targets(y[:, None])
     return Rows(encode(schema, X), targets, np.ones(n_rows)), schema
-
-
-def test_a_leaf_limit_is_best_first_growth():
-    rows, schema = plain_table(256)
-
-    def grown(limit):
-        options = GrowOptions(finder=RssSplits(), max_leaf_nodes=limit)
-        root = root_of(np.arange(256), min_split_weight=10, min_leaf_weight=5)
-        return grow(rows, schema, options, [root])[0]
-
-    full = grown(None)
-    heap, expected = [(-full.gain[0], 0)], []
-    while heap and len(expected) < 3:
-        _, node = heapq.heappop(heap)
-        expected.append(full.gain[node])
-        for child in (full.left[node], full.right[node]):
-            if full.left[child] >= 0:
-                heapq.heappush(heap, (-full.gain[child], child))
-    limited = grown(4)
-    assert (limited.left < 0).sum() == min(4, (full.left < 0).sum())
-    kept = limited.gain[limited.left >= 0]
-    assert sorted(kept) == sorted(expected)
 
 
 def test_the_papers_search_grows_both_trees_too():

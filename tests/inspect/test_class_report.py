@@ -128,7 +128,3 @@ def test_rows_are_read_as_predict_reads_them():
     X, y = rows_of(model, 40)
     same = model.to_html(X[list(reversed(NAMES))], pd.Series(y, dtype="category"))
     assert same == model.to_html(X, y)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        model.to_html(X, y[1:])
-    with pytest.raises(ValueError, match="Give both X and y"):
-        model.to_html(X)

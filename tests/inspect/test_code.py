@@ -13,7 +13,7 @@ from exported_code import RUNS, assert_predicts, by_python
 from handmade import CHAIN, SHAPES, STUMP, build_tree
 from random_trees import NAMES, random_rows, random_tree, with_gates
 
-from secret_jax import Ridge, SecretRegressor
+from secret_jax import Ridge, SecretRegressor, Tweedie
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
 from secret_jax.inspect.code.export import export_code
@@ -68,7 +68,7 @@ def test_all_shapes(run, shape):
             "b": rng.normal(size=100),
         }
     )
-    for seed in range(3):
+    for seed in range(2):
         tree = build_tree(SHAPES[shape], seed, 0.25)
         for made in (tree, with_gates(tree, seed)):
             assert_predicts(run(made, frame), predicted(made, frame), made)
@@ -207,6 +207,10 @@ def test_categories_of_all_plain_kinds():
         ),
         ({"function_name": "a b"}, "function_name is 'a b'"),
         ({"function_name": "class"}, "function_name is 'class'"),
+        ({"function_name": "tree_0"}, "'tree_0', which the function itself uses"),
+        ({"function_name": "µs", "language": "c"}, "which is no name of a function"),
+        ({"function_name": "double", "language": "c"}, "no name of a function in C"),
+        ({"function_name": "var", "language": "javascript"}, "no name of a function"),
         ({"function_name": "clip"}, "'clip', which the function itself uses"),
         ({"function_name": "\uff4din"}, "'min', which the function itself uses"),
         ({"table": "t"}, "a function reads no table"),
@@ -216,6 +220,20 @@ def test_categories_of_all_plain_kinds():
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         export_code(build_tree(STUMP, seed=0), **options)
+
+
+@every
+def test_a_log_link_is_undone(run):
+    tree = build_tree(SHAPES["bushy"], seed=1, clip_margin=0.1)
+    schema = dataclasses.replace(
+        tree.schema, target_centers=(0.0,), target_scales=(1.0,)
+    )
+    tree = dataclasses.replace(tree, schema=schema, loss=Tweedie())
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"colour": "red", "a": rng.normal(size=50), "b": 0.3})
+    expected = predicted(tree, frame)
+    assert (expected > 0).all()
+    assert_predicts(run(tree, frame), expected, tree)
 
 
 def test_categories_without_a_literal_are_named():

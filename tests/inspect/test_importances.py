@@ -10,7 +10,6 @@ import pytest
 from configurations import shop
 from handmade import STUMP, build_tree
 from random_trees import random_tree
-from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance
 
 from secret_jax import SecretRegressor
@@ -140,8 +139,3 @@ def test_a_rare_category_counts_for_its_few_rows():
     found = model.feature_importances_
     np.testing.assert_allclose(found, cost / cost.sum(), atol=0.02)
     assert 0.01 < found[1] < 0.1
-
-
-def test_an_unfitted_model_has_none():
-    with pytest.raises(NotFittedError):
-        _ = SecretRegressor().feature_importances_

@@ -157,27 +157,6 @@ def test_more_columns_than_rows(n_columns, options):
     assert ours <= 1.1 * mean
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 5, 9])
-@pytest.mark.parametrize("prune", ["holdout", None])
-def test_a_handful_of_rows(n_rows, prune):
-    X, y = bent(np.random.default_rng(1))
-    model = SecretRegressor(prune=prune, random_state=0).fit(X[:n_rows], y[:n_rows])
-    predicted = model.predict(X)
-    # Clipped: within a tenth of the range of what it has seen.
-    low, high = y[:n_rows].min(), y[:n_rows].max()
-    margin = 0.1 * (high - low) + 1e-5 * np.abs(y).max()
-    assert predicted.min() >= low - margin
-    assert predicted.max() <= high + margin
-
-
-def test_a_constant_target_is_predicted_exactly():
-    X, _ = bent(np.random.default_rng(0))
-    for level in (0.0, 7.0, -1e9, 1e-7):
-        model = SecretRegressor(random_state=0).fit(X, np.full(N_ROWS, level))
-        np.testing.assert_allclose(model.predict(X), level, rtol=1e-6)
-        assert model.n_leaves_ == 1
-
-
 def test_a_single_row_of_another_value_is_no_leaf():
     rng = np.random.default_rng(0)
     X, _ = bent(rng)

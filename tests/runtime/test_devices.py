@@ -119,31 +119,6 @@ def test_a_bound_says_how_many_rows_go_through_at_once():
         assert rows_at_once(1 << 20, 1 << 14) == 1024  # never fewer
 
 
-def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
-    X, y = (array[:2000] for array in data)
-    # On processors memory is bounded where programs search.
-    model = SecretRegressor(**SMALL | {"splits": "cart", "prune": None}).fit(X, y)
-    expected = model.predict(X)
-
-    def exhausted(*_, **__):
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
-
-    monkeypatch.setattr("secret_jax.grow.compiled.find_splits", exhausted)
-    with pytest.raises(MemoryError, match=r"may take 1024 MiB.*working_memory"):
-        model.fit(X[:1000], y[:1000])
-    assert np.array_equal(model.predict(X), expected)
-
-
-def test_layouts_of_memory_give_one_tree(data):
-    X, y = (array[:2000] for array in data)
-    model = SecretRegressor(**SMALL, prune=None)
-    expected = model.fit(X, y).predict(X)
-    wide = np.zeros((2000, 2 * X.shape[1]))
-    wide[:, ::2] = X
-    for other in (np.asfortranarray(X), wide[:, ::2], X[::-1][::-1]):
-        assert np.array_equal(model.fit(other, y).predict(other), expected)
-
-
 def test_few_rows_of_the_host_are_left_to_the_processor(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     processor = jax.devices("cpu")[0]

@@ -239,19 +239,3 @@ def test_half_space_is_one_dimensional(rng):
         inside = np.mean((sample - point) @ normal >= 0)
         # Five standard errors.
         assert abs(inside - got) < 5 * np.sqrt(0.25 / n_samples)
-
-
-def test_corrections_to_proposition_1(rng):
-    """The prefactor is 1/2, and the proof needs v = [1, -S⁻¹w]."""
-    d = 4
-    root = rng.normal(size=(d, d))
-    covariance = root @ root.T
-    precision = np.linalg.inv(covariance)
-    s, w, S = precision[0, 0], precision[0, 1:], precision[1:, 1:]
-    inverse_variance = s - w @ np.linalg.solve(S, w)
-    assert inverse_variance == pytest.approx(1 / covariance[0, 0])
-    product = np.linalg.det(covariance) * np.linalg.det(S)
-    assert product * inverse_variance == pytest.approx(1.0)
-    for sign, equal in ((-1, True), (1, False)):
-        v = np.append(1.0, sign * np.linalg.solve(S, w))
-        assert (v @ precision @ v == pytest.approx(inverse_variance)) == equal

@@ -184,7 +184,7 @@ def test_objective_never_falls(data, request):
     assert np.diff(trace).min() >= -1e-6 * max(1.0, np.abs(trace).max())
 
 
-@pytest.mark.parametrize("tolerance", [1e-2, 3e-3, 1e-3, 5e-4, 2e-4])
+@pytest.mark.parametrize("tolerance", [1e-2, 5e-4])
 def test_stops_at_the_first_small_rise(rows, tolerance):
     got = fit(*rows, max_iter=500, tolerance=tolerance)
     assert got.status == MixtureStatus.CONVERGED
@@ -382,7 +382,7 @@ def test_indistinct_start_stays_indistinct(rows):
     np.testing.assert_allclose(*got.parameters.mean, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("max_iter", [3, STEPS_TOGETHER, 24])
+@pytest.mark.parametrize("max_iter", [3, STEPS_TOGETHER + 14])
 def test_steps_in_groups_end_where_single_ones_do(max_iter):
     rng = np.random.default_rng(3)
     z = rng.normal(size=(4, N, D)).astype(np.float32)

@@ -289,7 +289,7 @@ def weighted(nodes):
         *((RssSplits(), change) for change in (two_outputs, with_gaps, weighted)),
         *((CartSplits(n_thresholds=8), change) for change in (two_outputs, with_gaps)),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_numpy_finds_what_compiled_programs_find(change, finder):
     n_same, n_nodes = 0, 0

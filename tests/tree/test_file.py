@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 
 from secret_jax import HoldOut, Ridge, RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.datasets import make_fried
 from secret_jax.interfaces import LeafModel
 from secret_jax.tree.file import (
     FORMAT_VERSION,
@@ -403,21 +402,6 @@ def test_values_come_back(tmp_path):
     for name, value in VALUES.items():
         assert type(getattr(found, name)) is type(value)
     assert {name: getattr(found, name) for name in VALUES} == VALUES
-
-
-def test_an_estimator_with_values_comes_back(tmp_path):
-    X, y = make_fried(200, random_state=0)
-    splits = SecretSplits(n_starts=1, gain="counted")
-    model = SecretRegressor(
-        splits=splits, leaf=Ridge(gcv_factor=1.0), prune=HoldOut(refit=False)
-    )
-    model.set_params(random_state=0, max_depth=0).fit(X, y).save(tmp_path / "model")
-    found = SecretRegressor.load(tmp_path / "model")
-    assert found.get_params() == model.get_params()
-    assert found.leaf == Ridge(gcv_factor=1.0)
-    assert found.splits == splits
-    assert found.get_params()["leaf__gcv_factor"] == 1.0
-    assert np.array_equal(found.predict(X), model.predict(X))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,15 @@ from secret_jax.data.validation import checked_weight
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.inspect.class_sets import ClassSetsMixin
 
-_USUAL = SecretClassifier(leaf="constant", splits="cart", oblique=False)
+_USUAL = SecretClassifier(
+    leaf="constant",
+    splits="cart",
+    oblique=False,
+    prune=None,
+    distill=False,
+    min_samples_leaf=5,
+    max_leaf_nodes=32,
+)
 
 
 class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
@@ -37,7 +45,7 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
     ----------
     tree : SecretClassifier, optional
         The tree; it is cloned. None: one by CART's splits with class
-        frequencies in its leaves, which says where regions are.
+        frequencies in its leaves, up to 32 and unpruned: it says where regions are.
     head : {"kernel", "local", "rbf", "gp"} or Head, default="gp"
         As of `KernelTreeRegressor`.
     ordinal : bool, default=False

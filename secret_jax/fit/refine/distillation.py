@@ -127,7 +127,7 @@ def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
     """Mean error of hard trees, each on rows of its own."""
     error = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
-        (value,) = _values([tree], rows.table)
+        (value,) = raw_predictions([tree], rows.table)
         error += float(weighted_errors(value, rows, tree.loss).sum())
         weight += float(rows.weight.sum())
     return error / weight
@@ -211,11 +211,11 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
     -------
     ndarray of shape (n_rows, n_outputs), float64
     """
-    values = _values(trees, table)
+    values = raw_predictions(trees, table)
     return np.mean([trees[0].loss.prediction(value) for value in values], axis=0)
 
 
-def _values(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
+def raw_predictions(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
     """Predict with the models of hard trees, (n_rows, n_outputs) each, on the host."""
 
     def block(rows: slice) -> list[np.ndarray]:

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from secret_jax.inspect.code.program import Program
-from secret_jax.inspect.equations import CategorySplit, LinearSplit, Term
+from secret_jax.inspect.equations import (
+    AnySplit,
+    CategorySplit,
+    Conjunction,
+    LinearSplit,
+    Term,
+)
 from secret_jax.tree.totals import Side, way_to
 
 # A space within a name or literal: no line is broken and no sign is moved there.
@@ -78,8 +84,11 @@ class Dialect(ABC):
         model = program.models[leaf]
         return self.sum_of(model.terms, model.intercept)
 
-    def condition(self, split: LinearSplit | CategorySplit, side: Side) -> str:
+    def condition(self, split: AnySplit, side: Side) -> str:
         """Write a condition under which a row goes to a side."""
+        if isinstance(split, Conjunction):
+            word = self.logical_and if side == "left" else self.logical_or
+            return f" {word} ".join(self.condition(c, side) for c in split.conditions)
         or_missing = split.missing_left == (side == "left")
         if isinstance(split, CategorySplit):
             inside = side == split.listed_side
@@ -93,9 +102,9 @@ class Dialect(ABC):
             return f"({missing} {self.logical_or} {text})"
         return f"({self.logical_not} {missing} {self.logical_and} {text})"
 
-    def share_left(self, split: LinearSplit | CategorySplit) -> str:
+    def share_left(self, split: AnySplit) -> str:
         """Write the share of a row that goes left."""
-        if isinstance(split, CategorySplit) or split.width == 0:
+        if not isinstance(split, LinearSplit) or split.width == 0:
             return self.indicator.format(self.condition(split, "left"))
         terms = split.terms
         if split.missing_value is not None:

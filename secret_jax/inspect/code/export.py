@@ -66,14 +66,16 @@ def export_code(
         JavaScript: likewise, of an object by the names of the columns; probabilities
         are a Map. C: C99 for any compiler (with ``-lm``), of a pointer to a struct of
         the columns that are used; probabilities go to an array, in the order of the
-        classes. In both, parts of dates are columns of their own, named as in the
-        text: ``sold (year)``.
+        classes.
 
         SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
         3.35; leave the word out where a database does not know it). An expression, of
         two classes the probability of the second; or with ``table`` a query, which for
         classes has the columns "log-odds of ..." ("score of ..." of several classes),
         "probability of ..." and the class. Column names are quoted.
+
+        In all but Python parts of dates are columns of their own, numbers that are
+        named as in the text: ``sold (year)``.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect
 from secret_jax.inspect.code.program import ExportedModel
-from secret_jax.inspect.equations import CategorySplit, LinearSplit
+from secret_jax.inspect.equations import CategorySplit, LinearSplit, conditions_of
 
 Kind = Literal["number", "text", "missing"]
 Result = Literal["number", "chances", "label"]
@@ -148,7 +148,7 @@ class Procedural(Dialect):
                 f"function_name is {name!r}, which is no name of a function in "
                 f"{language}."
             )
-        if name in self.taken:
+        if name in self.taken or _NUMBERED.fullmatch(name):
             raise ValueError(
                 f"function_name is {name!r}, which the function itself uses. Choose a "
                 f"name other than {', '.join(sorted(self.taken - self.words))}."
@@ -194,7 +194,12 @@ class Procedural(Dialect):
     def _variables(self) -> Iterator[Variable]:
         """Choose the variables: what is asked of columns, in the order of these."""
         schema, programs = self.schema, self.model.programs
-        splits = [split for program in programs for split in program.splits.values()]
+        splits = [
+            one
+            for program in programs
+            for split in program.splits.values()
+            for one in conditions_of(split)
+        ]
         models = [model for program in programs for model in program.models.values()]
         sums = [split for split in splits if isinstance(split, LinearSplit)]
         terms = [term for part in (*sums, *models) for term in part.terms]

@@ -12,9 +12,13 @@ import numpy as np
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.equations import (
+    AnySplit,
     CategorySplit,
+    Conjunction,
     LinearModel,
     LinearSplit,
+    comparisons_at,
+    conditions_of,
     mixture_range,
     model_in_original_units,
     split_in_original_units,
@@ -34,7 +38,7 @@ class Program:
     """
 
     tree: Tree
-    splits: dict[int, LinearSplit | CategorySplit]
+    splits: dict[int, AnySplit]
     models: dict[int, LinearModel]
     low: float
     high: float
@@ -113,8 +117,22 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
     return Program(tree=tree, splits=splits, models=models, low=low, high=high)
 
 
-def _split(tree: Tree, node: int, precision: int | None) -> LinearSplit | CategorySplit:
+def _split(tree: Tree, node: int, precision: int | None) -> AnySplit:
     split = split_in_original_units(tree, node)
+    written = [
+        _comparison(part, node, one, precision)
+        for part, one in zip(
+            comparisons_at(tree, node), conditions_of(split), strict=True
+        )
+    ]
+    if isinstance(split, Conjunction):
+        return replace(split, conditions=tuple(written))
+    return written[0]
+
+
+def _comparison(
+    tree: Tree, node: int, split: LinearSplit | CategorySplit, precision: int | None
+) -> LinearSplit | CategorySplit:
     if isinstance(split, CategorySplit):
         return split
     if precision is not None:

@@ -33,8 +33,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     Raises
     ------
     ValueError
-        If an expression is asked for the probabilities of several classes, or a column
-        is one that a database would have to make first.
+        If an expression is asked for the probabilities of several classes.
     """
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
@@ -71,12 +70,10 @@ class _SQL(Dialect):
         self.prefix = "tree_"
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
-        self._made = {}
-        for position, name in enumerate(schema.names):
-            column, part, levels = schema.origin(position)
-            if part or levels:
-                kind = "dates" if part else "ordered categories"
-                self._made[name] = column, kind
+        self.levels = {
+            name: schema.origin(position).levels
+            for position, name in enumerate(schema.names)
+        }
 
     def number(self, value: float) -> str:
         # Without an exponent it would be a decimal.
@@ -84,13 +81,11 @@ class _SQL(Dialect):
         return text if "e" in text else text.removesuffix(".0") + "e0"
 
     def column(self, name: str, missing_as: float | None = None) -> str:
-        if name in self._made:
-            column, kind = self._made[name]
-            raise ValueError(
-                f"Column {column!r} holds {kind}, for which there is no SQL that all "
-                "databases know. Export to Python, or fit on numbers in its place."
-            )
         text = _identifier(name)
+        if self.levels[name]:
+            places = enumerate(map(_text, self.levels[name]))
+            cases = [f"WHEN {level} THEN {place}e0" for place, level in places]
+            text = " ".join([f"CASE {text}", *cases, "END"])
         if missing_as is None:
             return text
         return f"COALESCE({text}, {self.number(missing_as)})"
@@ -115,7 +110,7 @@ class _SQL(Dialect):
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if isinstance(value, str):
-            return "'" + value.replace("'", "''").replace(" ", FIXED_SPACE) + "'"
+            return _text(value)
         return self.number(value) if isinstance(value, float) else str(value)
 
     def clip(self, value: str, low: float, high: float) -> str:
@@ -125,6 +120,10 @@ class _SQL(Dialect):
             if math.isfinite(bound)
         ]
         return " ".join(["CASE", *cases, f"ELSE {value} END"])
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''").replace(" ", FIXED_SPACE) + "'"
 
 
 def _identifier(name: str) -> str:

@@ -152,12 +152,16 @@ class Slice:
     def _coordinates(self, table: Table) -> np.ndarray:
         """Encoded columns that the tree uses, one-hot codes that splits ask for."""
         tree, schema = self.tree, self.tree.schema
-        used = (tree.direction != 0).any(axis=0)
+        used = tree.in_splits
         slopes = (tree.coefficient[:, :, 1:] != 0).any(axis=(0, 1))
         used[: schema.n_regressors] |= slopes
         parts = [table.x[:, used].astype(np.float64)]
-        asked = np.unique(tree.attribute[tree.kind == SplitKind.DISCRETE])
-        for attribute in asked.tolist():
+        asked = {
+            attribute
+            for part in tree.comparisons
+            for attribute in part.attribute[part.kind == SplitKind.DISCRETE].tolist()
+        }
+        for attribute in sorted(asked):
             codes = np.arange(len(schema.categories[attribute]))
             # Two rows that differ are then one apart.
             parts.append((table.codes[:, [attribute]] == codes) / np.sqrt(2.0))
@@ -238,7 +242,13 @@ def _drawn_range(tree: Tree, position: int, rows: Rows | None) -> tuple[float, f
         ends = (center - _EVEN * reach).min(initial=0.0), (center + _EVEN * reach)
         if ends[1].max(initial=0.0) > ends[0]:
             low, high = float(ends[0]), float(ends[1].max(initial=0.0))
-    cuts = tree.threshold[(tree.kind == SplitKind.AXIS) & (tree.attribute == position)]
+    cuts = np.concatenate(
+        [
+            part.threshold[on] * part.direction[on, position]
+            for part in tree.comparisons
+            for on in [(part.kind == SplitKind.AXIS) & (part.attribute == position)]
+        ]
+    )
     low, high = float(cuts.min(initial=low)), float(cuts.max(initial=high))
     whole = schema.input_columns[position] in schema.whole
     if -zero > (0.0 if whole else _CLEARLY):

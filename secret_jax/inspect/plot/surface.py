@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import FAR
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import channels
+from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import (
     BESIDE,
@@ -21,7 +24,8 @@ from secret_jax.inspect.plot.picture import (
 )
 from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
 from secret_jax.tree.routing import apply, paths_of
-from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of_splits
 
 _TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
 _OPACITY = 0.85
@@ -154,12 +158,27 @@ def _boundaries(picture: Slice, places: list[np.ndarray]) -> dict[bool, list]:
         reached = path[tree.depth[node]] == node
         if not reached.any():
             continue
-        beyond = table.x.astype(float) @ tree.direction[node] - tree.threshold[node]
+        beyond, reached = _beyond(picture.tree, table, node, reached)
         shape = [len(one) for one in places]
         hidden = np.ma.array(beyond, mask=~reached).reshape(shape).T
         soft = bool(tree.gate_width[node] > 0)
         lines[soft] += contour_generator(places[0], places[1], hidden).lines(0.0)
     return lines
+
+
+def _beyond(
+    tree: Tree, table: Table, node: int, reached: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far points lie beyond a split, those of a conjunction's categories alone."""
+    beyond = [np.full(len(table.x), -FAR)]
+    for part in comparisons_at(tree, node):
+        if part.kind[node] == SplitKind.DISCRETE:
+            at = np.full(len(table.x), node)
+            reached = reached & left_of_splits(part, table, at)
+        else:
+            projection = table.x.astype(float) @ part.direction[node]
+            beyond.append(projection - part.threshold[node])
+    return np.max(beyond, axis=0), reached
 
 
 def _number_leaves(axes: Any, picture: Slice, places: list[np.ndarray]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.data.attributes import DAYS
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.code.export import exported
 from secret_jax.inspect.code.functions import functions
@@ -84,11 +85,12 @@ def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
     -------
     dict
         ``name``, ``value`` to begin with, and ``choices``, pairs of words and value; or
-        of numbers ``low``, ``high`` and ``step`` of a slider.
+        of numbers ``low``, ``high`` and ``step`` of a slider, and whether they are
+        days of a ``date``.
     """
     schema = view.tree.schema
     position = schema.names.index(name)
-    levels = schema.origin(position).levels
+    _, part, levels = schema.origin(position)
     column = None if rows is None else np.asarray(rows.columns[position])
     if position in schema.discrete or levels:
         known = levels or schema.categories[schema.discrete.index(position)]
@@ -111,7 +113,8 @@ def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
     low, high = math.floor(low / step) * step, math.ceil(high / step) * step
     ends = (round(end, digits) for end in (low, max(high, low + step), center))
     low, high, center = ends
-    return {"name": name, "low": low, "high": high, "step": step, "value": center}
+    slider = {"low": low, "high": high, "step": step, "date": part == DAYS}
+    return {"name": name, **slider, "value": center}
 
 
 def held_values(

@@ -11,7 +11,6 @@ import pytest
 from configurations import (
     assert_same_tree,
     crease,
-    refusal,
     regressor,
     shop,
 )
@@ -89,14 +88,6 @@ def test_totals_are_sums_over_the_leaves_of_the_subtrees(shape):
         assert total == pytest.approx(leaf_error(path.subtree(tree, index)))
 
 
-def test_sizes_need_not_be_one():
-    tree = with_errors("bushy", 0)
-    twice = path_of(tree, np.full(tree.n_nodes, 2.0))
-    once = path_of(tree)
-    np.testing.assert_allclose(2 * twice.alphas, once.alphas)
-    assert np.array_equal(twice.step, once.step)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_node_may_spend_more_than_the_leaves_below_it(shape):
     tree = with_errors(shape, 3)
@@ -147,22 +138,6 @@ def test_each_penalty_of_the_path_gives_its_error(configuration):
         sizes.append(model.n_leaves_)
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == 1
-
-
-@every_rule
-def test_pruning_rows_are_refused_where_none_are_used(rule):
-    with refusal("eval_set", repr(rule), "'holdout'"):
-        SecretRegressor(prune=rule).fit(*crease(), eval_set=crease(seed=1))
-
-
-@pytest.mark.parametrize("rule", ["cross-validation", "bic"])
-def test_all_rows_are_trained_on(rule):
-    X, y = crease()
-    model = regressor("paper", prune=rule).fit(X, y)
-    grown = regressor("paper", prune=None).fit(X, y)
-    assert model.tree_.weight[0] == len(y)
-    assert 1 < model.n_leaves_ <= model.n_leaves_grown_ <= grown.n_leaves_
-    assert model.score(*crease(seed=9)) > 0.8
 
 
 @pytest.mark.parametrize("rule", ["cross-validation", "icomp"])

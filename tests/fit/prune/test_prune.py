@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from configurations import crease, regressor, shop, tree_bytes
+from configurations import crease, regressor
 from handmade import SHAPES, build_tree, rows
 
 from secret_jax import CrossValidation, HoldOut, SecretRegressor
@@ -84,15 +84,6 @@ def test_outputs_count_alike_in_standardised_units():
         assert doubled.value == pytest.approx(2 * each[0].value)
         assert np.array_equal(doubled.tree.left, each[0].tree.left)
     assert max(sizes) > 1
-
-
-@pytest.mark.parametrize("clip_margin", [None, 0.1])
-def test_pruning_twice_is_pruning_once(clip_margin):
-    for seed in range(5):
-        tree = build_tree(SHAPES["bushy"], seed, clip_margin)
-        once = HoldOut()(tree, evidence()).tree
-        twice = HoldOut()(once, evidence()).tree
-        assert tree_bytes(twice) == tree_bytes(once)
 
 
 def test_a_tie_goes_to_the_smaller_tree():
@@ -188,25 +179,6 @@ def test_a_pruning_row_of_weight_two_is_two_rows(clip_margin):
     )
 
 
-def test_a_pruned_model_is_never_worse_on_the_pruning_set(monkeypatch):
-    # Thresholds become plain numbers between rows that train; others may cross them.
-    monkeypatch.setattr(
-        "secret_jax.fit.pipeline.with_plain_splits", lambda tree, _: tree
-    )
-    X, y = shop(seed=7)
-    # Refitted on the pruning rows, a model would no longer be the one that was pruned.
-    kept = HoldOut(refit=False)
-    # What is pruned has full models, and a size has no price.
-    full = {"equation_tolerance": 0.0, "pruning_tolerance": 0.0, "oblique": True}
-    model = regressor("default").set_params(prune=kept, **full)
-    pruned = model.fit(*shop(), eval_set=(X, y))
-    error = np.mean((pruned.predict(X) - y) ** 2)
-    for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
-        other = regressor("default", **full, **changes)
-        other.fit(*shop())
-        assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 1e-4)
-
-
 @pytest.mark.parametrize("configuration", ["default", "paper"])
 def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
     X, y = crease()
@@ -236,15 +208,6 @@ def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
             (part.left[one], whole.left[other]),
             (part.right[one], whole.right[other]),
         ]
-
-
-def test_noise_is_pruned_to_a_single_leaf_or_close():
-    X, _ = crease()
-    noise = np.round(np.random.default_rng(5).normal(size=len(X)) * 64) / 64
-    other = np.round(np.random.default_rng(6).normal(size=len(X)) * 64) / 64
-    model = regressor("default").fit(X, noise, eval_set=(X, other))
-    assert model.n_leaves_ <= 3
-    assert model.score(X, other) < 0.2
 
 
 @pytest.fixture(scope="module")

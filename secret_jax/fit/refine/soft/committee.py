@@ -55,7 +55,8 @@ def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -
 def _trained(
     trainer: Trainer, student: Start, teachers: list[Tree], stage: Stage
 ) -> Tree:
-    n_chunks = -(-trainer.options.distil_steps // trainer.options.chunk)
+    n_steps = trainer.of_steps(trainer.options.distil_steps)
+    n_chunks = -(-n_steps // trainer.options.chunk)
     data = _student_data(trainer, teachers)
     for i in range(n_chunks):
         stage.at(i, n_chunks)
@@ -66,8 +67,14 @@ def _trained(
 
 
 def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
-    """Training points, as many as the trainer's padded rows, with mean predictions."""
+    """Training points with mean predictions: at most the rows, or those of the steps.
+
+    On accelerators as many as the trainer's padded rows, for the same program.
+    """
     n_points, rows = len(trainer.data.targets), trainer.all_rows
+    if not trainer.on_device:
+        drawn = _CHUNKS_PER_POINTS * trainer.options.chunk * trainer.batch_size
+        n_points = min(n_points, drawn)
     first, second = trainer.random.integers(0, trainer.n_rows, (2, n_points))
     share = trainer.random.uniform(0, trainer.options.jitter, n_points)
     share[: n_points // 2] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import jax
 import numpy as np
@@ -45,6 +45,8 @@ from secret_jax.tree.structure import Tree
 _DIVERGED = 1.1
 # A batch of an eighth of the rows and more makes an epoch of few steps.
 _LEAST_BATCHES = 8
+# Share of its steps for which a training goes on with all rows.
+_GOING_ON = 0.25
 # Smaller batches than these waste the width of a processor's arithmetic.
 _SMALLEST_BATCH = 16
 # Sizes below these are one program.
@@ -152,6 +154,15 @@ class Trainer:
             high=high,
         )
 
+    @property
+    def has_many(self) -> bool:
+        """Whether there are many training rows."""
+        return self.n_training >= self.options.many_rows
+
+    def of_steps(self, n_steps: int) -> int:
+        """Steps to take of so many: half with many rows, which say more each."""
+        return max(n_steps // 2, 1) if self.has_many else n_steps
+
     def start(self, tree: Tree, rows: Rows, width: float) -> Start:
         """Initialise a start: a tree with gates of a relative width."""
         soft = with_widths(with_range_of_nodes(tree), width, deviations(tree, rows))
@@ -234,7 +245,9 @@ class Trainer:
                 if np.isfinite(start.history[-1]).all()
                 and step - start.best_step < patience
             ]
-            if step >= options.screen_steps and len(active) > options.n_kept:
+            if step >= self.of_steps(options.screen_steps) and (
+                len(active) > options.n_kept
+            ):
                 active.sort(key=lambda start: start.best_error)
                 active = active[: options.n_kept]
             stage.at(step, options.max_steps, f"{len(active)} of {len(starts)} starts")
@@ -242,12 +255,18 @@ class Trainer:
                 break
 
     def trained_again(self, start: Start, stage: Stage = UNTOLD) -> Start:
-        """Train a start again on all rows; return the old one if that diverges."""
-        tree = fit_models([start.origin], [self.all_rows], self.leaf)[0]
-        again = self.start(tree, self.all_rows, start.width)
-        n_steps = min(
-            start.best_step * self.n_rows / self.n_training, self.options.max_steps
-        )
+        """Train a start again on all rows; return the old one if that diverges.
+
+        Of many rows the training has seen each a few times only: it goes on.
+        """
+        if self.has_many:
+            again = replace(start, state=initial_state(start.best))
+            n_steps = _GOING_ON * start.best_step
+        else:
+            tree = fit_models([start.origin], [self.all_rows], self.leaf)[0]
+            again = self.start(tree, self.all_rows, start.width)
+            n_steps = start.best_step * self.n_rows / self.n_training
+        n_steps = min(n_steps, self.options.max_steps)
         n_chunks = max(1, round(n_steps / self.options.chunk))
         for chunk in range(n_chunks):
             stage.at(chunk, n_chunks)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from secret_jax.fit.refine.soft.parameters import (
     Parameters,
@@ -63,6 +63,15 @@ class TrainingData(NamedTuple):
     fold: AnyArray
     low: AnyArray
     high: AnyArray
+
+
+class Batch(NamedTuple):
+    """Rows of a step, as those of `TrainingData`."""
+
+    x: AnyArray
+    codes: AnyArray
+    targets: AnyArray
+    weight: AnyArray
 
 
 class Rates(NamedTuple):
@@ -121,8 +130,7 @@ def _slope_of_losses(value: AnyArray, targets: AnyArray, kind: Loss, xp: Any) ->
 def objective_gradient(
     parameters: Parameters,
     structure: Structure,
-    data: TrainingData,
-    row: AnyArray,
+    batch: Batch,
     l2: AnyArray | float,
     kind: Loss = SQUARED_ERROR,
     xp: Any = jnp,
@@ -131,14 +139,13 @@ def objective_gradient(
 
     The penalty is ``l2`` times the mean squared change of the leaves' slopes.
     """
-    x, codes, along = data.x[row], data.codes[row], structure.along
+    (x, codes, targets, weight), along = batch, structure.along
     logit, moves = gate_logits(parameters, structure, x, codes, xp)
     log_left = log_left_shares(logit, xp)
     share = leaf_shares(logit, along, xp, log_left)
     every = leaf_values(parameters, x, xp)
     value = xp.stack([xp.sum(share * own, axis=1) for own in every], axis=1)
-    slope = _slope_of_losses(value, data.targets[row], kind, xp)
-    slope = slope * (data.weight[row] / len(row))[:, None]
+    slope = _slope_of_losses(value, targets, kind, xp) * (weight / len(x))[:, None]
     # A gate moves the shares of the leaves below it: what the left ones gain, the right
     # ones lose.
     pull = share * sum(slope[:, k, None] * own for k, own in enumerate(every))
@@ -189,9 +196,9 @@ def train_start(
         [xp.full(n_gate, rates.gate_rate), xp.full(n_leaf, rates.leaf_rate)]
     )
 
-    def step(state: TrainingState, row: AnyArray) -> tuple[TrainingState, None]:
+    def step(state: TrainingState, batch: Batch) -> tuple[TrainingState, None]:
         own = parted(state.values, start)
-        found = objective_gradient(own, structure, data, row, rates.l2, kind, xp)
+        found = objective_gradient(own, structure, batch, rates.l2, kind, xp)
         found, n_steps = flat(found, xp), state.n_steps + np.float32(1)
         gradient = _DECAY * state.gradient + (1 - _DECAY) * found
         square = _SQUARE_DECAY * state.square + (1 - _SQUARE_DECAY) * found**2
@@ -201,12 +208,13 @@ def train_start(
         average = values + rates.averaging * (state.average - values)
         return TrainingState(values, average, gradient, square, n_steps), None
 
+    batches = Batch(*(array[rows] for array in data[: len(Batch._fields)]))
     if xp is np:
         with np.errstate(all="ignore"):  # a training may diverge
-            for row in rows:
-                state, _ = step(state, row)
+            for batch in map(Batch, *batches):
+                state, _ = step(state, batch)
             return state, _judged(state, structure, data, kind)
-    state, _ = jax.lax.scan(step, state, rows)
+    state, _ = jax.lax.scan(step, state, batches)
     losses = _losses(state, structure, data, data.validation, kind, xp)
     return state, xp.sum(data.fold * losses, axis=1)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from secret_jax.inspect.code.onnx.graph import ML, Graph
 from secret_jax.inspect.code.program import ExportedModel, plain_category
-from secret_jax.inspect.equations import CategorySplit, Term
+from secret_jax.inspect.equations import CategorySplit, Term, conditions_of
 
 # Column of the table of numbers (name, value if missing, bounds), flag that a number is
 # missing, and flag that a category is one of some.
@@ -31,7 +31,8 @@ class Columns:
         for program in model.programs:
             for model_of_leaf in program.models.values():
                 self._ask(model_of_leaf.terms)
-            for split in program.splits.values():
+            splits = program.splits.values()
+            for split in (one for each in splits for one in conditions_of(each)):
                 if isinstance(split, CategorySplit):
                     self._ask_flag((split.name, split.listed, True))
                 else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,7 +11,13 @@ import numpy as np
 from secret_jax.inspect.code.onnx.columns import Columns
 from secret_jax.inspect.code.onnx.graph import ML
 from secret_jax.inspect.code.program import Program
-from secret_jax.inspect.equations import CategorySplit, LinearSplit, Term
+from secret_jax.inspect.equations import (
+    AnySplit,
+    CategorySplit,
+    Conjunction,
+    LinearSplit,
+    Term,
+)
 from secret_jax.tree.soft import HARD_LOGIT, paths
 
 
@@ -40,6 +47,7 @@ def _leaf(columns: Columns, program: Program) -> str:
     """Add the splits of a tree: the number of the leaf of every row, (n_rows,)."""
     graph, tree = columns.graph, program.tree
     oblique, feature, mode, value, gap = [], [], [], [], []
+    conjunctions: dict[int, str] = {}
     for node in range(tree.n_nodes):
         split = program.splits.get(node)
         place, sign, threshold, missing_left = 0, "LEAF", 0.0, False
@@ -48,6 +56,9 @@ def _leaf(columns: Columns, program: Program) -> str:
             # Rows go to the listed side where the flag is 1.
             sign = "BRANCH_GTE" if split.listed_side == "left" else "BRANCH_LEQ"
             threshold = 0.5
+        elif isinstance(split, Conjunction):
+            sign, threshold = "BRANCH_GTE", 0.5
+            conjunctions[node] = graph.to_double(_left(columns, split))
         elif split is not None:
             sign = "BRANCH_LEQ" if split.at_most else "BRANCH_GTE"
             threshold, missing_left = split.threshold, bool(split.missing_left)
@@ -67,7 +78,10 @@ def _leaf(columns: Columns, program: Program) -> str:
     if oblique:
         factors = graph.constant(columns.factors(oblique))
         parts.append(graph.add("MatMul", columns.matrix, factors))
-    matrix = graph.concat(parts)
+    first = len(columns) + len(columns.gaps) + len(oblique)
+    for place, node in enumerate(conjunctions, first):
+        feature[node] = place
+    matrix = graph.concat([*parts, *conjunctions.values()])
     leaves, nodes = [*program.models], [*range(tree.n_nodes)]
     helper, double = graph.onnx.helper, graph.onnx.TensorProto.DOUBLE
 
@@ -121,40 +135,47 @@ def mixture(columns: Columns, outputs: Sequence[Program]) -> Iterable[str]:
         yield graph.clip(total, program.low, program.high)
 
 
-def _logit(columns: Columns, split: LinearSplit | CategorySplit) -> str:
+def _logit(columns: Columns, split: AnySplit) -> str:
     """Add the logarithm of the odds that a row goes left, of shape (n_rows, 1)."""
     graph = columns.graph
-
-    def hard(left: str) -> str:
-        share = graph.to_double(left)
+    if not isinstance(split, LinearSplit) or not split.width:
+        share = graph.to_double(_left(columns, split))
         twice = graph.add("Mul", share, graph.constant(2.0 * HARD_LOGIT))
         return graph.add("Sub", twice, graph.constant(HARD_LOGIT))
+    terms = [*split.terms]
+    if split.missing_value is not None:
+        more = split.missing_value - (terms[0].missing_as or 0.0)
+        terms.append(terms[0]._replace(asks="missing", factor=more))
+    ends = graph.constant(split.threshold), _sum(columns, terms)
+    distance = graph.add("Sub", *(ends if split.at_most else ends[::-1]))
+    distance = graph.add("Div", distance, graph.constant(split.width))
+    return graph.clip(distance, -HARD_LOGIT, HARD_LOGIT)
 
-    def of(terms: Sequence[Term]) -> str:
-        return graph.add(
-            "MatMul", columns.matrix, graph.constant(columns.factors([terms]))
-        )
 
+def _left(columns: Columns, split: AnySplit) -> str:
+    """Add whether a row goes left at a hard split, of shape (n_rows, 1)."""
+    graph = columns.graph
+    if isinstance(split, Conjunction):
+        every = [_left(columns, one) for one in split.conditions]
+        return functools.reduce(lambda a, b: graph.add("And", a, b), every)
     if isinstance(split, CategorySplit):
         place = columns.place[split.name, split.listed, True]
         index = graph.constant([place], np.int64)
         flag = graph.add("Gather", columns.matrix, index, axis=1)
         sign = "Greater" if split.listed_side == "left" else "Less"
-        return hard(graph.add(sign, flag, graph.constant(0.5)))
-    if not split.width:
-        sign = "LessOrEqual" if split.at_most else "GreaterOrEqual"
-        left = graph.add(sign, of(split.terms), graph.constant(split.threshold))
-        if split.missing_left is not None:
-            gap = of([split.terms[0]._replace(asks="missing", factor=1.0)])
-            missing = graph.add("Greater", gap, graph.constant(0.5))
-            side = graph.constant(split.missing_left, bool)
-            left = graph.add("Where", missing, side, left)
-        return hard(left)
-    terms = [*split.terms]
-    if split.missing_value is not None:
-        more = split.missing_value - (terms[0].missing_as or 0.0)
-        terms.append(terms[0]._replace(asks="missing", factor=more))
-    ends = graph.constant(split.threshold), of(terms)
-    distance = graph.add("Sub", *(ends if split.at_most else ends[::-1]))
-    distance = graph.add("Div", distance, graph.constant(split.width))
-    return graph.clip(distance, -HARD_LOGIT, HARD_LOGIT)
+        return graph.add(sign, flag, graph.constant(0.5))
+    sign = "LessOrEqual" if split.at_most else "GreaterOrEqual"
+    total = _sum(columns, split.terms)
+    left = graph.add(sign, total, graph.constant(split.threshold))
+    if split.missing_left is None:
+        return left
+    gap = _sum(columns, [split.terms[0]._replace(asks="missing", factor=1.0)])
+    missing = graph.add("Greater", gap, graph.constant(0.5))
+    if split.missing_left:
+        return graph.add("Or", missing, left)
+    return graph.add("And", graph.add("Not", missing), left)
+
+
+def _sum(columns: Columns, terms: Sequence[Term]) -> str:
+    factors = columns.graph.constant(columns.factors([terms]))
+    return columns.graph.add("MatMul", columns.matrix, factors)

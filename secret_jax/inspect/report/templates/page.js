@@ -40,7 +40,9 @@
     var leaf = leaf_of(row), text;
     if (labels.length) {
       var chances = Array.from(predict_proba(row).values());
-      text = labels.map(function (label, i) { return label + " " + percent(chances[i]); }).join(", ");
+      var order = labels.map(function (label, i) { return i; });
+      order.sort(function (a, b) { return chances[b] - chances[a]; });
+      text = order.slice(0, 4).map(function (i) { return labels[i] + " " + percent(chances[i]); }).join(", ");
     } else {
       text = short(predict(row));
     }
@@ -71,22 +73,32 @@
       };
     } else {
       var box = document.createElement("input"), slider = document.createElement("input");
-      box.type = "number";
+      box.type = line.className = input.date ? "date" : "number";
       box.step = "any";
+      // A day counts from 1970, in Greenwich.
+      var write = function (value) {
+        if (value === null) { return ""; }
+        return input.date ? new Date(864e5 * value).toISOString().slice(0, 10) : value;
+      };
+      var read = function (text) { return input.date ? Date.parse(text) / 864e5 : Number(text); };
       slider.type = "range";
       slider.min = input.low;
       slider.max = input.high;
       slider.step = input.step;
       line.appendChild(slider);
       line.appendChild(box);
-      slider.oninput = function () { box.value = input.value = Number(slider.value); change(); };
+      slider.oninput = function () {
+        input.value = Number(slider.value);
+        box.value = write(input.value);
+        change();
+      };
       box.oninput = function () {
-        input.value = box.value === "" ? null : Number(box.value);
+        input.value = box.value === "" ? null : read(box.value);
         if (input.value !== null) { slider.value = input.value; }
         change();
       };
       input.show = function () {
-        box.value = input.value === null ? "" : input.value;
+        box.value = write(input.value);
         slider.value = input.value === null ? input.low : input.value;
       };
     }

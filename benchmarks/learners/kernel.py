@@ -1,0 +1,173 @@
+"""Kernels over trees on the sets of Lanning (2008), beside scikit-learn's kernels.
+
+    SECRET_JAX_DATA=FOLDER python -m benchmarks.learners.kernel
+
+R² of numbers and accuracy of classes on test rows, means of random splits or of the one
+that the source has (vowel's test speakers, abalone's last rows), with the seconds of a
+fit; then genetic beside greedy search. Peers choose by five folds on a small grid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from benchmarks.shared import folder_of_data, whole_number
+from secret_jax import KernelTreeClassifier, KernelTreeRegressor
+from secret_jax.composed.kernel import GeneticSearch, GreedySearch
+
+
+class Task(NamedTuple):
+    """A set of the source, how it divides it, and what it reports of test rows."""
+
+    files: tuple[str, ...]
+    n_train: int
+    classes: str  # "", "nominal" or "ordinal"
+    in_order: bool
+    reported: str
+
+
+TASKS = {
+    "boston": Task(("boston",), 455, "", False, "tree .78, RBF .89, kernel .86"),
+    "auto_mpg": Task(("auto_mpg",), 352, "", False, "tree .62, RBF .89, kernel .90"),
+    "wine": Task(("wine",), 125, "nominal", False, ".97 (training rows)"),
+    "vowel": Task(
+        ("vowel_train", "vowel_test"),
+        528,
+        "nominal",
+        True,
+        "tree .42, RBF .42, kernel .46",
+    ),
+    "iris": Task(("iris",), 105, "ordinal", False, ".98 (training rows)"),
+    "abalone": Task(("abalone",), 3133, "ordinal", True, "tree .61, RBF .63"),
+}
+
+
+def rows_of(task: Task, folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numeric columns and the target, in the order of the file."""
+    frames = [pd.read_csv(folder / f"{name}.csv") for name in task.files]
+    frame = pd.concat(frames, ignore_index=True)
+    target = frame.pop(frame.columns[-1])
+    if task.files == ("abalone",):  # three classes of rings
+        target = pd.Series(np.digitize(target, [8.5, 10.5]))
+    if task.files == ("iris",):
+        target = target.map({"virginica": 1, "versicolor": 2, "setosa": 3})
+    return pd.get_dummies(frame, dtype=float).astype(float), np.asarray(target)
+
+
+def splits(task: Task, n_rows: int, n_splits: int) -> list[tuple[np.ndarray, ...]]:
+    """Training and test rows: the file's order, or random ones."""
+    seeds = [] if task.in_order else range(n_splits)
+    orders = [np.random.default_rng(seed).permutation(n_rows) for seed in seeds]
+    orders = orders or [np.arange(n_rows)]
+    return [(order[: task.n_train], order[task.n_train :]) for order in orders]
+
+
+def ours(task: Task, head: str, search: Any = None) -> Any:
+    """Our estimator of a task."""
+    if not task.classes:
+        return KernelTreeRegressor(head=head, search=search)
+    ordinal = task.classes == "ordinal"
+    return KernelTreeClassifier(head=head, ordinal=ordinal, search=search)
+
+
+def peer(task: Task, name: str) -> Any:
+    """scikit-learn's kernel machine; none where it has none or takes cubic time."""
+    numbers, scales = not task.classes, 2.0 ** np.arange(-7.0, 1.0, 2.0)
+    if name == "GP":
+        if task.n_train > 1000:
+            return None
+        model: Any = GaussianProcessClassifier(ConstantKernel() * RBF(3.0))
+        if numbers:
+            kernel = ConstantKernel() * RBF(3.0) + WhiteKernel()
+            model = GaussianProcessRegressor(kernel, normalize_y=True)
+        return make_pipeline(StandardScaler(), model)
+    if name == "ridge" and not numbers:
+        return None
+    grid = {"C": [1.0, 10.0, 100.0], "gamma": scales}
+    model = SVR() if numbers else SVC()
+    if name == "ridge":
+        model = KernelRidge(kernel="rbf")
+        grid = {"alpha": [1e-3, 1e-2, 1e-1, 1.0], "gamma": scales}
+    found = make_pipeline(StandardScaler(), GridSearchCV(model, grid))
+    if not numbers:
+        return found
+    return TransformedTargetRegressor(found, transformer=StandardScaler())
+
+
+METHODS: dict[str, Callable[[Task], Any]] = {
+    "RBF": lambda task: ours(task, "rbf"),
+    "kernel (gp)": lambda task: ours(task, "gp"),
+    "RBF, greedy": lambda task: ours(task, "rbf", GreedySearch()),
+    "RBF, genetic": lambda task: ours(task, "rbf", GeneticSearch()),
+    "kernel ridge": lambda task: peer(task, "ridge"),
+    "GP": lambda task: peer(task, "GP"),
+    "SVM": lambda task: peer(task, "SVM"),
+}
+
+
+def line(
+    name: str, method: str, X: pd.DataFrame, y: np.ndarray, n_splits: int
+) -> list[str] | None:
+    """Mean scores on test rows of model and tree, the search, seconds of a fit."""
+    task, scores, searches = TASKS[name], [], []
+    for train, test in splits(task, len(y), n_splits):
+        model = METHODS[method](task)
+        if model is None:
+            return None
+        start = time.perf_counter()
+        model.fit(X.iloc[train], y[train])
+        seconds = time.perf_counter() - start
+        tree = getattr(model, "tree_", None)
+        own = np.nan if tree is None else tree.score(X.iloc[test], y[test])
+        scores.append([model.score(X.iloc[test], y[test]), own, seconds])
+        if hasattr(model, "search_"):
+            searches.append([model.search_.criterion, model.search_.n_scored])
+    score, tree, seconds = np.mean(scores, axis=0)
+    words = [name, method, f"{score:.3f}", "" if np.isnan(tree) else f"{tree:.3f}"]
+    found = (
+        [f"{one:.0f}" for one in np.mean(searches, axis=0)] if searches else ["", ""]
+    )
+    return [*words, f"{seconds:.2f}", *found]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a line as soon as it is measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learners.kernel")
+    add = parser.add_argument
+    data = os.environ.get("SECRET_JAX_DATA")
+    add("--data", default=data, help="folder of CSV files; else SECRET_JAX_DATA")
+    add("--sets", nargs="+", choices=TASKS, default=list(TASKS))
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    add("--splits", type=whole_number, default=20, help="random ones, where they are")
+    options = parser.parse_args(arguments)
+    folder = folder_of_data(parser, options)
+    warnings.simplefilter("ignore")
+    print("set | method | test score | of the tree | s | criterion | heads fitted")
+    for name in options.sets:
+        print(f"{name}: {TASKS[name].reported}")
+        X, y = rows_of(TASKS[name], folder)
+        for method in options.methods:
+            found = line(name, method, X, y, options.splits)
+            if found:
+                print(" | ".join(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

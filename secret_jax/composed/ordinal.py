@@ -1,0 +1,130 @@
+"""Estimator of classes in order: one tree of how likely each is reached."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.composed.base import ComposedEstimator
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.labels import (
+    at_least,
+    classes_of,
+    from_at_least,
+    validated_labels,
+)
+from secret_jax.data.validation import checked_weight, validated
+from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.inspect.class_sets import ClassSetsMixin
+
+
+class SecretOrdinalClassifier(ClassSetsMixin, ClassifierMixin, ComposedEstimator):
+    """Readable tree of classes in order.
+
+    One tree with an output for each class but the first: the probability of that class
+    or a later one, which are the cumulative indicators of Lanning (2008, equation 6.8)
+    from the other side. Splits part what is reached from what is not, so that mistaking
+    a class for a far one costs more than for its neighbour; equations say how each step
+    is reached, and no later class is likelier to be reached than an earlier one.
+
+    Parameters
+    ----------
+    tree : SecretRegressor, optional
+        The tree; it is cloned. None: ``SecretRegressor()``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        In order: of a column of ordered categories that of these (one without rows is
+        no class), else that of numbers or letters.
+    tree_ : SecretRegressor
+        The fitted tree, which can be read, drawn and saved.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    See Also
+    --------
+    secret_jax.data.labels.rank_error : Mean number of places that classes are off.
+    secret_jax.KernelTreeClassifier : ``ordinal=True`` puts kernels over a tree.
+
+    References
+    ----------
+    J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information
+    Criteria. Dissertation, University of Tennessee, 2008, chapter 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from secret_jax import SecretOrdinalClassifier
+    >>> X = np.linspace(0, 3, 300)[:, None]
+    >>> size = pd.cut(X[:, 0], 3, labels=["small", "middling", "large"])
+    >>> model = SecretOrdinalClassifier().fit(X, pd.Series(size))
+    >>> model.classes_.tolist()
+    ['small', 'middling', 'large']
+    >>> model.predict([[0.2], [1.5], [2.8]]).tolist()
+    ['small', 'middling', 'large']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"tree": [SecretRegressor, None]}
+    _predicts_with: ClassVar[str] = "tree_"
+    classes_: np.ndarray
+
+    def __init__(self, tree: SecretRegressor | None = None):
+        self.tree = tree
+
+    def _fitted(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> dict[str, Any]:
+        caller = type(self).__name__
+        labels, weight = (
+            validated_labels(y, X, caller),
+            checked_weight(sample_weight, X),
+        )
+        classes = classes_of(labels, weight, caller, y)
+        tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
+        reached = at_least((labels[:, None] == classes).astype(float))
+        tree.fit(X, reached[:, 0] if len(classes) == 2 else reached, sample_weight)
+        names = tuple(f"at least {name}" for name in classes[1:].tolist())
+        schema = replace(tree.tree_.schema, target_names=names)
+        tree.tree_ = replace(tree.tree_, schema=schema)
+        return {"classes_": classes, "tree_": tree}
+
+    def predict_proba(self, X: TableLike) -> np.ndarray:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), float64
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        reached = self.tree_.predict(validated(self, X, reset=False))
+        return from_at_least(reached.reshape(len(reached), -1))
+
+    def predict(self, X: TableLike) -> np.ndarray:
+        """Predict the likeliest class of every row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags

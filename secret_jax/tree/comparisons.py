@@ -1,0 +1,64 @@
+"""Splits of a tree as comparisons, of which a conjunction has several."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.tree.structure import SplitKind, Tree
+
+
+class Comparisons(NamedTuple):
+    """One comparison of each split, then the conditions of the conjunctions.
+
+    A row goes left at a conjunction if it does so at all of its conditions; what stands
+    in its own place sends every row to the left. Arrays are those of `Tree`.
+
+    Attributes
+    ----------
+    node : ndarray of shape (n_comparisons,), int
+    conditions : list of (int, list of int)
+        Place of each conjunction, and the places of its conditions.
+    """
+
+    node: np.ndarray
+    kind: np.ndarray
+    attribute: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
+    goes_left: np.ndarray
+    larger_left: np.ndarray
+    conditions: list[tuple[int, list[int]]]
+
+    @property
+    def discrete(self) -> np.ndarray:
+        """Places of comparisons of discrete attributes."""
+        return np.flatnonzero(self.kind == SplitKind.DISCRETE)
+
+
+def comparisons_of(tree: Tree, node: np.ndarray) -> Comparisons:
+    """Collect the comparisons at some inner nodes; the splits keep their order."""
+    own, *conditions = tree.comparisons
+    parts = [(own, node)]
+    parts += [(part, node[part.kind[node] != SplitKind.LEAF]) for part in conditions]
+
+    def every(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name)[of] for part, of in parts])
+
+    nodes, kind = np.concatenate([of for _, of in parts]), every("kind")
+    joined = [
+        (place, (len(node) + np.flatnonzero(nodes[len(node) :] == at)).tolist())
+        for place, at in enumerate(node.tolist())
+        if kind[place] == SplitKind.CONJUNCTION
+    ]
+    return Comparisons(
+        node=nodes,
+        kind=kind,
+        attribute=every("attribute"),
+        direction=every("direction"),
+        threshold=every("threshold"),
+        goes_left=every("goes_left"),
+        larger_left=every("larger_left"),
+        conditions=joined,
+    )

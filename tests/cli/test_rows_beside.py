@@ -1,0 +1,114 @@
+"""Weights, groups and times of rows on the command line, and programs of a model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.cli.evaluation import drawn
+from secret_jax.cli.main import main
+from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.training_table import TrainingTable
+from secret_jax.tree.file import load_model
+
+QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
+
+
+def make_table(n_rows: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    days = pd.to_timedelta(rng.integers(0, 500, n_rows), unit="D")
+    frame = pd.DataFrame(
+        {
+            "length": rng.uniform(-3, 3, n_rows),
+            "person": rng.choice([f"person {i}" for i in range(30)], n_rows),
+            "count": rng.integers(1, 4, n_rows),
+            "day": (pd.Timestamp("2020-01-01") + days).strftime("%Y-%m-%d"),
+        }
+    )
+    frame["cost"] = np.abs(frame["length"]) + 0.1 * rng.normal(size=n_rows)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("beside")
+    make_table().to_csv(path / "table.csv", index=False)
+    return path
+
+
+def fitted(folder, *options: str) -> SecretRegressor:
+    out = folder / "a.model"
+    words = ["fit", folder / "table.csv", "cost", *QUICK, "--out", out, *options]
+    assert main([str(word) for word in words]) == 0
+    return load_model(out, SecretRegressor)
+
+
+def rows_of(frame: pd.DataFrame, **beside: str) -> TrainingTable:
+    named = {role: frame[name] for role, name in beside.items()}
+    X = frame[["length"]]
+    return TrainingTable(X, frame["cost"], Reading(), False, **named)  # pyright: ignore[reportArgumentType]
+
+
+def test_groups_are_held_out_as_a_whole():
+    frame = make_table()
+    for seed in range(3):
+        test, training = drawn(rows_of(frame, group="person"), 60, seed)
+        assert 40 < len(test) <= 60
+        assert len(test) + len(training) == len(frame)
+        people = [set(frame["person"].iloc[rows]) for rows in (test, training)]
+        assert not people[0] & people[1]
+
+
+def test_the_latest_rows_are_held_out():
+    frame = make_table().assign(day=lambda one: pd.to_datetime(one["day"]))
+    test, training = drawn(rows_of(frame, time="day"), 60, 0)
+    assert 60 <= len(test) < 70
+    assert frame["day"].iloc[training].max() < frame["day"].iloc[test].min()
+    alike = frame.assign(day=1.0)
+    with pytest.raises(ValueError, match="one group or time"):
+        drawn(rows_of(alike, time="day"), 60, 0)
+
+
+def test_weights_are_rows_and_a_group_is_no_column(folder, capsys):
+    model = fitted(folder, "--weight", "count", "--group", "person")
+    assert [*model.feature_names_in_] == ["length", "day"]
+    frame = make_table()
+    table = rows_of(frame, group="person", weight="count")
+    test, training = drawn(table, 60, 0)
+    assert model.tree_.weight[0] == frame["count"].iloc[training].sum()
+    said = capsys.readouterr()
+    n_groups = frame["person"].iloc[test].nunique()
+    assert f"{len(test)} rows of {n_groups} held-out groups" in said.err
+    assert "MAE" in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--weight", "person"), "should hold numbers"),
+        (("--time", "person"), "should hold numbers or dates"),
+        (("--group", "cost"), "is the target"),
+        (("--group", "person", "--time", "day"), "give one"),
+        (("--weight", "weight"), "weight"),
+    ],
+)
+def test_columns_that_cannot_be_used_are_refused(folder, capsys, options, message):
+    words = ["fit", str(folder / "table.csv"), "cost", *QUICK, *options]
+    assert main(words) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_is_written_as_programs(folder, capsys):
+    model = fitted(folder, "--time", "day", "--drop", "person")
+    capsys.readouterr()
+    path = str(folder / "a.model")
+    for language in ("c", "javascript"):
+        assert main(["export", path, language]) == 0
+        assert capsys.readouterr().out.rstrip() == model.export_code(language).rstrip()
+    assert main(["export", path, "onnx"]) != 0
+    assert "--out FILE" in capsys.readouterr().err
+    out = folder / "a.onnx"
+    assert main(["export", path, "onnx", "--out", str(out)]) == 0
+    assert out.read_bytes() == model.to_onnx().SerializeToString()

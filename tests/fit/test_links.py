@@ -1,0 +1,75 @@
+"""The race between equations of a target and of its logarithm, loss="auto"."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.losses.deviance import Poisson
+from secret_jax.losses.numbers import SquaredError
+
+
+def table(n=300):
+    random = np.random.default_rng(4)
+    X = random.normal(size=(n, 3))
+    return X, X @ np.array([1.0, 0.5, 0.0]), random.normal(size=n)
+
+
+def fitted(X, y, **parameters):
+    return SecretRegressor(loss="auto", **parameters).fit(X, y)
+
+
+def test_what_is_linear_in_the_logarithm_has_one_equation_of_it():
+    X, level, noise = table()
+    y = np.exp(level + 0.1 * noise)
+    model = fitted(X[:200], y[:200])
+    assert model.tree_.loss == Poisson()
+    assert model.n_leaves_ == 1
+    errors = [
+        np.mean((each.predict(X[200:]) - y[200:]) ** 2)
+        for each in (model, SecretRegressor().fit(X[:200], y[:200]))
+    ]
+    assert errors[0] < 0.5 * errors[1]
+    same = SecretRegressor(loss="poisson", oblique=False).fit(X[:200], y[:200])
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+
+
+def test_what_is_linear_stays_a_sum():
+    X, level, noise = table()
+    y = 10.0 + level + 0.3 * noise
+    model = fitted(X, y)
+    assert model.tree_.loss == SquaredError()
+    np.testing.assert_array_equal(
+        model.predict(X), SecretRegressor().fit(X, y).predict(X)
+    )
+
+
+@pytest.mark.parametrize("parameters", [{"prune": None}, {"leaf": "m5"}])
+def test_without_unseen_rows_or_a_counterpart_there_is_no_race(parameters):
+    X, level, _ = table()
+    model = fitted(X, np.exp(level), **parameters)
+    assert model.tree_.loss == SquaredError()
+
+
+def test_few_rows_have_no_race():
+    X, level, _ = table(199)
+    assert fitted(X, np.exp(level)).tree_.loss == SquaredError()
+
+
+def test_a_target_that_is_not_positive_has_no_logarithm():
+    X, level, _ = table()
+    y = np.exp(level)
+    y[0] = 0.0
+    assert fitted(X, y).tree_.loss == SquaredError()
+
+
+def test_held_out_rows_judge_and_refinements_go_on_with_the_winner():
+    X, level, noise = table(600)
+    y = np.exp(level + 0.1 * noise)
+    model = fitted(X, y, prune="holdout", refine="blend")
+    assert model.tree_.loss == Poisson()
+    prediction, deviation = model.predict(X, return_std=True)
+    assert np.median(deviation / prediction) == pytest.approx(0.1, rel=0.2)
+    assert np.mean(np.abs(y - prediction) < 2.0 * deviation) > 0.9
+    assert np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var()

@@ -1,0 +1,347 @@
+"""Conjunctive splits: found where planted, and alike wherever a tree is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import refusal
+from exported_code import (
+    assert_predicts,
+    by_c,
+    by_javascript,
+    by_onnx,
+    by_python,
+    by_sql,
+)
+from random_trees import encode, random_rows, random_tree, with_conjunctions
+
+from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.data.encoding import encode as encode_with
+from secret_jax.data.rows import Table
+from secret_jax.grow.program import find_splits
+from secret_jax.inspect.code.export import export_code
+from secret_jax.inspect.rounding import reading_cost
+from secret_jax.inspect.words import path_sentence, split_sentence
+from secret_jax.learners import ConjunctiveSplits
+from secret_jax.splits.interface import Columns, Node
+from secret_jax.tree import blocks, decisions, routing, sums
+from secret_jax.tree.degrees import split_degrees, split_numbers
+from secret_jax.tree.file import load_tree, save_tree
+from secret_jax.tree.plain import with_plain_splits
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.sound import flaw_of
+from secret_jax.tree.structure import SplitKind, Tree, compact, joined, separated
+
+LANGUAGES = [by_python, by_sql, by_c, by_javascript, by_onnx]
+
+
+def leaf_by_loops(tree: Tree, x: np.ndarray, codes: np.ndarray) -> int:
+    """The leaf of a row, condition by condition, in float32 as the tree has them."""
+
+    def meets(kind, attribute, direction, threshold, listed, node) -> bool:
+        if kind == SplitKind.DISCRETE:
+            code = codes[attribute]
+            return bool(tree.larger_left[node] if code < 0 else listed[code])
+        return bool(np.float32(direction @ x) <= threshold)
+
+    node = 0
+    while tree.left[node] >= 0:
+        names = ("kind", "attribute", "direction", "threshold", "goes_left")
+        splits = [[getattr(tree, name)[node] for name in names]]
+        if tree.kind[node] == SplitKind.CONJUNCTION:
+            each = [getattr(tree, f"condition_{name}")[node] for name in names]
+            splits = [own for own in zip(*each, strict=True) if own[0]]
+            assert len(splits) > 1
+        left = all(meets(*split, node) for split in splits)
+        node = int((tree.left if left else tree.right)[node])
+    return node
+
+
+def rows_with_strangers(n_rows: int, seed: int = 0) -> Table:
+    table = encode(random_rows(seed, n_rows))
+    codes = table.codes.copy()
+    codes[np.random.default_rng(seed).random(codes.shape) < 0.1] = -1
+    return Table(table.x, codes)
+
+
+def tree_of(seed: int, n_leaves: int, **options) -> Tree:
+    tree = with_conjunctions(random_tree(seed, n_leaves, **options), seed)
+    assert flaw_of(tree) == ""
+    return tree
+
+
+@pytest.mark.parametrize(("n_leaves", "kinds"), [(2, (1,)), (12, (1, 3)), (40, (1, 2))])
+def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
+    table = rows_with_strangers(600)
+    monkeypatch.setattr(blocks, "_SMALLEST_BLOCK", 256)
+    for seed in range(2):
+        tree = tree_of(seed, n_leaves, kinds=kinds)
+        expected = [leaf_by_loops(tree, *row) for row in zip(*table, strict=True)]
+        assert len(set(expected)) > 1
+        few = [apply(tree, table.take(slice(i, i + 1)))[0] for i in range(0, 600, 50)]
+        assert few == expected[::50]
+        values = predict(tree, table.take(slice(0, 20)))
+        with monkeypatch.context() as patch:
+            patch.setattr(blocks, "FEW_PAIRS", 0)
+            patch.setattr(decisions, "_MANY_PAIRS", 0)
+            assert apply(tree, table).tolist() == expected
+            patch.setattr(decisions, "_MANY_PAIRS", 1 << 60)
+            assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
+            for module in (routing, sums):
+                patch.setattr(module, "on_accelerator", lambda: True)
+            assert apply(tree, table).tolist() == expected
+            np.testing.assert_allclose(
+                predict(tree, table)[:20], values, rtol=1e-4, atol=1e-4
+            )
+
+
+@pytest.mark.parametrize("run", LANGUAGES, ids=lambda run: run.__name__[3:])
+@pytest.mark.parametrize("n_leaves", [2, 25])
+def test_exported_code_predicts_alike(run, n_leaves):
+    tree = tree_of(n_leaves, n_leaves)
+    names = tree.schema.names
+    frame = pd.DataFrame(dict(zip(names, random_rows(1, 200), strict=True)))
+    frame.loc[::7, "sex"] = "never seen"
+    with pytest.warns(UserWarning, match="never"):
+        expected = predict(tree, encode_with(tree.schema, frame))
+    assert_predicts(run(tree, frame), expected, tree)
+
+
+def test_files_cuts_and_forests_keep_the_conditions(tmp_path):
+    tree, table = tree_of(3, 12), rows_with_strangers(200)
+    save_tree(tree, tmp_path / "tree")
+    assert np.array_equal(
+        apply(load_tree(tmp_path / "tree"), table), apply(tree, table)
+    )
+    other = tree_of(4, 5)
+    again = separated(joined([tree, other]), [tree.n_nodes, other.n_nodes])
+    for one, found in zip((tree, other), again, strict=True):
+        assert np.array_equal(apply(found, table), apply(one, table))
+    cut = compact(tree, tree.depth < 2)
+    assert flaw_of(cut) == ""
+    assert (cut.condition_kind[cut.is_leaf] == SplitKind.LEAF).all()
+    none = np.zeros_like(tree.condition_kind)
+    assert "no conditions" in flaw_of(
+        dataclasses.replace(tree, condition_kind=none + 9)
+    )
+    away = tree.condition_attribute + 99
+    assert "not there" in flaw_of(dataclasses.replace(tree, condition_attribute=away))
+    short = tree.condition_threshold[1:]
+    assert "shape" in flaw_of(dataclasses.replace(tree, condition_threshold=short))
+
+
+def test_plain_numbers_move_no_row_and_each_condition_counts():
+    table = encode(random_rows(0, 2000))
+    for seed in range(3):
+        tree = tree_of(seed, 9, kinds=(1, 3))
+        plain = with_plain_splits(tree, table)
+        assert np.array_equal(apply(plain, table), apply(tree, table))
+        held = tree.condition_kind == SplitKind.AXIS
+        moved = plain.condition_threshold[held] != tree.condition_threshold[held]
+        assert moved.mean() > 0.5
+        n = (tree.condition_kind != SplitKind.LEAF).sum(axis=1)
+        conjunction = tree.kind == SplitKind.CONJUNCTION
+        assert np.array_equal(split_numbers(tree)[conjunction], n[conjunction])
+        assert (split_degrees(tree)[conjunction] >= n[conjunction]).all()
+        numbers = split_numbers(tree).sum()
+        leaves = compact(tree, np.zeros(tree.n_nodes, bool))
+        assert reading_cost(tree) > reading_cost(leaves) + numbers
+
+
+# Found in data
+
+
+def people(n_rows: int = 900, seed: int = 0, gaps: float = 0.1):
+    """Wages by a conjunction of an age and a school, with gaps in both."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n_rows).astype(float),
+            "school": rng.choice(["HS", "BA", "PhD"], n_rows).astype(object),
+            "hours": rng.normal(size=n_rows).round(3),
+        }
+    )
+    both = (frame["age"] <= 40) & frame["school"].isin(["HS", "BA"])
+    y = 5.0 * both + 0.1 * rng.normal(size=n_rows)
+    return frame.mask(rng.random(frame.shape) < gaps), y.to_numpy()
+
+
+FEW = {"leaf": "constant", "distill": False, "random_state": 0}
+
+
+@pytest.mark.parametrize("search", ["greedy", "genetic"])
+def test_a_planted_conjunction_is_found(search):
+    X, y = people(gaps=0.0)
+    splits = ConjunctiveSplits(search=search, max_samples=512, max_conditions=2)
+    model = SecretRegressor(splits=splits, max_depth=1, prune=None, **FEW).fit(X, y)
+    assert set(split_sentence(model.tree_, 0).split(" and ")) == {
+        "age <= 40",
+        "school in {BA, HS}",
+    }
+    assert set(split_sentence(model.tree_, 0, side="right").split(" or ")) == {
+        "age > 40",
+        "school in {PhD}",
+    }
+
+
+def test_a_planted_conjunction_of_classes_is_found():
+    X, y = people(gaps=0.0)
+    model = SecretClassifier(
+        splits="conjunctive", leaf="constant", max_depth=1, prune=None, distill=False
+    ).fit(X, np.where(y > 2.5, "rich", "poor"))
+    assert set(split_sentence(model.tree_, 0).split(" and ")) == {
+        "age <= 40",
+        "school in {BA, HS}",
+    }
+
+
+@functools.cache
+def fitted() -> tuple[SecretRegressor, pd.DataFrame]:
+    X, y = people()
+    y = y + 2.0 * (X["hours"].fillna(1) > 0.5) * (X["age"] > 60) * X["hours"].fillna(0)
+    model = SecretRegressor(
+        splits="conjunctive", prune=None, max_leaf_nodes=8, distill=False
+    )
+    model.fit(X, y)
+    assert (model.tree_.kind == SplitKind.CONJUNCTION).sum() >= 2
+    return model, people(400, seed=1, gaps=0.2)[0]
+
+
+def holds(words: str, row: dict) -> bool:
+    """What a path in words says of a row, knowing nothing else."""
+    if words == "all rows":
+        return True
+    top, depth = [""], 0
+    for part in re.split(r"( and |\(|\))", words):
+        depth += (part == "(") - (part == ")")
+        if part == " and " and depth == 0:
+            top.append("")
+        elif part not in "()":
+            top[-1] += part
+    return all(_clause(clause, row) for clause in top)
+
+
+def _clause(words: str, row: dict) -> bool:
+    name = ""
+    for part in words.split(" or "):
+        if part != "missing":
+            name, sign, value = part.split(" ", 2)
+        gone = pd.isna(row[name])
+        if part == "missing":
+            met = gone
+        elif sign == "is":
+            met = gone == (value == "missing")
+        elif sign in ("in", "not"):
+            listed = value.removeprefix("in ").strip("{}").split(", ")
+            met = (("missing" if gone else row[name]) in listed) == (sign == "in")
+        else:
+            number = float(value.replace(",", ""))
+            than = {"<=": row[name] <= number, ">": row[name] > number}
+            than |= {"<": row[name] < number, ">=": row[name] >= number}
+            met = than[sign] and not gone
+        if met:
+            return True
+    return False
+
+
+def test_text_code_and_tree_agree_on_gaps():
+    model, X = fitted()
+    tree = model.tree_
+    table = encode_with(tree.schema, X)
+    leaf = apply(tree, table)
+    for node in np.flatnonzero(tree.is_leaf).tolist():
+        words = path_sentence(tree, node)
+        said = [holds(words, row) for row in X.to_dict("records")]
+        assert np.array_equal(said, leaf == node), words
+    strange = X.copy()
+    strange.loc[::9, "school"] = "Lyceum"
+    with pytest.warns(UserWarning, match="Lyceum"):
+        expected = model.predict(strange)
+    for run in LANGUAGES:
+        assert_predicts(run(tree, strange), expected, tree)
+    code = export_code(tree, precision=3)
+    assert " and " in code
+
+
+def test_everything_that_tells_of_a_tree_tells_of_conjunctions(tmp_path):
+    model, X = fitted()
+    tree = model.tree_
+    node = int(np.flatnonzero(tree.kind == SplitKind.CONJUNCTION)[0])
+    words = split_sentence(tree, node)
+    assert " and " in words
+    table = model.to_dataframe()
+    assert table["kind"][node] == "conjunction"
+    assert table["split"][node] == words
+    assert words.split(" and ")[0] in model.export_text()
+    assert " and " in model.export_dot()
+    why = model.explain(X[:20])
+    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    np.testing.assert_allclose(total, why.prediction, atol=1e-9)
+    asked = why.contributions[:, [0, 1]]
+    assert (np.abs(asked).sum(axis=0) > 0).all()
+    model.save(tmp_path / "model")
+    again = SecretRegressor.load(tmp_path / "model")
+    assert again.export_text() == model.export_text()
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
+    rng = np.random.default_rng(0)
+    n = 256
+    x = rng.normal(size=(3, n, 4)).astype(np.float32)
+    codes = rng.integers(0, 5, (3, n, 1)).astype(np.int32)
+    both = (x[..., 1] > 0.2) & (codes[..., 0] < 3) & (x[..., 1] < 1.2)
+    y = (3 * both + 0.3 * rng.normal(size=both.shape)).astype(np.float32)
+    y = y - y.mean(axis=1, keepdims=True)
+    nodes = Node(
+        x=x,
+        codes=codes,
+        targets=y[..., None],
+        weight=np.ones((3, n), np.float32),
+        min_weight=np.full(3, 5, np.float32),
+        random=np.zeros((3, 0), np.float32),
+        coefficient=np.zeros((3, 1, 1), np.float32),
+        degrees=np.ones(3, np.float32),
+        oblique=np.zeros(3, bool),
+        allowed=np.ones((3, 5), bool),
+        extra={},
+        columns=Columns(n_regressors=0, n_categories=5, oblique=False),
+    )
+    finder = ConjunctiveSplits()
+    with np.errstate(all="ignore"):
+        found = finder(nodes)
+    assert (found.kind == SplitKind.CONJUNCTION).all()
+    assert ((found.conditions.kind != SplitKind.LEAF).sum(axis=1) == 3).all()
+    for i, split in enumerate(zip(*found.conditions, strict=True)):
+        left = np.ones(n, bool)
+        for kind, attribute, direction, threshold, listed in zip(*split, strict=True):
+            left &= (
+                listed[codes[i, :, attribute]]
+                if kind == SplitKind.DISCRETE
+                else x[i] @ direction <= threshold
+            )
+        saved = sum(y[i, side].sum() ** 2 / side.sum() for side in (left, ~left))
+        np.testing.assert_allclose(found.gain[i], saved, rtol=1e-3)
+        assert (left == both[i]).mean() > 0.97
+    shorter = ConjunctiveSplits(max_conditions=2, n_starts=1)  # compiled sooner
+    with np.errstate(all="ignore"):
+        found = shorter(nodes)
+    compiled = find_splits(nodes, 3, finder=shorter, together=False)
+    compiled = jax.tree.map(np.asarray, compiled)
+    for name in ("kind", "attribute", "goes_left"):
+        own = getattr(compiled.conditions, name)
+        np.testing.assert_array_equal(own, getattr(found.conditions, name))
+    np.testing.assert_allclose(compiled.gain, found.gain, rtol=1e-4)
+
+
+def test_gates_are_refused():
+    X, y = people(60)
+    model = SecretRegressor(splits="conjunctive", refine="soft")
+    with refusal("'tao' with these splits: a conjunction is no gate"):
+        model.fit(X, y)
