@@ -27,7 +27,7 @@ N_ROWS = 400
 
 def grow(rows: Rows, schema, *roots: Root) -> list:
     bins = Bins.of(rows.table, schema)
-    return grown(rows, schema, OPTIONS, roots, bins=bins).trees
+    return [each.tree for each in grown(rows, schema, OPTIONS, roots, bins=bins)]
 
 
 def root_of(n_rows=N_ROWS, **changes) -> Root:
