@@ -25,6 +25,18 @@ def test_batches_are_of_the_size_of_their_level(rows):
 
 
 @pytest.mark.device
+@pytest.mark.parametrize(
+    ("model", "programs", "compiled"), [("paper", 20, 6), ("booster", 70, 10)]
+)
+def test_other_models_ask_little(model, programs, compiled):
+    found = demands_of(2000, 10, model)
+    assert found.nodes <= found.padded_nodes <= 2.4 * found.nodes
+    assert found.programs <= programs
+    assert found.compiled <= compiled
+    assert found.bytes_to_device < 1e7
+
+
+@pytest.mark.device
 def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
     found = demands_of(200_000, 5)
     assert found.padded_nodes <= 3 * found.nodes
