@@ -150,7 +150,9 @@ class Boosting:
     def _candidate(self, size: TreeSize) -> Candidate:
         """Boosters of a size, not begun."""
         parts, nothing = self.held_out, np.arange(0)
-        folds = [self._booster(size, *f) for f in enumerate(parts)] if self.folded else []
+        folds = (
+            [self._booster(size, *f) for f in enumerate(parts)] if self.folded else []
+        )
         judges = nothing if self.folded else [*parts, nothing][0]
         return Candidate(size, folds, self._booster(size, len(folds), judges))
 

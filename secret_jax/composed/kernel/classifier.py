@@ -169,7 +169,8 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
         -------
         ndarray of shape (n_rows,)
         """
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def _base(self, tree: SecretClassifier, X: TableLike) -> np.ndarray:
         probability = tree.predict_proba(X)
