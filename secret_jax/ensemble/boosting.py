@@ -67,7 +67,7 @@ class Boosting:
         self.training, self.others, self.schema = rows, others, schema
         self.rows = rows if others is None else join([rows, others])
         self.held_out = held_out
-        self.bins = bins_of(self.rows, schema)
+        self.bins = bins_of(rows, schema)  # of those that train
         self.candidates = [self._candidate(size) for size in options.sizes]
         self._sizes: list[list] = []
 

@@ -138,11 +138,12 @@ def add_round(
     new: list[tuple[Booster, Tree, np.ndarray]] = []
     for first in (True, False):
         group = [booster for booster in boosters if first != bool(booster.trees)]
+        if not group:
+            continue
         roots = [_root(booster, rows, options) for booster in group]
-        trees = grown_with_models(rows, schema, bins, roots) if group else []
-        if isinstance(options.loss, ClassLoss) and first:
-            parts = [rows.take(part.rows) for part in roots]
-            trees = _started(trees, parts)
+        trees = grown_with_models(rows, schema, bins, roots)
+        if first and isinstance(options.loss, ClassLoss):
+            trees = _started(trees, [rows.take(root.rows) for root in roots])
         for booster, tree in zip(group, trees, strict=True):
             new.append((booster, tree, values(tree, rows.table)))
     for booster, tree, value in new:

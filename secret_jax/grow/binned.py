@@ -97,8 +97,9 @@ class BinnedSearch(Search):
         with np.errstate(all="ignore"):
             for index in self._parts(seen):
                 part = self._search(seen.take(index), statistics.take(index))
-                for every, some in zip(splits[:-1], part[:-1], strict=True):
-                    every[index] = some
+                for every, some in zip(splits, part, strict=True):
+                    if every is not None:
+                        every[index] = some
         return Found(splits, share, coefficient, degrees, statistics)
 
     def _parts(self, level: Level) -> Iterator[np.ndarray]:
@@ -274,7 +275,7 @@ class BinnedSearch(Search):
             whitener=self._whitener(scatter / total[..., None], level.constant),
             least=level.min_leaf_weight.astype(np.float32),
         )
-        return nodes, unit, pure
+        return nodes, unit, np.asarray(pure)
 
     def _whitener(self, covariance: np.ndarray, constant: np.ndarray) -> np.ndarray:
         """Whiteners of coordinates with a penalty, (n_nodes, n_model, n_model).

@@ -32,6 +32,7 @@ from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
+from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Sums of float32 weights may miss a least weight by their rounding.
@@ -150,8 +151,8 @@ def grown(
         Maps the number of iterations, each of one level of searches, and a function
         that gives the present trees, to the trees that need not grow further.
     bins : Bins, optional
-        Of the table: the splits of the default finder, and those of constants, are
-        searched on them (`secret_jax.grow.binned`).
+        Of the table, on which a `RssSplits` then searches
+        (`secret_jax.grow.binned`), also for the trees of constants.
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)
@@ -237,7 +238,7 @@ def _search(
 ) -> Search:
     """The search of the finder on the device that computes."""
     finder, sample, rows = options.finder, options.sample, options.batch_rows
-    if bins is not None:
+    if bins is not None and isinstance(finder, RssSplits):
         return BinnedSearch(finder, places, schema, bins, sample=sample)
     if not (on_accelerator() or finder.needs_program):
         return NumpySearch(

@@ -19,7 +19,6 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.samples import Sample, SampleRows
-from secret_jax.models.interface import LeafModel
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.devices import is_out_of_memory, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
@@ -120,10 +119,6 @@ class Search(ABC):
             conditions=conditions,
         )
 
-    @property
-    def _node_model(self) -> LeafModel | None:
-        return self._finder.node_model
-
     def _shares(self, level: Level, n_rows: np.ndarray) -> np.ndarray:
         """Share of the nodes' weight in the rows that are looked at."""
         places = self._places
@@ -137,7 +132,7 @@ class Search(ABC):
         self, level: Level, n_rows: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, NodeStatistics | None]:
         """The nodes' models, each shrunk toward its parent's, and what they are of."""
-        model, places = self._node_model, self._places
+        model, places = self._finder.node_model, self._places
         if model is None:
             return level.base, np.zeros(len(level.node)), None
         statistics = slice_statistics(

@@ -53,7 +53,7 @@ def test_the_tree_is_the_one_without(parameters):
 
 def test_the_command_prints_one_object_or_a_table(capsys, monkeypatch):
     demands = Demands(nodes=5, padded_nodes=8)
-    monkeypatch.setattr(dry_run, "demands_of", lambda rows, columns: demands)
+    monkeypatch.setattr(dry_run, "demands_of", lambda rows, columns, model: demands)
     dry_run.main(["--rows", "300", "--columns", "5", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["columns"]) == (300, 5)
