@@ -46,7 +46,7 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
     tree : SecretClassifier, optional
         The tree; it is cloned. None: one by CART's splits with class
         frequencies in its leaves, up to 32 and unpruned: it says where regions are.
-    head : {"kernel", "local", "rbf", "gp"} or Head, default="gp"
+    head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="gp"
         As of `KernelTreeRegressor`.
     ordinal : bool, default=False
         Whether the classes are in order: that of ordered categories, else that of
@@ -169,7 +169,8 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
         -------
         ndarray of shape (n_rows,)
         """
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def _base(self, tree: SecretClassifier, X: TableLike) -> np.ndarray:
         probability = tree.predict_proba(X)
