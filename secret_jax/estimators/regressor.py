@@ -134,8 +134,8 @@ class SecretRegressor(
         Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of a
         positive target and 200 rows or more, where already one equation of the
         logarithm errs less on rows that it has not seen than one of the target, and the
-        trees have 5 % less squared error: of prices, say, which change by shares. Streams
-        and ``refine="soft"`` know no logarithms: "auto" is "squared".
+        trees have 5 % less squared error: of prices, say, which change by shares.
+        Streams and ``refine="soft"`` know no logarithms: there "auto" is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
