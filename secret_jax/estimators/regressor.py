@@ -85,8 +85,9 @@ class SecretRegressor(
         deviation (`M5Splits`); "guide", by chi-squared tests of residual signs
         (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
         by least squares on both sides of every threshold (`RetisSplits`); "phd", along
-        principal Hessian directions (`PhdSplits`). Their fields also say how many rows
-        a search sees, and what a split must gain.
+        principal Hessian directions (`PhdSplits`); "conjunctive", like "rss" with up to
+        three conditions that all hold (`ConjunctiveSplits`). Their fields also say how
+        many rows a search sees, and what a split must gain.
     prune : str, PruningRule or None, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
         error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
