@@ -9,7 +9,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft.choose import SoftGates
 from secret_jax.losses.classes import ClassLoss
-from secret_jax.losses.numbers import Poisson
+from secret_jax.losses.deviance import Poisson
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.linear import MixtureLeaf
 from secret_jax.runtime.values import check_constraints, constraints_of, refuse
