@@ -11,9 +11,10 @@ import argparse
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -22,7 +23,7 @@ import jax
 import numpy as np
 
 from benchmarks.shared import markdown
-from secret_jax import SecretRegressor
+from secret_jax import SecretBoostingRegressor, SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.runtime.programs import Program
 
@@ -101,11 +102,25 @@ def counted() -> Iterator[Demands]:
         yield demands
 
 
-def demands_of(rows: int, columns: int, **parameters: Any) -> Demands:
-    """What the default fit of so many made-up rows asks of an accelerator."""
+# Models by name; a booster takes a few rounds, as all are alike.
+MODELS: dict[str, Callable[..., Any]] = {
+    "tree": SecretRegressor,
+    "paper": partial(SecretRegressor.paper, oblique=True),
+    "soft": partial(SecretRegressor, refine="soft"),
+    "booster": partial(SecretBoostingRegressor, max_iter=3, max_leaf_nodes=16),
+    "classifier": SecretClassifier,
+}
+
+
+def demands_of(
+    rows: int, columns: int, model: str = "tree", **parameters: Any
+) -> Demands:
+    """What a fit of so many made-up rows asks of an accelerator."""
     X, y = make_fried(rows, n_features=columns, random_state=0)
+    if model == "classifier":
+        y = np.digitize(y, np.quantile(y, [0.3, 0.7]))
     with counted() as demands:
-        SecretRegressor(random_state=0, **parameters).fit(X.astype(np.float32), y)
+        MODELS[model](random_state=0, **parameters).fit(X.astype(np.float32), y)
     return demands
 
 
@@ -117,14 +132,18 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--rows", type=int, nargs="+", default=[4000, 100_000])
     parser.add_argument("--columns", type=int, default=10)
+    parser.add_argument("--model", choices=MODELS, default="tree")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     options = parser.parse_args(argv)
     lines = [["fit", "programs", "different", "nodes", "padded over real", "GB to it"]]
     for rows in options.rows:
-        found = demands_of(rows, options.columns)
+        found = demands_of(rows, options.columns, options.model)
         if options.json:
             print(
-                json.dumps({"rows": rows, "columns": options.columns, **asdict(found)})
+                json.dumps(
+                    {"rows": rows, "columns": options.columns, "model": options.model}
+                    | asdict(found)
+                )
             )
             continue
         lines.append(

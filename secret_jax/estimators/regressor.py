@@ -85,8 +85,9 @@ class SecretRegressor(
         deviation (`M5Splits`); "guide", by chi-squared tests of residual signs
         (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
         by least squares on both sides of every threshold (`RetisSplits`); "phd", along
-        principal Hessian directions (`PhdSplits`). Their fields also say how many rows
-        a search sees, and what a split must gain.
+        principal Hessian directions (`PhdSplits`); "conjunctive", like "rss" with up to
+        three conditions that all hold (`ConjunctiveSplits`). Their fields also say how
+        many rows a search sees, and what a split must gain.
     prune : str, PruningRule or None, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
         error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
@@ -134,8 +135,8 @@ class SecretRegressor(
         Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of a
         positive target and 200 rows or more, where already one equation of the
         logarithm errs less on rows that it has not seen than one of the target, and the
-        trees have 5 % less squared error: of prices, say, which change by shares. There
-        is no "auto" for streams.
+        trees have 5 % less squared error: of prices, say, which change by shares. For
+        streams and ``refine="soft"``, which know no logarithms, "auto" is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the

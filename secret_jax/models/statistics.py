@@ -264,7 +264,8 @@ def block_statistics(
     found.scatter[:] = products[:, :n, :n] - found.weight[:, None, None] * square
     # Of columns far from zero the difference has lost digits.
     left, all_of_it = (np.einsum("gii->gi", a) for a in (found.scatter, products))
-    for index in np.flatnonzero((left < _CANCELLED * all_of_it[:, :n]).any(axis=1)):
+    cancelled = (left < _CANCELLED * all_of_it[:, :n]).any(axis=1)
+    for index in np.flatnonzero(cancelled).tolist():
         found.scatter[index] = product(index, found.mean[index])[:n, :n]
     np.minimum.reduceat(targets, start, axis=0, out=found.lower)
     np.maximum.reduceat(targets, start, axis=0, out=found.upper)

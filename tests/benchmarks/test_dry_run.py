@@ -25,6 +25,18 @@ def test_batches_are_of_the_size_of_their_level(rows):
 
 
 @pytest.mark.device
+@pytest.mark.parametrize(
+    ("model", "programs", "compiled"), [("paper", 20, 6), ("booster", 70, 10)]
+)
+def test_other_models_ask_little(model, programs, compiled):
+    found = demands_of(2000, 10, model)
+    assert found.nodes <= found.padded_nodes <= 2.4 * found.nodes
+    assert found.programs <= programs
+    assert found.compiled <= compiled
+    assert found.bytes_to_device < 1e7
+
+
+@pytest.mark.device
 def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
     found = demands_of(200_000, 5)
     assert found.padded_nodes <= 3 * found.nodes
@@ -53,7 +65,7 @@ def test_the_tree_is_the_one_without(parameters):
 
 def test_the_command_prints_one_object_or_a_table(capsys, monkeypatch):
     demands = Demands(nodes=5, padded_nodes=8)
-    monkeypatch.setattr(dry_run, "demands_of", lambda rows, columns: demands)
+    monkeypatch.setattr(dry_run, "demands_of", lambda rows, columns, model: demands)
     dry_run.main(["--rows", "300", "--columns", "5", "--json"])
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["columns"]) == (300, 5)

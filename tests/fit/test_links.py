@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.losses.numbers import Poisson, SquaredError
+from secret_jax.losses.deviance import Poisson
+from secret_jax.losses.numbers import SquaredError
 
 
 def table(n=300):

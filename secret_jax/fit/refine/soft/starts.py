@@ -200,14 +200,14 @@ class Trainer:
         ndarray of shape (n_starts, n_folds), float64
             Errors on the pruning rows.
         """
-        data = self.data if data is None else data
+        given = self.data if data is None else data
         rows = minibatches(self.random, n_rows, self.options.chunk, self.batch_size)
         states = [start.state for start in starts]
         structures = [start.structure for start in starts]
         if self.on_device:
             state, found = train_chunk(
                 *(_stacked(states), _stacked(structures)),
-                *(data, rows, self.rates),
+                *(given, rows, self.rates),
                 kind=self.loss,
             )
             state, errors = jax.tree.map(np.asarray, state), list(found)
@@ -218,7 +218,7 @@ class Trainer:
         else:
             with one_thread_for_products():
                 pairs = [
-                    train_start(*each, data, rows, self.rates, kind=self.loss)
+                    train_start(*each, given, rows, self.rates, kind=self.loss)
                     for each in zip(states, structures, strict=True)
                 ]
             states, errors = zip(*pairs, strict=True)
