@@ -22,7 +22,7 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
-from secret_jax.losses.deviance import Poisson
+from secret_jax.losses.deviance import LogMean
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
@@ -281,7 +281,7 @@ class SecretRegressor(
         if not return_std:
             return prediction
         loss = self.tree_.loss
-        if not isinstance(loss, SquaredError | Poisson):
+        if not isinstance(loss, SquaredError | LogMean):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared' or another one "
                 f"of means, and the tree was fitted with {loss!r}. For an interval fit "
@@ -290,7 +290,7 @@ class SecretRegressor(
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         deviation = deviation[self.apply(X)].reshape(prediction.shape)
-        of_logarithms = isinstance(loss, Poisson)  # whose deviations are shares
+        of_logarithms = isinstance(loss, LogMean)  # whose deviations are shares
         return prediction, deviation * prediction if of_logarithms else deviation
 
     def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
