@@ -73,6 +73,7 @@ VARIANTS = {
 ABLATIONS = {
     "no_oblique_splits": Setting({"oblique": False}),
     "no_axis_tree": Setting({"oblique": True}),
+    "conjunctive_splits": Setting({"splits": "conjunctive"}),
     "no_hessian_directions": Setting({"splits": RssSplits(n_hessian=0)}),
     "no_hinge_steps": Setting({"splits": RssSplits(n_hinge=0)}),
     "one_finalist": Setting({"splits": RssSplits(n_finalists=1)}),

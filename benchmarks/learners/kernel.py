@@ -43,17 +43,13 @@ class Task(NamedTuple):
     reported: str
 
 
+_VOWEL = ("vowel_train", "vowel_test")
+_OF_VOWEL = "tree .42, RBF .42, kernel .46"
 TASKS = {
     "boston": Task(("boston",), 455, "", False, "tree .78, RBF .89, kernel .86"),
     "auto_mpg": Task(("auto_mpg",), 352, "", False, "tree .62, RBF .89, kernel .90"),
     "wine": Task(("wine",), 125, "nominal", False, ".97 (training rows)"),
-    "vowel": Task(
-        ("vowel_train", "vowel_test"),
-        528,
-        "nominal",
-        True,
-        "tree .42, RBF .42, kernel .46",
-    ),
+    "vowel": Task(_VOWEL, 528, "nominal", True, _OF_VOWEL),
     "iris": Task(("iris",), 105, "ordinal", False, ".98 (training rows)"),
     "abalone": Task(("abalone",), 3133, "ordinal", True, "tree .61, RBF .63"),
 }
@@ -122,29 +118,24 @@ METHODS: dict[str, Callable[[Task], Any]] = {
 }
 
 
-def line(
-    name: str, method: str, X: pd.DataFrame, y: np.ndarray, n_splits: int
-) -> list[str] | None:
-    """Mean scores on test rows of model and tree, the search, seconds of a fit."""
-    task, scores, searches = TASKS[name], [], []
-    for train, test in splits(task, len(y), n_splits):
-        model = METHODS[method](task)
+def line(name: str, method: str, X: pd.DataFrame, y: np.ndarray, n: int) -> list[str]:
+    """Mean scores on test rows of model and tree, seconds of a fit, and the search."""
+    task, found = TASKS[name], []
+    for train, test in splits(task, len(y), n):
+        model, start = METHODS[method](task), time.perf_counter()
         if model is None:
-            return None
-        start = time.perf_counter()
+            return []
         model.fit(X.iloc[train], y[train])
         seconds = time.perf_counter() - start
-        tree = getattr(model, "tree_", None)
-        own = np.nan if tree is None else tree.score(X.iloc[test], y[test])
-        scores.append([model.score(X.iloc[test], y[test]), own, seconds])
+        found.append(
+            [model.score(X.iloc[test], y[test]), np.nan, seconds] + 2 * [np.nan]
+        )
+        if hasattr(model, "tree_"):
+            found[-1][1] = model.tree_.score(X.iloc[test], y[test])
         if hasattr(model, "search_"):
-            searches.append([model.search_.criterion, model.search_.n_scored])
-    score, tree, seconds = np.mean(scores, axis=0)
-    words = [name, method, f"{score:.3f}", "" if np.isnan(tree) else f"{tree:.3f}"]
-    found = (
-        [f"{one:.0f}" for one in np.mean(searches, axis=0)] if searches else ["", ""]
-    )
-    return [*words, f"{seconds:.2f}", *found]
+            found[-1][3:] = model.search_.criterion, model.search_.n_scored
+    means = np.mean(found, axis=0).tolist()
+    return [name, method, *("" if one != one else f"{one:.3f}" for one in means)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -122,7 +122,8 @@ class SecretOrdinalClassifier(ClassSetsMixin, ClassifierMixin, ComposedEstimator
         -------
         ndarray of shape (n_rows,)
         """
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

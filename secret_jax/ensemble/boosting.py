@@ -67,7 +67,7 @@ class Boosting:
         self.training, self.others, self.schema = rows, others, schema
         self.rows = rows if others is None else join([rows, others])
         self.held_out = held_out
-        self.bins = bins_of(self.rows, schema)
+        self.bins = bins_of(rows, schema)  # of those that train
         self.candidates = [self._candidate(size) for size in options.sizes]
         self._sizes: list[list] = []
 
@@ -150,7 +150,9 @@ class Boosting:
     def _candidate(self, size: TreeSize) -> Candidate:
         """Boosters of a size, not begun."""
         parts, nothing = self.held_out, np.arange(0)
-        folds = [self._booster(size, *f) for f in enumerate(parts)] if self.folded else []
+        folds = (
+            [self._booster(size, *f) for f in enumerate(parts)] if self.folded else []
+        )
         judges = nothing if self.folded else [*parts, nothing][0]
         return Candidate(size, folds, self._booster(size, len(folds), judges))
 

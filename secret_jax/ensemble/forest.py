@@ -33,8 +33,8 @@ from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.runtime.progress import Progress, Stage
 from secret_jax.runtime.values import at_least
-from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import leaves_by_steps, values_at
 
 # Maximum number of rows, over all trees that grow together.
 _MOST_PLACES = 1 << 19
@@ -266,7 +266,9 @@ def out_of_bag(
     for tree, count in zip(trees, bags, strict=True):
         share = stays ** count.astype(float)  # of a single row 1 or 0
         out = np.flatnonzero(share)
-        total[out] += share[out, None] * values(tree, rows.table.take(out))
+        table = rows.table.take(out)
+        value = values_at(tree, table, leaves_by_steps(tree, table))
+        total[out] += share[out, None] * value
         sum_of_shares[out] += share[out, None]
     with np.errstate(invalid="ignore"):
         return total / sum_of_shares

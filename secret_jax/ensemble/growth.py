@@ -17,6 +17,7 @@ from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
+from secret_jax.grow.trees import with_leaf_models
 from secret_jax.learners.cart import CartSplits
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
@@ -76,14 +77,13 @@ def grown_with_models(
             continue
         alike = [roots[i] for i in which]
         if found is not None:
-            part = found.take(which)
+            part = [found[i] for i in which]
         else:
             finder = CartSplits(n_thresholds=16) if constant else SPLITS
             part = grown(rows, schema, replace(options, finder=finder), alike)
         training = [_rows_of(root, rows) for root in alike]
-        fitted = fit_models(
-            part.trees, training, leaf, leaves=part.leaves, fitted=part.fitted
-        )
+        leaves = [each.leaf for each in part if each.leaf is not None]
+        fitted = with_leaf_models(part, training, leaf, leaf, leaves=leaves)
         for i, tree in zip(which, fitted, strict=True):
             trees[i] = tree
     return [tree for tree in trees if tree is not None]
@@ -138,11 +138,12 @@ def add_round(
     new: list[tuple[Booster, Tree, np.ndarray]] = []
     for first in (True, False):
         group = [booster for booster in boosters if first != bool(booster.trees)]
+        if not group:
+            continue
         roots = [_root(booster, rows, options) for booster in group]
-        trees = grown_with_models(rows, schema, bins, roots) if group else []
-        if isinstance(options.loss, ClassLoss) and first:
-            parts = [rows.take(part.rows) for part in roots]
-            trees = _started(trees, parts)
+        trees = grown_with_models(rows, schema, bins, roots)
+        if first and isinstance(options.loss, ClassLoss):
+            trees = _started(trees, [rows.take(root.rows) for root in roots])
         for booster, tree in zip(group, trees, strict=True):
             new.append((booster, tree, values(tree, rows.table)))
     for booster, tree, value in new:

@@ -9,6 +9,7 @@ import numpy as np
 from secret_jax.ensemble.growth import Booster
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 
+
 class Candidate(NamedTuple):
     """Boosters of one tree size.
 

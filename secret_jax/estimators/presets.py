@@ -66,13 +66,13 @@ class AccuratePreset:
 
         The default fits on a page: a longer tree has to earn its length. This one is
         pruned to the least error, and its splits become gates, trained with the leaves,
-        where rows held out say that it helps. Numbers may be predicted by equations of
-        their logarithms (``loss="auto"``). It still prints.
+        where rows held out say that it helps. It still prints.
 
         Parameters
         ----------
         gates : bool, default=True
-            False: hard splits, short equations.
+            False: hard splits, short equations; numbers are predicted by equations of
+            their logarithms where these err less (``loss="auto"``).
         **parameters
             Parameters of the estimator that override the preset's.
 

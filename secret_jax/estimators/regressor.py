@@ -22,7 +22,7 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
-from secret_jax.losses.deviance import Poisson
+from secret_jax.losses.deviance import LogMean
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
@@ -85,8 +85,9 @@ class SecretRegressor(
         deviation (`M5Splits`); "guide", by chi-squared tests of residual signs
         (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
         by least squares on both sides of every threshold (`RetisSplits`); "phd", along
-        principal Hessian directions (`PhdSplits`). Their fields also say how many rows
-        a search sees, and what a split must gain.
+        principal Hessian directions (`PhdSplits`); "conjunctive", like "rss" with up to
+        three conditions that all hold (`ConjunctiveSplits`). Their fields also say how
+        many rows a search sees, and what a split must gain.
     prune : str, PruningRule or None, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
         error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
@@ -134,8 +135,8 @@ class SecretRegressor(
         Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of a
         positive target and 200 rows or more, where already one equation of the
         logarithm errs less on rows that it has not seen than one of the target, and the
-        trees have 5 % less squared error: of prices, say, which change by shares. There
-        is no "auto" for streams.
+        trees have 5 % less squared error: of prices, say, which change by shares. For
+        streams and ``refine="soft"``, which know no logarithms, "auto" is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -280,7 +281,7 @@ class SecretRegressor(
         if not return_std:
             return prediction
         loss = self.tree_.loss
-        if not isinstance(loss, SquaredError | Poisson):
+        if not isinstance(loss, SquaredError | LogMean):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared' or another one "
                 f"of means, and the tree was fitted with {loss!r}. For an interval fit "
@@ -289,7 +290,7 @@ class SecretRegressor(
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         deviation = deviation[self.apply(X)].reshape(prediction.shape)
-        of_logarithms = isinstance(loss, Poisson)  # whose deviations are shares
+        of_logarithms = isinstance(loss, LogMean)  # whose deviations are shares
         return prediction, deviation * prediction if of_logarithms else deviation
 
     def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:

@@ -10,6 +10,7 @@ from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.watch import LEVELS_BELOW, Kind, Watch
 from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import Grown
 from secret_jax.grow.trees import Recipe
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
@@ -44,8 +45,8 @@ def judged_kinds(
     seen = [every_row, *(every_row[~part] for part in unseen)]
     started = [roots(seen[: n_first + 1], oblique) for oblique in kinds]
 
-    def judged(kind: int, trees: Sequence[Tree], stage: Stage = UNTOLD) -> Kind:
-        trees = recipe.attach(trees, training, started[kind], stage)
+    def judged(kind: int, grown: Sequence[Grown], stage: Stage = UNTOLD) -> Kind:
+        trees = recipe.attach(grown, training, started[kind], stage)
         return pruned(kinds[kind], trees)
 
     watch = Watch(judged, len(kinds))

@@ -39,8 +39,7 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     if plan.log_leaf is None or few or not positive:
         return first
     unit = np.array(first.prepared.schema.target_scales)
-    kind = first.fitted.oblique if len(plan.kinds) > 1 else plan.oblique
-    of_logarithms = replace(plan, leaf=plan.log_leaf, log_leaf=None, oblique=kind)
+    of_logarithms = replace(plan, leaf=plan.log_leaf, log_leaf=None)
     prepared = prepare(of_logarithms, given, eval_set)
     single = fit_prepared(replace(of_logarithms, max_depth=0), prepared)
     if _error(single, unit) >= _error(first, unit, of_root=True):

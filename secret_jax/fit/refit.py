@@ -25,12 +25,14 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     tree : Tree
         Without gates.
     """
+    tree.loss.check_targets(given.targets)
+    # Of loss="auto" the tree may be one of logarithms.
+    leaves = (one for one in (plan.log_leaf, plan.leaf) if one is not None)
+    leaf = next((one for one in leaves if one.loss == tree.loss), plan.leaf)
     table = encode(tree.schema, given.X).on_host()
     targets = tree.schema.scale_targets(given.targets)
     rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))
     statistics = node_statistics(tree, rows)
-    (tree,) = fit_models([tree], [rows], plan.leaf, statistics=statistics)
+    (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    return with_short_equations(
-        tree, statistics, rows, plan.leaf, plan.equation_tolerance
-    )
+    return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)

@@ -105,9 +105,7 @@ class ColumnCuts(NamedTuple):
             slope[:, attribute],
         )
         missing_left = np.arange(len(attribute)) >= len(bins.column)
-        return cls(
-            cuts, bins, attribute, missing_left, local, start, weight, own[0]
-        )
+        return cls(cuts, bins, attribute, missing_left, local, start, weight, own[0])
 
     def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:
         """Whether rows are left of cuts, each row with a candidate of its own."""
@@ -188,13 +186,9 @@ class CategoryCuts(NamedTuple):
         whole, own_whole = left[:, :, -1], own[..., -1]
         along = np.einsum("c,nacm->nam", value, basis)
         slope = slopes(nodes, along, own_whole, whole)
-        cuts = Cuts.of(
-            nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope
-        )
+        cuts = Cuts.of(nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope)
         rank = np.argsort(order, axis=2, kind="stable")
-        row_rank = rank[
-            nodes.slot[:, None], np.arange(code.shape[1]), code
-        ]
+        row_rank = rank[nodes.slot[:, None], np.arange(code.shape[1]), code]
         return cls(cuts, row_rank, rank, weight)
 
     def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:

@@ -15,10 +15,10 @@ from secret_jax.grow.attribute_cuts import CategoryCuts, ColumnCuts
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.cuts import NodeMoments, combined, exact_sides, products
 from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.oblique_cuts import ObliqueCuts, ObliqueOptions
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.search import Found, Search
-from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
@@ -54,6 +54,7 @@ class BinnedSearch(Search):
         places: Places,
         schema: TableSchema,
         bins: Bins,
+        models: NodeModels,
         *,
         sample: int | None,
     ):
@@ -61,7 +62,7 @@ class BinnedSearch(Search):
         super().__init__(
             finder, places, schema, n_categories=n_categories, sample=sample
         )
-        self._bins, self._ridge = bins, finder.ridge
+        self._bins, self._ridge, self._models = bins, finder.ridge, models
         self._oblique = ObliqueOptions(
             n_hessian=finder.n_hessian,
             hinge_steps=finder.hinge_steps if finder.n_hinge else 0,
@@ -78,28 +79,21 @@ class BinnedSearch(Search):
         n_nodes = len(level.node)
         splits = self._no_splits(n_nodes)
         if not n_nodes:
-            nothing = np.zeros(0)
-            return Found(splits, nothing, level.base, nothing)
+            return Found(splits, np.zeros(0))
         n_rows = np.minimum(level.stop - level.start, self._most)
         share = self._shares(level, n_rows)
-        coefficient, degrees, statistics = self._models(level, n_rows)
-        assert statistics is not None
-        if level.constant.any():
-            some = level.constant
-            means = Constant().fit(statistics.take(some), level.base[some])
-            coefficient, degrees = coefficient.copy(), degrees.copy()
-            coefficient[some], degrees[some], _ = means
+        statistics = self._models.statistics_of(level)
         seen = level._replace(
             stop=level.start + n_rows,
-            base=coefficient,
             min_leaf_weight=share * level.min_leaf_weight,
         )
         with np.errstate(all="ignore"):
             for index in self._parts(seen):
                 part = self._search(seen.take(index), statistics.take(index))
-                for every, some in zip(splits[:-1], part[:-1], strict=True):
-                    every[index] = some
-        return Found(splits, share, coefficient, degrees, statistics)
+                for every, some in zip(splits, part, strict=True):
+                    if every is not None:
+                        every[index] = some
+        return Found(splits, share)
 
     def _parts(self, level: Level) -> Iterator[np.ndarray]:
         """Nodes that are searched together."""
@@ -237,7 +231,7 @@ class BinnedSearch(Search):
         slot = np.repeat(np.arange(len(length), dtype=np.int32), length)
         mean = statistics.mean.astype(np.float32)
         x = self._x[row, :n] - mean[slot, :n]
-        slopes = np.swapaxes(level.base[:, :, 1:], 1, 2).astype(np.float32)
+        slopes = np.swapaxes(level.model[:, :, 1:], 1, 2).astype(np.float32)
         residual = places.targets[place] - mean[slot, n:]
         residual -= combined(first, x, np.ascontiguousarray(slopes))
         weight, total = places.weight[place], statistics.weight[:, None]
@@ -274,7 +268,7 @@ class BinnedSearch(Search):
             whitener=self._whitener(scatter / total[..., None], level.constant),
             least=level.min_leaf_weight.astype(np.float32),
         )
-        return nodes, unit, pure
+        return nodes, unit, np.asarray(pure)
 
     def _whitener(self, covariance: np.ndarray, constant: np.ndarray) -> np.ndarray:
         """Whiteners of coordinates with a penalty, (n_nodes, n_model, n_model).

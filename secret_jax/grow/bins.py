@@ -67,14 +67,13 @@ class Bins:
         sums = np.zeros((3, len(column), n_bins + 2))
         for i, (own, gap) in enumerate(zip(column, indicator, strict=True)):
             value = np.ascontiguousarray(x[:, own])
-            there = x[:, gap] <= 0 if gap >= 0 else slice(None)
+            there = x[:, gap] <= 0 if gap >= 0 else np.ones(len(x), bool)
             bounds = _bounds(value[there][:_QUANTILE_ROWS], n_bins)
             highest = value[there].max(initial=-np.inf)
             edge[i] = highest if np.isfinite(highest) else 0.0
             edge[i, : len(bounds)] = bounds
             code[:, i] = np.searchsorted(bounds, value)
-            if gap >= 0:
-                code[~there, i] = n_bins
+            code[~there, i] = n_bins
             for power, total in enumerate(sums[:, i]):
                 of_bins = np.bincount(code[:, i], value**power, n_bins + 1)
                 np.cumsum(of_bins, out=total[1:])

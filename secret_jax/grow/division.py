@@ -91,12 +91,10 @@ def divide(parents: Level, splits: Split, places: Places) -> Division:
     return Division(parents, splits, *found)
 
 
-def descend(
-    division: Division, places: Places, builder: Builder, base: np.ndarray
-) -> Level:
+def descend(division: Division, places: Places, builder: Builder) -> Level:
     """Partition the rows of split nodes; return the children as the next frontier."""
     parents, splits, go_left, left_weight, right_weight = division
     middle = partition(places.order, parents.start, parents.stop, go_left)
     child = builder.split(parents, splits, left_weight >= right_weight)
     weight = np.stack([left_weight, right_weight], axis=1).ravel()
-    return parents.children(child, middle, weight, base)
+    return parents.children(child, middle, weight)

@@ -108,8 +108,11 @@ class Level(NamedTuple):
     weight : ndarray of shape (n_nodes,), float64
     key : ndarray of shape (n_nodes,), uint64
         A node's randomness, whatever else is in its batch.
-    base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Models of the parents, where the finder asks for models; zero at the roots.
+    model : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Models of the nodes, where the finder asks for them; before they are fitted,
+        those of their parents, and zero at the roots.
+    degrees : ndarray of shape (n_nodes,), float64
+        Degrees of freedom that the models spent on the rows that are searched.
     min_split_weight, min_leaf_weight : ndarray of shape (n_nodes,), float64
     oblique : ndarray of shape (n_nodes,), bool
     allowed : ndarray of shape (n_nodes, n_columns + n_discrete), bool
@@ -123,7 +126,8 @@ class Level(NamedTuple):
     stop: np.ndarray
     weight: np.ndarray
     key: np.ndarray
-    base: np.ndarray
+    model: np.ndarray
+    degrees: np.ndarray
     min_split_weight: np.ndarray
     min_leaf_weight: np.ndarray
     oblique: np.ndarray
@@ -146,7 +150,8 @@ class Level(NamedTuple):
             stop=stop,
             weight=np.array([part.sum(dtype=np.float64) for part in parts]),
             key=mix(np.array([root.key for root in roots], np.uint64)),
-            base=np.zeros((n_trees, n_outputs, 1 + schema.n_regressors)),
+            model=np.zeros((n_trees, n_outputs, 1 + schema.n_regressors)),
+            degrees=np.zeros(n_trees),
             min_split_weight=np.array([root.min_split_weight for root in roots]),
             min_leaf_weight=np.array([root.min_leaf_weight for root in roots]),
             oblique=np.array([root.oblique for root in roots]),
@@ -176,7 +181,8 @@ class Level(NamedTuple):
             stop=stop,
             weight=weight,
             key=np.zeros(n_nodes, np.uint64),
-            base=np.zeros((n_nodes, 1, 1 + schema.n_regressors)),
+            model=np.zeros((n_nodes, 1, 1 + schema.n_regressors)),
+            degrees=np.zeros(n_nodes),
             min_split_weight=2 * min_leaf_weight,
             min_leaf_weight=min_leaf_weight,
             oblique=oblique,
@@ -189,7 +195,7 @@ class Level(NamedTuple):
         return Level(*(array[index] for array in self))
 
     def children(
-        self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray, base: np.ndarray
+        self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray
     ) -> Level:
         """Make the next level: both children of every node.
 
@@ -200,8 +206,6 @@ class Level(NamedTuple):
         middle : ndarray of shape (n_nodes,), int
             Where the rows of the right child begin.
         weight : ndarray of shape (2 * n_nodes,), float64
-        base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
-            Models of the nodes.
         """
 
         def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -214,7 +218,6 @@ class Level(NamedTuple):
             stop=interleaved(middle, self.stop),
             weight=weight,
             key=interleaved(mix(self.key), mix(self.key ^ np.uint64(1))),
-            base=np.repeat(base, 2, axis=0),
         )
 
 

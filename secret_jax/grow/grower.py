@@ -25,13 +25,14 @@ from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
 from secret_jax.grow.division import descend, divide
 from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.in_numpy import NumpySearch
+from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.search import Found, Search
-from secret_jax.models.fitting import FittedNodes, joined_nodes
-from secret_jax.models.interface import Models
+from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
+from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Sums of float32 weights may miss a least weight by their rounding.
@@ -72,45 +73,27 @@ class GrowOptions:
     batch_rows: int = BATCH_ROWS
 
 
-Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Tree]]], Sequence[int]]
-
-
 class Grown(NamedTuple):
-    """Result of growing trees.
+    """A grown tree.
 
     Attributes
     ----------
-    trees : list of Tree
-        One for every root, without models but those that the finder implied. In each,
-        parents come before children and the root is first.
-    leaves : list of ndarray of shape (n_rows,), int64
-        Leaf of every row of each root, in the order in which the root names them.
-        Nodes count on through all trees.
+    tree : Tree
+        Without models but those that the finder implied. Parents come before children
+        and the root is first.
     fitted : FittedNodes or None
-        Models that the search has fitted to all rows of nodes.
+        Its nodes with the models that the finder asks for, if these are of all rows.
+    leaf : ndarray of shape (n_rows,), int64, or None
+        Leaf of every row of the root, in the order in which the root names them; None
+        while the tree grows.
     """
 
-    trees: list[Tree]
-    leaves: list[np.ndarray]
+    tree: Tree
     fitted: FittedNodes | None
+    leaf: np.ndarray | None = None
 
-    def take(self, which: Sequence[int]) -> Grown:
-        """Select trees, in rising order; their nodes are counted anew."""
-        size = np.array([tree.n_nodes for tree in self.trees])
-        own = size[which]
-        shift = np.zeros(len(size), int)
-        shift[which] = np.cumsum(own) - own - (np.cumsum(size) - size)[which]
-        fitted = self.fitted
-        if fitted is not None:
-            tree = np.repeat(np.arange(len(size)), size)[fitted.node]
-            fitted = fitted.take(np.isin(tree, which))
-            tree = tree[np.isin(tree, which)]
-            fitted = fitted._replace(node=fitted.node + shift[tree])
-        return Grown(
-            [self.trees[tree] for tree in which],
-            [self.leaves[tree] + shift[tree] for tree in which],
-            fitted,
-        )
+
+Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Grown]]], Sequence[int]]
 
 
 def grow(
@@ -122,7 +105,7 @@ def grow(
     enough: Enough | None = None,
 ) -> list[Tree]:
     """Grow several trees and return them alone; see `grown`."""
-    return grown(rows, schema, options, roots, stage, enough).trees
+    return [each.tree for each in grown(rows, schema, options, roots, stage, enough)]
 
 
 def grown(
@@ -133,7 +116,7 @@ def grown(
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
     bins: Bins | None = None,
-) -> Grown:
+) -> list[Grown]:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
     For best-first growth see `secret_jax.grow.best_first`.
@@ -150,15 +133,22 @@ def grown(
         Maps the number of iterations, each of one level of searches, and a function
         that gives the present trees, to the trees that need not grow further.
     bins : Bins, optional
-        Of the table: the splits of the default finder, and those of constants, are
-        searched on them (`secret_jax.grow.binned`).
+        Of the table, on which a `RssSplits` then searches
+        (`secret_jax.grow.binned`), also for the trees of constants.
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)
-    search = _search(places, schema, options, bins, oblique=oblique)
+    models = NodeModels(
+        options.finder.node_model,
+        places,
+        schema,
+        sample=options.sample,
+        as_searched=bins is not None,
+    )
+    search = _search(places, schema, options, bins, models, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
-    level = Level.of(roots, places, schema)
+    level = models.fitted(Level.of(roots, places, schema))
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
@@ -166,9 +156,14 @@ def grown(
     room = BestFirst(limits, eager=enough is not None)
     full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
     arrived = np.zeros(len(places.row), np.int64)
-    fitted: list[FittedNodes] = []
     waiting: _Waiting | None = None
     n_turns = 0
+
+    def so_far() -> tuple[list[Grown], np.ndarray]:
+        trees, number = builder.finish(limits)
+        fitted = models.of_trees(number, [tree.n_nodes for tree in trees])
+        return list(map(Grown, trees, fitted)), number
+
     while True:
         if len(level.node):
             depth = builder.depth(level.node)
@@ -177,15 +172,6 @@ def grown(
             reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
             searched = np.flatnonzero(reason == StopReason.SPLIT)
             found = drawn.find(level.take(searched))
-            if found.statistics is not None:
-                seen = np.flatnonzero(found.share >= 1.0)
-                fitted.append(
-                    FittedNodes(
-                        level.node[searched[seen]],
-                        Models(found.coefficient[seen], found.degrees[seen]),
-                        found.statistics.take(seen),
-                    )
-                )
             reason[searched] = _stop_after_search(found.splits, options)
             builder.stop(level.node, reason)
             _arrive(level.take(reason != StopReason.SPLIT), places, arrived)
@@ -210,10 +196,11 @@ def grown(
         _arrive(few, places, arrived)
         room.drop(few.node.tolist())
         full = np.repeat(np.isin(going.level.node[~light], last), 2)
-        level = descend(division.take(~light), places, builder, going.base[~light])
+        level = descend(division.take(~light), places, builder)
+        level = models.fitted(level)
         n_turns += 1
         if enough is not None and len(level.node):
-            done = enough(n_turns, lambda: builder.finish(limits)[0])
+            done = enough(n_turns, lambda: so_far()[0])
             ended = np.isin(level.tree, done)
             builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
             _arrive(level.take(ended), places, arrived)
@@ -221,10 +208,14 @@ def grown(
     rest = waiting.level
     builder.stop(rest.node, np.full(len(rest.node), StopReason.MAX_LEAF_NODES))
     _arrive(rest, places, arrived)
-    trees, number = builder.finish(limits)
+    found, number = so_far()
     stops = np.cumsum([len(root.rows) for root in roots])
     leaves = np.split(number[arrived], stops[:-1])
-    return Grown(trees, leaves, joined_nodes(fitted, number))
+    first = np.cumsum([0] + [each.tree.n_nodes for each in found])
+    return [
+        each._replace(leaf=leaf - before)
+        for each, leaf, before in zip(found, leaves, first[:-1], strict=True)
+    ]
 
 
 def _search(
@@ -232,13 +223,14 @@ def _search(
     schema: TableSchema,
     options: GrowOptions,
     bins: Bins | None,
+    models: NodeModels,
     *,
     oblique: bool,
 ) -> Search:
     """The search of the finder on the device that computes."""
     finder, sample, rows = options.finder, options.sample, options.batch_rows
-    if bins is not None:
-        return BinnedSearch(finder, places, schema, bins, sample=sample)
+    if bins is not None and isinstance(finder, RssSplits):
+        return BinnedSearch(finder, places, schema, bins, models, sample=sample)
     if not (on_accelerator() or finder.needs_program):
         return NumpySearch(
             finder, places, schema, oblique=oblique, sample=sample, batch_rows=rows
@@ -260,13 +252,12 @@ class _Waiting(NamedTuple):
 
     level: Level
     splits: Split
-    base: np.ndarray  # models of the nodes
 
     @classmethod
     def of(cls, level: Level, found: Found) -> _Waiting:
         # The rows that the search saw stand for all rows of the node.
         gain = (found.splits.gain / found.share).astype(np.float32)
-        return cls(level, found.splits._replace(gain=gain), found.coefficient)
+        return cls(level, found.splits._replace(gain=gain))
 
     def take(self, chosen: np.ndarray) -> _Waiting:
         """Select nodes by a mask."""

@@ -15,6 +15,7 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
 from secret_jax.grow.search import BatchSearch
+from secret_jax.runtime.arrays import rows_last
 from secret_jax.runtime.parallel import N_WORKERS
 from secret_jax.runtime.pieces import Pieces, piece_lengths
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
@@ -91,4 +92,6 @@ class NumpySearch(BatchSearch):
                 for part in map(slice, pieces.first, last)
             ]
             extra = jax.tree.map(lambda *some: np.concatenate(some), *of_nodes)
+        rows[0], x = rows_last(rows[0].shape, rows[0].dtype), rows[0]
+        rows[0][:] = x
         return SampleRows(rows, extra, pieces=pieces)

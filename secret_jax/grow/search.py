@@ -19,8 +19,6 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.samples import Sample, SampleRows
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.devices import is_out_of_memory, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import side_by_side
@@ -48,19 +46,10 @@ class Found(NamedTuple):
     ----------
     share : ndarray of shape (n_nodes,), float64
         Share of the node's weight that the search saw.
-    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Models of the nodes, if the finder asks for them.
-    degrees : ndarray of shape (n_nodes,), float64
-        Their degrees of freedom.
-    statistics : NodeStatistics or None
-        Of the rows that the search saw, where it fitted models to them.
     """
 
     splits: Split
     share: np.ndarray
-    coefficient: np.ndarray
-    degrees: np.ndarray
-    statistics: NodeStatistics | None = None
 
 
 class Search(ABC):
@@ -120,10 +109,6 @@ class Search(ABC):
             conditions=conditions,
         )
 
-    @property
-    def _node_model(self) -> LeafModel | None:
-        return self._finder.node_model
-
     def _shares(self, level: Level, n_rows: np.ndarray) -> np.ndarray:
         """Share of the nodes' weight in the rows that are looked at."""
         places = self._places
@@ -132,26 +117,6 @@ class Search(ABC):
             head = places.order[level.start[i] : level.start[i] + n_rows[i]]
             share[i] = places.weight[head].sum(dtype=np.float64) / level.weight[i]
         return share
-
-    def _models(
-        self, level: Level, n_rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, NodeStatistics | None]:
-        """The nodes' models, each shrunk toward its parent's, and what they are of."""
-        model, places = self._node_model, self._places
-        if model is None:
-            return level.base, np.zeros(len(level.node)), None
-        statistics = slice_statistics(
-            places.table.x,
-            places.row,
-            places.targets,
-            places.weight,
-            self._schema.n_regressors,
-            places.order,
-            level.start,
-            level.start + n_rows,
-        )
-        models = model.fit(statistics, level.base)
-        return models.coefficient, models.degrees, statistics
 
 
 class BatchSearch(Search):
@@ -208,10 +173,8 @@ class BatchSearch(Search):
         """
         n_nodes = len(level.node)
         if n_nodes == 0:
-            nothing = np.zeros(0)
-            return Found(self._no_splits(0), nothing, level.base, nothing)
+            return Found(self._no_splits(0), np.zeros(0))
         n_rows = np.minimum(level.stop - level.start, self._most)
-        coefficient, degrees, statistics = self._models(level, n_rows)
         splits = self._no_splits(n_nodes)
 
         def search(sample: Sample) -> None:
@@ -226,7 +189,7 @@ class BatchSearch(Search):
         def search_at_once(sample: Sample) -> None:
             n_inside = len(sample.index)
             rows = self._rows(level, sample, n_rows)
-            batch = self._batch(level, sample, rows, coefficient, degrees, share, given)
+            batch = self._batch(level, sample, rows, share, given)
             found = self._found(batch, n_inside, rows)
             if (found.child_models is None) == self._finder.implies_models:
                 raise TypeError(
@@ -247,7 +210,7 @@ class BatchSearch(Search):
                 search(sample)
         else:
             side_by_side(search, samples)
-        return Found(splits, share, coefficient, degrees, statistics)
+        return Found(splits, share)
 
     @abstractmethod
     def _samples(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
@@ -279,8 +242,6 @@ class BatchSearch(Search):
         level: Level,
         sample: Sample,
         rows: SampleRows,
-        coefficient: np.ndarray,
-        degrees: np.ndarray,
         share: np.ndarray,
         given: Mapping[str, np.ndarray],
     ) -> Node:
@@ -302,9 +263,9 @@ class BatchSearch(Search):
             min_weight=pad(min_weight, np.inf),
             random=pad(random_numbers(level.key[index], n_random)),
             coefficient=pad(
-                padding.wider_models(coefficient[index].astype(np.float32))
+                padding.wider_models(level.model[index].astype(np.float32))
             ),
-            degrees=pad(degrees[index].astype(np.float32)),
+            degrees=pad(level.degrees[index].astype(np.float32)),
             oblique=pad(level.oblique[index]),
             allowed=pad(padding.wider_allowed(level.allowed[index])),
             extra=rows.extra | given,

@@ -10,10 +10,10 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import Enough, GrowOptions, grow
-from secret_jax.models.fitting import fit_models
+from secret_jax.grow.grower import Enough, Grown, GrowOptions, grown
+from secret_jax.models.fitting import fit_models, with_models
 from secret_jax.models.interface import LeafModel
-from secret_jax.runtime.progress import Progress, Stage, silent
+from secret_jax.runtime.progress import UNTOLD, Progress, Stage, silent
 from secret_jax.tree.structure import Tree
 
 
@@ -56,25 +56,26 @@ class Recipe:
         roots: Sequence[Root],
         stage: str = "growing",
         enough: Enough | None = None,
-    ) -> list[Tree]:
+    ) -> list[Grown]:
         """Grow trees from several roots over a table, without models.
 
         For ``enough`` see `secret_jax.grow.grower.grown`.
         """
         told = self.stage(f"{stage} {len(roots)} trees" if len(roots) > 1 else stage)
-        return grow(rows, self.schema, self.options, roots, told, enough)
+        return grown(rows, self.schema, self.options, roots, told, enough)
 
     def attach(
         self,
-        trees: Sequence[Tree],
+        grown: Sequence[Grown],
         rows: Rows,
         roots: Sequence[Root],
         stage: Stage | None = None,
     ) -> list[Tree]:
-        """Fit models for the nodes of trees."""
+        """Fit models for the nodes of grown trees, or take those of their search."""
         parts = [_rows_of(root, rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
-        return fit_models(trees, parts, self.leaf, stage=stage)
+        searched = self.options.finder.node_model
+        return with_leaf_models(grown, parts, self.leaf, searched, stage=stage)
 
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None
@@ -93,6 +94,35 @@ class Recipe:
     def stage(self, name: str) -> Stage:
         """Make a stage that reports progress."""
         return Stage(name, self.progress)
+
+
+def with_leaf_models(
+    grown: Sequence[Grown],
+    parts: Sequence[Rows],
+    leaf: LeafModel,
+    searched: LeafModel | None,
+    *,
+    leaves: Sequence[np.ndarray] | None = None,
+    stage: Stage = UNTOLD,
+) -> list[Tree]:
+    """Fit models for the nodes of grown trees, or take those of their search.
+
+    Parameters
+    ----------
+    searched : LeafModel or None
+        What the search has fitted.
+    parts, leaves
+        See `fit_models`.
+    """
+    trees, fitted = [each.tree for each in grown], [each.fitted for each in grown]
+    alike = searched is not None and leaf.fits_like(searched)
+    if not alike or None in fitted or trees[0].schema.monotonic:
+        return fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
+    return [
+        with_models(tree, *known, leaf)
+        for tree, known in zip(trees, fitted, strict=True)
+        if known is not None
+    ]
 
 
 def _rows_of(root: Root, rows: Rows) -> Rows:

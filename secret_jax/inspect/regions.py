@@ -13,7 +13,6 @@ from secret_jax.inspect.equations import (
     CategorySplit,
     Conjunction,
     LinearModel,
-    LinearSplit,
     Term,
 )
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
@@ -170,19 +169,16 @@ class _Columns:
         self.place: dict[str, int] = {}
         self.bounds: list[tuple[float, float]] = []
         self.attributes: dict[str, list[int]] = {}
-        models = program.models.values()
-        splits = program.splits.values()
-        linear = [split for split in splits if isinstance(split, LinearSplit)]
-        for term in (term for part in (*linear, *models) for term in part.terms):
+        for term in program.terms:
             if term.asks == "number":
                 place = self._add(term.name)
                 low, high = self.bounds[place]
                 self.bounds[place] = max(low, term.low), min(high, term.high)
             elif term.category is not None:
                 self.category(term.name, term.category)
-        for split in splits:
-            if isinstance(split, CategorySplit):
-                for category in split.listed:
+        for split in program.lists:
+            for category in split.listed:
+                if category is not None:
                     self.category(split.name, category)
 
     def _add(self, name: str, low: float = -np.inf, high: float = np.inf) -> int:

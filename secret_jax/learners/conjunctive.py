@@ -71,10 +71,17 @@ class ConjunctiveSplits(SplitFinder):
     >>> import numpy as np
     >>> from secret_jax import SecretRegressor
     >>> from secret_jax.learners import ConjunctiveSplits
-    >>> X = np.random.default_rng(0).uniform(size=(600, 3)).round(3)
+    >>> X = np.random.default_rng(0).uniform(size=(600, 3)).round(2)
     >>> y = 4.0 * ((X[:, 0] <= 0.4) & (X[:, 2] > 0.5))
     >>> model = SecretRegressor(splits=ConjunctiveSplits(), leaf="constant")
     >>> print(model.fit(X, y).export_text())
+    y: a tree of 2 leaves, ...
+    [0] if x2 >= 0.505 and x0 <= 0.405
+    |   [1] y = 4
+    ...
+    [0] else x2 < 0.505 or x0 > 0.405
+    |   [2] y = 0
+    ...
     """
 
     max_conditions: int = 3
@@ -96,7 +103,8 @@ class ConjunctiveSplits(SplitFinder):
     knows_indicators: ClassVar[bool] = True
 
     @property
-    def is_random(self) -> bool:
+    def is_random(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether random numbers follow the estimator's ``random_state``."""
         return self.search == "genetic"
 
     @property

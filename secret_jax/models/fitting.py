@@ -13,7 +13,7 @@ from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import AddingSource, EncodedRows, RowSource
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
-from secret_jax.models.interface import LeafModel, Levels, Models, fitted_models
+from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.sharded import sharded_statistics
@@ -35,51 +35,43 @@ from secret_jax.tree.walk import descend
 _FLOAT64_ROWS = 1 << 15
 
 
-class FittedNodes(NamedTuple):
-    """Nodes of concatenated trees that have their models already.
+class NodeSummary(NamedTuple):
+    """What a tree tells of the rows of its nodes, from their statistics.
 
     Attributes
     ----------
-    node : ndarray of shape (n_fitted,), int
-    statistics : NodeStatistics
-        Statistics of all their rows.
+    weight : ndarray of shape (n_nodes,), float64
+    mean, deviation : ndarray of shape (n_nodes, n_regressors + n_outputs), float64
+        The outputs last.
+    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
+        Range of the outputs.
+    error : ndarray of shape (n_nodes, n_outputs), float64
+        Mean squared error of the models.
     """
 
-    node: np.ndarray
+    weight: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    error: np.ndarray
+
+
+class FittedNodes(NamedTuple):
+    """Nodes that have their models."""
+
     models: Models
-    statistics: NodeStatistics
-
-    def take(self, chosen: np.ndarray) -> FittedNodes:
-        """Select nodes by a mask."""
-        coefficient, degrees, corrects = self.models
-        models = Models(coefficient[chosen], degrees[chosen], corrects)
-        return FittedNodes(self.node[chosen], models, self.statistics.take(chosen))
+    summary: NodeSummary
 
 
-def joined_nodes(
-    parts: Sequence[FittedNodes], number: np.ndarray
-) -> FittedNodes | None:
-    """Concatenate fitted nodes, with their final node numbers; None without any.
-
-    Parameters
-    ----------
-    number : ndarray of shape (n_nodes,), int
-        Final number of every node; a removed node has that of its remaining ancestor.
-    """
-    if not parts:
-        return None
-    node = np.concatenate([part.node for part in parts])
-    # Nodes come after those above them: the first of a number is the one that stayed.
-    stayed = np.unique(number, return_index=True)[1]
-    chosen = np.isin(node, stayed)
-
-    def together(records: Sequence[tuple[np.ndarray, ...]]) -> Iterator[np.ndarray]:
-        for arrays in zip(*records, strict=True):
-            yield np.concatenate(arrays)[chosen]
-
-    coefficient, degrees = together([part.models[:2] for part in parts])
-    statistics = NodeStatistics(*together([part.statistics for part in parts]))
-    return FittedNodes(number[node[chosen]], Models(coefficient, degrees), statistics)
+def summary_of(statistics: NodeStatistics, coefficient: np.ndarray) -> NodeSummary:
+    """Summarise the rows of nodes, and the errors of their models."""
+    weight, mean, scatter, lower, upper, _ = statistics
+    counted = np.where(weight > 0, weight, 1.0)[:, None]
+    square = np.einsum("nii->ni", scatter) / counted
+    error = squared_errors(statistics, coefficient) / counted
+    deviation = np.sqrt(np.maximum(square, 0.0))
+    return NodeSummary(weight, mean, deviation, lower, upper, error)
 
 
 def fit_models(
@@ -88,7 +80,6 @@ def fit_models(
     leaf: LeafModel,
     *,
     leaves: Sequence[np.ndarray] | None = None,
-    fitted: FittedNodes | None = None,
     statistics: NodeStatistics | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
@@ -102,10 +93,7 @@ def fit_models(
     parts : sequence of Rows
         Rows that train each tree.
     leaves : sequence of ndarray of shape (n_rows,), int, optional
-        The leaf of each of them, if it is known, as `secret_jax.grow.grower.grown`
-        tells it: nodes count on through the trees.
-    fitted : FittedNodes, optional
-        Nodes whose models by ``leaf`` are known, given ``leaves``.
+        The leaf of each of them, if it is known.
     statistics : NodeStatistics, optional
         Statistics of all rows, of which ``parts`` may be a sample.
     stage : Stage, optional
@@ -119,22 +107,15 @@ def fit_models(
     def levels() -> Iterator[RowGroups]:
         return groups_of_levels(forest, join(list(parts)), root)
 
-    if leaves is not None and fitted is not None:
-        known = np.isin(np.arange(forest.n_nodes), fitted.node)
-        if known[~forest.is_leaf].all():
-            statistics, models = _with_new_leaves(
-                forest, parts, leaves, leaf, fitted, known
-            )
-            tree = _with_models(forest, statistics, models, leaf, levels)
-            return separated(tree, size)
     if statistics is None:
         statistics = _statistics(trees, forest, parts, root, leaves)
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)
     models = models._replace(coefficient=coefficient)
-    forest = _with_models(forest, statistics, models, leaf, levels)
-    return separated(forest, size)
+    summary = summary_of(statistics, models.coefficient)
+    forest = with_models(forest, models, summary, leaf, levels)
+    return separated(with_monotone_models(forest, statistics), size)
 
 
 def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
@@ -142,9 +123,11 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     models = Models(tree.coefficient, tree.degrees, tree.corrects_parent)
     root = np.zeros(rows.n_rows, int)
     statistics = node_statistics(tree, rows)
-    return _with_models(
-        tree, statistics, models, leaf, lambda: groups_of_levels(tree, rows, root)
+    summary = summary_of(statistics, models.coefficient)
+    found = with_models(
+        tree, models, summary, leaf, lambda: groups_of_levels(tree, rows, root)
     )
+    return with_monotone_models(found, statistics)
 
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
@@ -196,17 +179,14 @@ def _statistics(
         return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
     rows = join(list(parts))
     if leaves is not None:
+        first = root[np.cumsum([len(own) for own in leaves]) - 1]
+        leaves = [own + before for own, before in zip(leaves, first, strict=True)]
         return _sums(forest, rows, np.concatenate(leaves))
     return _sums(forest, rows, descend(forest, rows.table, root, forest.max_depth))
 
 
-def _sums(
-    tree: Tree, rows: Rows, leaf: np.ndarray, *, upwards: bool = True
-) -> NodeStatistics:
-    """Statistics of every node from rows with known leaves, in float64.
-
-    Unless ``upwards`` inner nodes have none.
-    """
+def _sums(tree: Tree, rows: Rows, leaf: np.ndarray) -> NodeStatistics:
+    """Statistics of every node from rows with known leaves, in float64."""
     schema = tree.schema
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
     order = np.argsort(leaf, kind="stable")
@@ -217,72 +197,50 @@ def _sums(
     statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
     for every, some in zip(statistics, sums, strict=True):
         every[occupied] = some
-    if upwards:
-        accumulate_to_root(statistics, tree.parent, tree.depth)
+    accumulate_to_root(statistics, tree.parent, tree.depth)
     return statistics
 
 
-def _with_new_leaves(
-    forest: Tree,
-    parts: Sequence[Rows],
-    leaves: Sequence[np.ndarray],
-    leaf: LeafModel,
-    fitted: FittedNodes,
-    known: np.ndarray,
-) -> tuple[NodeStatistics, Models]:
-    """Fit models of the leaves that have none yet, and take those that are known."""
-    new = np.flatnonzero(~known)
-    kept = [~known[node] for node in leaves]
-    rows = join([part.take(rows) for part, rows in zip(parts, kept, strict=True)])
-    node = np.concatenate(leaves)[np.concatenate(kept)]
-    statistics = _sums(forest, rows, node, upwards=False)
-    for every, some in zip(statistics, fitted.statistics, strict=True):
-        every[fitted.node] = some
-    coefficient = np.zeros((forest.n_nodes, *fitted.models.coefficient.shape[1:]))
-    degrees = np.zeros(forest.n_nodes)
-    coefficient[fitted.node], degrees[fitted.node], _ = fitted.models
-    above = coefficient[forest.parent[new]] * (forest.parent[new] >= 0)[:, None, None]
-    models = fitted_models(leaf, statistics.take(new), above)
-    coefficient[new], degrees[new], corrects_parent = models
-    return statistics, Models(coefficient, degrees, corrects_parent)
-
-
-def _with_models(
+def with_models(
     tree: Tree,
-    statistics: NodeStatistics,
     models: Models,
+    summary: NodeSummary,
     leaf: LeafModel,
-    levels: Levels,
+    levels: Levels | None = None,
 ) -> Tree:
-    """Store models in a tree, with weights, ranges and errors of its rows."""
-    weight, n = statistics.weight, statistics.n_regressors
-    counted = np.where(weight > 0, weight, 1.0)[:, None]
-    square = np.einsum("nii->ni", statistics.scatter) / counted
-    deviation = np.sqrt(np.maximum(square, 0.0))
+    """Store models in a tree, with weights, ranges and errors of its rows.
+
+    Parameters
+    ----------
+    levels : callable, optional
+        Yields the rows of the nodes of each level, for losses that need them.
+    """
+    weight, mean, deviation, lower, upper, error = summary
+    n_regressors = mean.shape[1] - lower.shape[1]
     tree = replace(
         tree,
         coefficient=models.coefficient,
         weight=weight,
         degrees=models.degrees,
-        mean=statistics.mean[:, n:],
-        deviation=deviation[:, n:],
-        center=statistics.mean[:, :n],
-        spread=deviation[:, :n],
+        mean=mean[:, n_regressors:],
+        deviation=deviation[:, n_regressors:],
+        center=mean[:, :n_regressors],
+        spread=deviation[:, :n_regressors],
         standard_error=np.full(models.coefficient.shape, np.nan),
         clip_margin=leaf.clip_margin,
         corrects_parent=models.corrects_parent,
         loss=leaf.loss,
     )
     if not isinstance(leaf.loss, SquaredError):
-        return with_monotone_models(with_losses(tree, levels(), leaf), statistics)
+        assert levels is not None
+        return with_losses(tree, levels(), leaf)
     enough = _has_enough(tree, leaf)
-    tree = replace(
+    return replace(
         tree,
-        lower=inherited(statistics.lower, enough, tree.parent),
-        upper=inherited(statistics.upper, enough, tree.parent),
-        train_error=squared_errors(statistics, models.coefficient) / counted,
+        lower=inherited(lower, enough, tree.parent),
+        upper=inherited(upper, enough, tree.parent),
+        train_error=error,
     )
-    return with_monotone_models(tree, statistics)
 
 
 def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tree:

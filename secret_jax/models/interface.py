@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -83,6 +83,11 @@ class LeafModel(Value, ABC):
     def loss(self) -> Loss:
         """Loss that it minimises."""
         return SQUARED_ERROR
+
+    def fits_like(self, other: LeafModel) -> bool:
+        """Whether both fit the same models: options of all models are not of a fit."""
+        common = {field.name: getattr(self, field.name) for field in fields(LeafModel)}
+        return type(self) is type(other) and replace(other, **common) == self
 
     @abstractmethod
     def fit(

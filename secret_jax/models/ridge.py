@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.selection import selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.values import real
 
@@ -141,10 +142,12 @@ def _ridge_by_cross_validation(
     if n_regressors > _MOST_REGRESSORS:
         n_varying = np.count_nonzero(np.isfinite(scale), axis=1)
         price = _price_of_choice(_MOST_REGRESSORS, n_varying)
-        kept = _forward(correlation, slope, _MOST_REGRESSORS)
-        correlation = np.take_along_axis(correlation, kept[:, :, None], axis=1)
-        correlation = np.take_along_axis(correlation, kept[:, None, :], axis=2)
-        slope = np.take_along_axis(slope, kept, axis=1)
+        kept, there = _most_useful(correlation, slope, variance)
+        node = np.arange(n_nodes)[:, None]
+        both = there[:, :, None] & there[:, None]
+        correlation = correlation[node[:, :, None], kept[:, :, None], kept[:, None]]
+        correlation = np.where(both, correlation, 0.0)
+        slope = np.where(there, slope[node, kept], 0.0)
     values, vectors = np.linalg.eigh(correlation)
     values = np.maximum(values, 0.0)
     coordinate = np.einsum("nij,ni->nj", vectors, slope)
@@ -165,8 +168,9 @@ def _ridge_by_cross_validation(
     chosen = np.where(changed[:, None], coordinate * shrunk[node, :, best], 0.0)
     slopes = np.einsum("nij,nj->ni", vectors, chosen)
     if n_regressors > _MOST_REGRESSORS:
-        few, slopes = slopes, np.zeros((n_nodes, n_regressors))
-        np.put_along_axis(slopes, kept, few, axis=1)
+        few, slopes = slopes, np.zeros((n_nodes, n_regressors + 1))
+        np.put_along_axis(slopes, np.where(there, kept, n_regressors), few, axis=1)
+        slopes = slopes[:, :-1]
     slopes = slopes / scale
     strength = np.where(changed, _STRENGTHS[best], np.inf)
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
@@ -184,28 +188,17 @@ def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
     return 1.0 + 2.0 * least * norm.pdf(least) / share
 
 
-def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.ndarray:
-    """Select regressors forward, for each node, (n_nodes, n_kept).
+def _most_useful(
+    correlation: np.ndarray, moment: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Select regressors forward, and tell where there is one, (n_nodes, n_kept) each.
 
-    By pivoted Cholesky: each step adds the regressor that lowers the squared error of
-    the least-squares model most.
+    Each step adds the one that lowers the squared error of least squares most.
     """
-    n_nodes, n_regressors = moment.shape
-    node = np.arange(n_nodes)
-    left, moment = np.einsum("nii->ni", correlation).copy(), moment.copy()
-    factors = np.zeros((n_nodes, n_regressors, n_kept))
-    chosen = np.zeros((n_nodes, n_kept), np.int64)
-    waiting = np.ones((n_nodes, n_regressors), bool)
-    for step in range(n_kept):
-        usable = waiting & (left > _LEAST_UNEXPLAINED)
-        worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), -1.0)
-        best = np.argmax(np.where(waiting, worth, -2.0), axis=1)
-        chosen[:, step], waiting[node, best] = best, False
-        pivot = np.sqrt(np.where(usable[node, best], left[node, best], np.inf))
-        before = factors[:, :, :step]
-        explained = np.einsum("nij,nj->ni", before, before[node, best])
-        column = (correlation[node, :, best] - explained) / pivot[:, None]
-        moment -= (moment[node, best] / pivot)[:, None] * column
-        left -= column**2
-        factors[:, :, step] = column
-    return chosen
+    without_limit = np.full(len(moment), -np.inf)
+    kept, _ = selected_forward(
+        *(correlation, moment, variance, without_limit, _LEAST_UNEXPLAINED),
+        most=_MOST_REGRESSORS,
+    )
+    kept = kept[:, : max(np.count_nonzero(kept >= 0, axis=1).max(initial=0), 1)]
+    return kept, kept >= 0

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.errors import squared_errors
+from secret_jax.models.selection import TIE, selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import SplitKind, Tree
@@ -25,8 +26,6 @@ from secret_jax.tree.structure import SplitKind, Tree
 _BORROWED = 30.0
 # Regressors are standardised over the table: a smaller variance is rounding.
 _CONSTANT = 1e-10
-# Terms whose worth differs by a smaller share are worth the same.
-_TIE = 1e-6
 # A column is a copy of others where they leave no more than this share of its variance
 # unexplained; where an equation cannot do without copies, the next one holds.
 _COPIES = (1e-3, 1e-6, 1e-9)
@@ -87,13 +86,13 @@ def shortened(
     )
     error, mean = noise / weight[:, None], statistics.mean
     covariance = _moments(tree, statistics)
-    coefficient, standard_error = np.empty((2, *tree.coefficient.shape))
+    coefficient, standard_error = (np.empty(tree.coefficient.shape) for _ in range(2))
     standard_error[..., 0] = np.sqrt(error)
     for output in range(tree.n_outputs):
         constant, full = tree.coefficient[:, output, 0], tree.coefficient[:, output, 1:]
         sets = _sets(tree.schema, full, some=tolerance > 0)
         n_terms = full.shape[1] + sets.shape[2]
-        slopes, variance = np.empty((2, *full.shape))
+        slopes, variance = np.empty(full.shape), np.empty(full.shape)
         at_once = _AT_ONCE // max(n_terms, 1) ** 2 + 1
         for first in range(0, tree.n_nodes, at_once):
             some = slice(first, first + at_once)
@@ -215,7 +214,7 @@ def _short(
     chosen, unexplained = np.full(moment.shape, -1), whole.copy()
     going = np.arange(len(full))
     for copy in _COPIES:
-        chosen[going], unexplained[going] = _forward(
+        chosen[going], unexplained[going] = selected_forward(
             gram[going], moment[going], whole[going], limit[going], copy
         )
         going = np.flatnonzero(unexplained > limit)
@@ -233,44 +232,6 @@ def _short(
     slopes = np.where((unexplained <= limit)[:, None], slopes, full)
     known = (variance > 0) | (slopes == 0)
     return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
-
-
-def _forward(
-    gram: Float[np.ndarray, "n_nodes n_terms n_terms"],
-    moment: Float[np.ndarray, "n_nodes n_terms"],
-    unexplained: Float[np.ndarray, " n_nodes"],
-    limit: Float[np.ndarray, " n_nodes"],
-    copy: float,
-) -> tuple[Int[np.ndarray, "n_nodes n_terms"], Float[np.ndarray, " n_nodes"]]:
-    """Select terms by pivoted partial Cholesky; return them and what is unexplained.
-
-    Each step adds the term that explains most; of ties the first. After the last one of
-    a node comes -1.
-    """
-    n_nodes, n_terms = moment.shape
-    node = np.arange(n_nodes)
-    variance = np.einsum("nii->ni", gram)
-    left, moment, unexplained = variance.copy(), moment.copy(), unexplained.copy()
-    factors = np.empty((n_nodes, n_terms, n_terms))
-    chosen, waiting = np.full(moment.shape, -1), variance > _CONSTANT
-    for step in range(n_terms):
-        usable = waiting & (left > copy * variance)
-        worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
-        most = worth.max(axis=1)
-        going = (unexplained > limit) & (most > 0)
-        if not going.any():
-            break
-        best = np.argmax(worth >= (1.0 - _TIE) * most[:, None], axis=1)
-        chosen[going, step], waiting[node, best] = best[going], False
-        pivot = np.sqrt(np.where(going, left[node, best], np.inf))
-        before = factors[:, :step]
-        known = (before[node, :, best][:, None] @ before)[:, 0]
-        factors[:, step] = column = (gram[node, best] - known) / pivot[:, None]
-        rest = moment[node, best] / pivot
-        moment -= rest[:, None] * column
-        left -= column**2
-        unexplained -= rest**2
-    return chosen, unexplained
 
 
 def _inside(
@@ -314,9 +275,7 @@ def _backward(
         worth = np.where(own >= 0, worth, np.inf)
         least = worth.min(axis=1)
         last = (
-            most
-            - 1
-            - np.argmax(worth[:, ::-1] <= (1.0 + _TIE) * least[:, None], axis=1)
+            most - 1 - np.argmax(worth[:, ::-1] <= (1.0 + TIE) * least[:, None], axis=1)
         )
         worth = worth[np.arange(len(going)), last]
         spared = unexplained + worth <= limit[going]

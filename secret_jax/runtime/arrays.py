@@ -48,6 +48,15 @@ def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
     return jnp.sum(jnp.where(rank[..., None, :] == order[:, None], index, 0), axis=-1)
 
 
+def rows_last(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Make an empty array whose second last axis, that of rows, is last in memory.
+
+    An operation on few columns of many rows then has long runs.
+    """
+    found = np.empty((*shape[:-2], shape[-1], shape[-2]), dtype)
+    return np.swapaxes(found, -1, -2)
+
+
 def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
     """Take entries along the axis after ``n_axes`` axes of nodes.
 
@@ -254,8 +263,7 @@ def products_of_pairs(
     if namespace(design) is not np:
         runs = [design[..., : i + 1] * design[..., i, None] for i in range(width)]
         return jnp.concatenate(runs, axis=-1)
-    n_products = width * (width + 1) // 2
-    found = np.empty((*design.shape[:-1], n_products), design.dtype)
+    found = rows_last((*design.shape[:-1], width * (width + 1) // 2), design.dtype)
     for i in range(width):
         run = found[..., i * (i + 1) // 2 :][..., : i + 1]
         np.multiply(design[..., : i + 1], design[..., i, None], out=run)
@@ -310,7 +318,7 @@ def _sums_by_direction(
     pieces: Pieces | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     n_columns, n_own = columns.shape[-1], own.shape[-1]
-    every = np.empty((*weight.shape, n_columns + n_own), columns.dtype)
+    every = rows_last((*weight.shape, n_columns + n_own), columns.dtype)
     np.multiply(columns, weight[..., None], out=every[..., :n_columns])
     own = own * weight[..., None, :, None]
     found = np.empty((*cuts.shape, every.shape[-1]), columns.dtype)

@@ -170,7 +170,8 @@ def node_rows(
     ridged = ridged + ridge * xp.eye(n_coordinates, dtype=basis.dtype)
     whitener, _ = inverse_cholesky(ridged, 0.0)
     transposed = xp.swapaxes(whitener, -1, -2)
-    coordinates = matmul(basis, for_rows(transposed, pieces))
+    coordinates = matmul(for_rows(whitener, pieces), xp.swapaxes(basis, -1, -2))
+    coordinates = xp.swapaxes(coordinates, -1, -2)
     design = xp.concatenate(
         [
             xp.ones_like(residual[..., :1]),

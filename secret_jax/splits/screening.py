@@ -123,7 +123,7 @@ def screen(
     places = [slice(start, start + 1 + n_model) for start in starts]
     moments = [rows.products[..., place] for place in places]
     columns = xp.concatenate([xp.ones_like(moments[0][..., :1]), *moments], axis=-1)
-    own = xp.stack([unit, unit**2], axis=-1)
+    own = xp.swapaxes(xp.stack([unit, unit**2], axis=-2), -1, -2)
     sums, own_sums = sums_below(projection, cuts, rows.weight, columns, own, pieces)
     whole = [rows.total[..., :1], *(rows.total[..., place] for place in places)]
     whole = xp.concatenate(whole, axis=-1)[..., None, None, :]

@@ -59,6 +59,21 @@ def leaves_of(tree: Tree, table: Table) -> np.ndarray:
     return descend(tree, table, np.zeros(len(table.x), np.int32), tree.max_depth)
 
 
+def leaves_by_steps(tree: Tree, table: Table) -> np.ndarray:
+    """Find the leaf of every row, shape (n_rows,), one decision of each at a time.
+
+    For a tree of many splits that is asked once: `leaves_of` makes decisions at all.
+    """
+    found = np.zeros(len(table.x), np.int32)
+    row = np.arange(len(found))
+    while len(row):
+        row = row[tree.left[found[row]] >= 0]
+        at = found[row]
+        left = left_of_splits(tree, table.take(row), at)
+        found[row] = np.where(left, tree.left[at], tree.right[at])
+    return found
+
+
 class _Splits(NamedTuple):
     """Comparisons of a tree for decisions at all of them; the splits come first.
 

@@ -30,6 +30,7 @@ from secret_jax import (
 from secret_jax.data.columns import UnseenCategoryWarning
 from secret_jax.learners import (
     CartSplits,
+    ConjunctiveSplits,
     GuideSplits,
     M5Linear,
     M5Splits,
@@ -271,6 +272,9 @@ BAD_FIELDS = {
         (M5Splits, "least_deviation", "[0.0, inf)", [-0.1, "none"]),
         (RetisSplits, "thresholds", "'all'", [0, 1.0, -0.5, "median", None, True]),
         (PhdSplits, "n_directions", "[1, inf)", [0, None]),
+        (ConjunctiveSplits, "max_conditions", "[2, inf)", [1, None]),
+        (ConjunctiveSplits, "search", "'genetic'", ["random"]),
+        (ConjunctiveSplits, "scores", "RssSplits", ["rss", None]),
         (SupportSplits, "model", "'linear'", ["quadratic"]),
         (GuideSplits, "n_bootstraps", "[0, inf)", [-1, 0.5]),
         (GuideSplits, "model", "'linear'", ["quadratic"]),

@@ -11,12 +11,14 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from secret_jax import (
+    KernelTreeClassifier,
     KernelTreeRegressor,
     SecretAdditiveRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
     SecretForestRegressor,
+    SecretOrdinalClassifier,
     SecretRegressor,
     StandardErrors,
 )
@@ -33,6 +35,8 @@ _FEW: dict[str, Any] = {
 # One of every class goes through all checks ...
 CLASSES = [
     KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
+    KernelTreeClassifier(head="rbf"),
+    SecretOrdinalClassifier(SecretRegressor(**_STUMP)),
     SecretAdditiveRegressor(SecretRegressor(**_STUMP)),
     SecretForestRegressor(n_estimators=4),
     SecretBoostingRegressor(**_FEW),

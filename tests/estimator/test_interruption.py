@@ -30,7 +30,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "shuffling": ("data.source.merged", {}),
     "holding rows out": ("fit.pipeline.hold_out", {"prune": "holdout"}),
     "a level": ("grow.division.partition", {"prune": "holdout"}),
-    "models, also of the refit": ("grow.trees.fit_models", {"prune": "holdout"}),
+    "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.hold_out.node_errors", {"prune": "holdout"}),
     "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),
     "distillation": ("fit.refine.distillation.student_rows", FOLDS),

@@ -55,7 +55,8 @@ def test_every_value_is_offered_frozen_and_as_it_prints(value):
     # None and the default of a loss stand for the others.
     public = [getattr(home, kind.__name__, None) for home in (secret_jax, learners)]
     assert kind in public or kind.__name__ in ("Unpruned", "SquaredError")
-    assert eval(repr(value), {kind.__name__: kind}) == value
+    kinds = {type(other).__name__: type(other) for other in VALUES}
+    assert eval(repr(value), kinds) == value
     for copied in (clone(value), pickle.loads(pickle.dumps(value))):
         assert type(copied) is kind
         assert copied == value

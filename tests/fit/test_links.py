@@ -52,6 +52,13 @@ def test_without_unseen_rows_or_a_counterpart_there_is_no_race(parameters):
     assert model.tree_.loss == SquaredError()
 
 
+def test_the_accurate_tree_races_unless_it_has_gates():
+    plans = [SecretRegressor.accurate(gates=gates)._plan() for gates in (False, True)]
+    assert plans[0].log_leaf.loss == Poisson()
+    assert plans[1].log_leaf is None  # gates know no logarithms
+    assert SecretRegressor()._plan().log_leaf is None
+
+
 def test_few_rows_have_no_race():
     X, level, _ = table(199)
     assert fitted(X, np.exp(level)).tree_.loss == SquaredError()

@@ -27,7 +27,7 @@ N_ROWS = 400
 
 def grow(rows: Rows, schema, *roots: Root) -> list:
     bins = Bins.of(rows.table, schema)
-    return grown(rows, schema, OPTIONS, roots, bins=bins).trees
+    return [each.tree for each in grown(rows, schema, OPTIONS, roots, bins=bins)]
 
 
 def root_of(n_rows=N_ROWS, **changes) -> Root:
@@ -108,7 +108,9 @@ def test_constants_split_categories_as_brute_force_does():
     tree = grow(rows, schema, root_of(constant=True, max_leaf_nodes=2))[0]
     names = np.array(schema.categories[0])
     assert tree.kind[0] == SplitKind.DISCRETE
-    groups = {frozenset(names[side]) for side in (tree.goes_left[0], ~tree.goes_left[0])}
+    groups = {
+        frozenset(names[side]) for side in (tree.goes_left[0], ~tree.goes_left[0])
+    }
     assert groups == {frozenset("gw"), frozenset("rbk")}
 
 

@@ -8,6 +8,7 @@ import pytest
 from secret_jax import SecretRegressor
 from secret_jax.models import ridge
 from secret_jax.models.ridge import Ridge
+from secret_jax.models.selection import selected_forward
 from secret_jax.models.statistics import slice_statistics
 
 
@@ -64,15 +65,22 @@ def test_forward_selection_is_that_of_least_squares(rng):
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     y = x @ [2.0, 0.0, -1.0, 0.5, 0.0, 0.0] + rng.normal(size=80)
     y = y - y.mean()
-    found = ridge._forward((x.T @ x / 80)[None], (x.T @ y / 80)[None], 4)[0]
+    # A second node has two of the columns twice: four of them are as good as all.
+    twice = x[:, [0, 1, 2, 3, 0, 1]]
+    gram = np.stack([x.T @ x, twice.T @ twice]) / 80
+    moment = np.stack([y @ x, y @ twice]) / 80
+    none, variance = np.full(2, -np.inf), np.full(2, np.var(y))
+    found, unexplained = selected_forward(gram, moment, variance, none, 1e-6, most=5)
     chosen: list[int] = []
-    for _ in range(4):
+    for _ in range(5):
         errors = {}
         for column in set(range(6)) - set(chosen):
             part = x[:, [*chosen, column]]
             errors[column] = np.linalg.lstsq(part, y, rcond=None)[1].sum()
         chosen.append(min(errors, key=lambda column: errors[column]))
-    assert found.tolist() == chosen
+    assert found[0].tolist() == chosen
+    np.testing.assert_allclose(unexplained[0], min(errors.values()) / 80)
+    assert sorted(found[1].tolist()) == [-1, 0, 1, 2, 3]
 
 
 def test_noise_of_many_columns_leaves_the_mean(rng):

@@ -234,4 +234,4 @@ def test_the_estimator_takes_them_on_tables_with_categories():
         model = SecretRegressor(leaf=leaf, oblique=False, random_state=0)
         model.fit(frame, price)
         errors[leaf] = np.mean((model.predict(frame) - price) ** 2)
-    assert errors["m5"] < errors["simple"] < errors["constant"]
+    assert errors["m5"] < min(errors["simple"], errors["constant"])

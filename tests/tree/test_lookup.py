@@ -12,7 +12,7 @@ from secret_jax.data.rows import Table
 from secret_jax.tree.decisions import RowBlock, Scratch
 from secret_jax.tree.equations import forest_of
 from secret_jax.tree.lookup import lookup_of
-from secret_jax.tree.walk import leaves_of, values_at
+from secret_jax.tree.walk import leaves_by_steps, leaves_of, values_at
 
 N_ROWS = 600
 
@@ -32,6 +32,7 @@ def test_tables_find_the_leaves_of_the_walk(n_leaves, kinds):
     assert (lookup.decisions.columns is None) == bool((tree.kind == 2).any())
     found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
+    assert np.array_equal(found, leaves_by_steps(tree, rows))
 
 
 def test_a_missing_value_counts_as_the_factor_of_its_indicator():

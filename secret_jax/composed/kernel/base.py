@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from secret_jax.composed.base import ComposedEstimator
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
 from secret_jax.composed.kernel.rbf import RadialBasis
-from secret_jax.composed.kernel.search import SEARCHES, Found, Search
+from secret_jax.composed.kernel.search import SEARCHES, Found, GreedySearch, Search
 from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import TableLike
@@ -89,7 +90,7 @@ class KernelTree(ComposedEstimator):
     random_state: int
     verbose: bool | int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "head": [StrOptions(set(HEADS)), Head],
+        "head": [StrOptions({*HEADS, "auto"}), Head],
         "search": [StrOptions(set(SEARCHES)), Search, None],
         "warm_start": ["boolean"],
         "random_state": [at_least(0)],
@@ -101,44 +102,72 @@ class KernelTree(ComposedEstimator):
     search_: Found
 
     @property
-    def _head(self) -> Head:
-        """The parameter as a value."""
+    def _heads(self) -> list[Head]:
+        """The parameter as values, of which the best is taken."""
+        if self.head == "auto":
+            return list(HEADS.values())
         head = HEADS[self.head] if isinstance(self.head, str) else self.head
         head.check()
-        return head
+        return [head]
 
     def _with_head(
         self, tree: Any, X: TableLike, target: np.ndarray, weight: np.ndarray
     ) -> tuple[dict[str, Any], Regions, HeadFit]:
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
-        through = self._through(tree, X)
-        rows = _regions(through, target, weight)
-        head, fit = self._fitted_head(rows)
+        heads = self._heads
+        every = [_regions(self._through(tree, X, one), target, weight) for one in heads]
+        best = 0
+        if len(heads) > 1:
+            search = self._search or GreedySearch()
+            pairs = zip(heads, every, strict=True)
+            best = int(
+                np.argmin([self._scorer(search, rows)(one) for one, rows in pairs])
+            )
+        head, rows = heads[best], every[best]
+        head, fit = self._fitted_head(head, rows)
         fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
         return fitted, rows, fit
 
-    def _fitted_head(self, rows: Regions) -> tuple[Head, HeadFit]:
-        head, n_columns = self._head, rows.x.shape[1]
+    def _fitted_head(self, head: Head, rows: Regions) -> tuple[Head, HeadFit]:
+        n_columns = rows.x.shape[1]
         for column in head.columns or ():
             if column not in range(n_columns):
                 raise ValueError(
                     f"columns={head.columns!r} names the column {column!r}; the tree "
                     f"has {n_columns} standardised ones, from 0 on."
                 )
-        if self.search is not None:
-            head = self._searched(head, rows)
+        search = self._search
+        if search is not None:
+            head = self._searched(search, head, rows)
         else:
             vars(self).pop("search_", None)
         return head, head.fit(rows.of(head))
 
-    def _searched(self, head: Head, rows: Regions) -> Head:
+    @property
+    def _search(self) -> Search | None:
+        """The parameter as a value."""
+        search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
+        if search is not None:
+            search.check()
+        return search
+
+    def _scorer(self, search: Search, rows: Regions) -> Callable[[Head], float]:
+        """Criterion of heads, over some of the rows; infinite of one without a fit."""
+        some = rows.some(search.max_rows)
+
+        def score(head: Head) -> float:
+            own = some.of(head)
+            try:
+                return self._criterion(search.criterion, head, head.fit(own), own)
+            except np.linalg.LinAlgError:
+                return np.inf
+
+        return score
+
+    def _searched(self, search: Search, head: Head, rows: Regions) -> Head:
         """Head of the least criterion; ``search_`` says after every turn where it is,
         also of a search that was interrupted.
         """
-        search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
-        assert search is not None
-        search.check()
-        some = rows.some(search.max_rows)
         start = getattr(self, "search_", None) if self.warm_start else None
         n_columns = rows.x.shape[1]
         if start is not None and start.n_columns != n_columns:
@@ -146,14 +175,7 @@ class KernelTree(ComposedEstimator):
                 f"warm_start goes on with a search of {start.n_columns} columns, and "
                 f"the tree has {n_columns} standardised ones. Set warm_start=False."
             )
-
-        def score(one: Head) -> float:
-            own = some.of(one)
-            try:
-                return self._criterion(search.criterion, one, one.fit(own), own)
-            except np.linalg.LinAlgError:
-                return np.inf
-
+        score = self._scorer(search, rows)
         with shown(self.verbose) as progress:
             stage = Stage("searching kernels", progress)
             turns = search.turns(head, n_columns, score, self.random_state, start)
@@ -169,7 +191,7 @@ class KernelTree(ComposedEstimator):
     def _said(self, X: TableLike) -> tuple[np.ndarray, np.ndarray, Through]:
         """What tree and head say of rows, its deviations, and the rows."""
         check_is_fitted(self)
-        through = self._through(self.tree_, validated(self, X, reset=False))
+        through = self._through(self.tree_, validated(self, X, reset=False), self.head_)
         x = self.head_.of(through.x)
         value, deviation = self.fitted_head_.predict(x, through.leaf, through.base)
         return value, deviation, through
@@ -194,7 +216,8 @@ class KernelTree(ComposedEstimator):
         """
         value, _, through = self._said(X)
         schema = self.tree_.tree_.schema
-        places = list(self.head_.columns or range(through.x.shape[1]))
+        columns = self.head_.columns
+        places = list(range(through.x.shape[1]) if columns is None else columns)
         x = self.head_.of(through.x)
         voices = self.fitted_head_.voices(x, through.leaf, n_centers)
         encoded = [_positions(schema)[place] for place in places]
@@ -204,14 +227,14 @@ class KernelTree(ComposedEstimator):
             value, through.leaf, names, voices._replace(center=center)
         )
 
-    def _through(self, tree: Any, X: TableLike) -> Through:
-        """Route rows through the tree."""
+    def _through(self, tree: Any, X: TableLike, head: Head) -> Through:
+        """Route rows through the tree, for a head."""
         schema = tree.tree_.schema
         table = encode(schema, validated(tree, X, reset=False), asked=())
         columns = _positions(schema)
         x = table.on_host().x[:, columns].astype(np.float64)
         base = self._base(tree, X).reshape(len(x), -1)
-        if self._head.replaces_constants and schema.n_regressors == 0:
+        if head.replaces_constants and schema.n_regressors == 0:
             base = np.zeros_like(base)
         return Through(base, tree.apply(X), x)
 

@@ -23,7 +23,15 @@ from secret_jax.data.validation import checked_weight
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.inspect.class_sets import ClassSetsMixin
 
-_USUAL = SecretClassifier(leaf="constant", splits="cart", oblique=False)
+_USUAL = SecretClassifier(
+    leaf="constant",
+    splits="cart",
+    oblique=False,
+    prune=None,
+    distill=False,
+    min_samples_leaf=5,
+    max_leaf_nodes=32,
+)
 
 
 class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
@@ -37,8 +45,8 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
     ----------
     tree : SecretClassifier, optional
         The tree; it is cloned. None: one by CART's splits with class
-        frequencies in its leaves, which says where regions are.
-    head : {"kernel", "local", "rbf", "gp"} or Head, default="gp"
+        frequencies in its leaves, up to 32 and unpruned: it says where regions are.
+    head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="gp"
         As of `KernelTreeRegressor`.
     ordinal : bool, default=False
         Whether the classes are in order: that of ordered categories, else that of
@@ -161,7 +169,8 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
         -------
         ndarray of shape (n_rows,)
         """
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
 
     def _base(self, tree: SecretClassifier, X: TableLike) -> np.ndarray:
         probability = tree.predict_proba(X)

@@ -8,11 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.fit.prune.interface import Pruned
+from secret_jax.grow.grower import Grown
 from secret_jax.tree.structure import Tree
 
 # Growth ends this number of levels below the pruned tree: a split without gain of its
 # own may pay for the splits below it.
 LEVELS_BELOW = 3
+# A kind whose value is so many times that of another one has lost. Growth has never
+# made good more than a twentieth.
+_LOST = 1.1
 
 
 class Kind(NamedTuple):
@@ -36,7 +40,8 @@ class Watch:
     """Monitor that tells which growing trees are deep enough.
 
     Trees come in kinds, each pruned by itself. A kind is deep enough when the tree that
-    pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier.
+    pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier, or when
+    another kind errs far less.
 
     Parameters
     ----------
@@ -53,15 +58,16 @@ class Watch:
 
     def __init__(
         self,
-        judge: Callable[[int, Sequence[Tree]], Kind],
+        judge: Callable[[int, Sequence[Grown]], Kind],
         n_kinds: int,
     ):
         self._judge = judge
         self._next_look = [LEVELS_BELOW + 1] * n_kinds
+        self._values = [np.inf] * n_kinds
         self.judged: dict[int, Kind] = {}
 
     def __call__(
-        self, depth: int, so_far: Callable[[], Sequence[Tree]]
+        self, depth: int, so_far: Callable[[], Sequence[Grown]]
     ) -> Sequence[int]:
         """Positions of the trees that need not grow further.
 
@@ -70,14 +76,21 @@ class Watch:
         depth : int
             Levels that were searched.
         so_far : callable
-            Gives the trees as they are, without models.
+            Gives the trees as they are.
         """
         done: list[int] = []
         n_kinds = len(self._next_look)
-        for kind in np.flatnonzero(np.equal(self._next_look, depth)).tolist():
-            trees = so_far()
-            result = self._judge(kind, trees[kind::n_kinds])
-            self._next_look[kind] = result.pruned.tree.max_depth + LEVELS_BELOW
+        looked = np.flatnonzero(np.equal(self._next_look, depth)).tolist()
+        if not looked:
+            return done
+        trees = so_far()
+        found = [self._judge(kind, trees[kind::n_kinds]) for kind in looked]
+        for kind, result in zip(looked, found, strict=True):
+            self._values[kind] = result.pruned.value
+        for kind, result in zip(looked, found, strict=True):
+            has_lost = result.pruned.value > _LOST * min(self._values)
+            deepest = result.pruned.tree.max_depth + LEVELS_BELOW
+            self._next_look[kind] = 0 if has_lost else deepest
             if self._next_look[kind] <= depth:
                 self.judged[kind] = result
                 done += range(kind, len(trees), n_kinds)

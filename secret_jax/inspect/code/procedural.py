@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect
 from secret_jax.inspect.code.program import ExportedModel
-from secret_jax.inspect.equations import CategorySplit, LinearSplit, conditions_of
 
 Kind = Literal["number", "text", "missing"]
 Result = Literal["number", "chances", "label"]
@@ -194,21 +193,12 @@ class Procedural(Dialect):
     def _variables(self) -> Iterator[Variable]:
         """Choose the variables: what is asked of columns, in the order of these."""
         schema, programs = self.schema, self.model.programs
-        splits = [
-            one
-            for program in programs
-            for split in program.splits.values()
-            for one in conditions_of(split)
-        ]
-        models = [model for program in programs for model in program.models.values()]
-        sums = [split for split in splits if isinstance(split, LinearSplit)]
-        terms = [term for part in (*sums, *models) for term in part.terms]
+        sums = [split for program in programs for split in program.sums]
+        terms = [term for program in programs for term in program.terms]
         numbers = {
             term.name: term.missing_as for term in terms if term.asks == "number"
         }
-        categories = {
-            split.name for split in splits if isinstance(split, CategorySplit)
-        }
+        categories = {split.name for program in programs for split in program.lists}
         categories |= {term.name for term in terms if term.asks == "category"}
         missing = {term.name for term in terms if term.asks == "missing"}
         missing |= {one.terms[0].name for one in sums if one.missing_left is not None}

@@ -17,6 +17,7 @@ from secret_jax.inspect.equations import (
     Conjunction,
     LinearModel,
     LinearSplit,
+    Term,
     comparisons_at,
     conditions_of,
     mixture_range,
@@ -42,6 +43,27 @@ class Program:
     models: dict[int, LinearModel]
     low: float
     high: float
+
+    @property
+    def conditions(self) -> list[LinearSplit | CategorySplit]:
+        """Conditions of all splits, of which a conjunction has several."""
+        return [one for each in self.splits.values() for one in conditions_of(each)]
+
+    @property
+    def sums(self) -> list[LinearSplit]:
+        """Conditions that compare a sum with a threshold."""
+        return [one for one in self.conditions if isinstance(one, LinearSplit)]
+
+    @property
+    def lists(self) -> list[CategorySplit]:
+        """Conditions that ask for one of some categories."""
+        return [one for one in self.conditions if isinstance(one, CategorySplit)]
+
+    @property
+    def terms(self) -> list[Term]:
+        """Terms of all splits and models."""
+        parts = (*self.sums, *self.models.values())
+        return [term for part in parts for term in part.terms]
 
 
 class ExportedModel(NamedTuple):

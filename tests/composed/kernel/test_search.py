@@ -9,6 +9,7 @@ import pytest
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
 from secret_jax.composed.kernel import GeneticSearch, GreedySearch, RadialBasis
+from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.search import Found
 
 TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
@@ -114,3 +115,15 @@ def test_bad_searches_are_refused():
         KernelTreeRegressor(TREE, search=GreedySearch(criterion="mse")).fit(X, y)
     with pytest.raises(ValueError, match="names the column 7; the tree has 5"):
         KernelTreeRegressor(TREE, head=RadialBasis(columns=(0, 7))).fit(X, y)
+
+
+def test_the_head_of_the_least_criterion_is_taken():
+    X, y = table()
+    model = KernelTreeRegressor(TREE, head="auto").fit(X[:200], y[:200])
+    known = {}
+    for head in ("kernel", "local", "rbf", "gp"):
+        # A search of no turns scores nothing, so the criterion is asked for itself.
+        one = KernelTreeRegressor(TREE, head=head)
+        _, rows, fit = one._with_head(model.tree_, X[:200], y[:200, None], np.ones(200))
+        known[one._heads[0]] = of_numbers("icomp", fit, rows)
+    assert model.head_ == min(known, key=known.__getitem__)

@@ -40,7 +40,7 @@ class Kept:
         self.max_depth = max_depth
 
 
-def looks(kept_depth, n_kinds=2):
+def looks(kept_depth, values=(0.0, 0.0), n_kinds=2):
     """At which depths kinds are looked at, and when they end; growth to depth 12."""
     looked, ended = [], {}
 
@@ -48,7 +48,7 @@ def looks(kept_depth, n_kinds=2):
         assert list(trees) == [f"tree {i}" for i in range(6)][kind::n_kinds]
         looked.append((kind, depth))
         kept: Tree = Kept(kept_depth[kind](depth))  # pyright: ignore
-        return watch.Kind((trees[0],), Pruned(kept, 0.0), False)
+        return watch.Kind((trees[0],), Pruned(kept, values[kind]), False)
 
     ends = watch.Watch(judge, n_kinds)
     for depth in range(1, 13):
@@ -65,3 +65,12 @@ def test_a_kind_ends_three_levels_below_what_is_kept():
     assert ended == {0: 5, 2: 5, 4: 5}
     assert list(found) == [0]
     assert found[0].pruned.tree.max_depth == 2
+
+
+def test_a_kind_ends_when_another_errs_far_less():
+    kept = [lambda depth: depth, lambda depth: depth]
+    for value, end in ((1.12, {0: 4, 2: 4, 4: 4}), (1.08, {})):
+        looked, ended, found = looks(kept, values=(value, 1.0))
+        assert ended == end
+        assert list(found) == sorted({tree % 2 for tree in end})
+        assert [depth for kind, depth in looked if kind == 1] == [4, 7, 10]

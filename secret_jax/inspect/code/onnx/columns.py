@@ -10,7 +10,7 @@ import numpy as np
 
 from secret_jax.inspect.code.onnx.graph import ML, Graph
 from secret_jax.inspect.code.program import ExportedModel, plain_category
-from secret_jax.inspect.equations import CategorySplit, Term, conditions_of
+from secret_jax.inspect.equations import Term
 
 # Column of the table of numbers (name, value if missing, bounds), flag that a number is
 # missing, and flag that a category is one of some.
@@ -29,18 +29,14 @@ class Columns:
         # Columns with their gaps, on which a split has learned a side for these.
         self.gaps: dict[str, int] = {}
         for program in model.programs:
-            for model_of_leaf in program.models.values():
-                self._ask(model_of_leaf.terms)
-            splits = program.splits.values()
-            for split in (one for each in splits for one in conditions_of(each)):
-                if isinstance(split, CategorySplit):
-                    self._ask_flag((split.name, split.listed, True))
-                else:
-                    self._ask(split.terms)
-                    if split.missing_left is not None:
-                        self.gaps.setdefault(split.terms[0].name, len(self.gaps))
-                    if split.missing_value is not None:
-                        self._ask([split.terms[0]._replace(asks="missing")])
+            self._ask(program.terms)
+            for split in program.lists:
+                self._ask_flag((split.name, split.listed, True))
+            for split in program.sums:
+                if split.missing_left is not None:
+                    self.gaps.setdefault(split.terms[0].name, len(self.gaps))
+                if split.missing_value is not None:
+                    self._ask([split.terms[0]._replace(asks="missing")])
         if not self.numbers and not self.missing and not self.flags:
             # Of a constant, too, there are as many as rows.
             name = self.schema.names[0]

@@ -1,0 +1,118 @@
+"""Models of the nodes of growing trees, fitted once, as the nodes come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.frontier import Level, Places
+from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
+from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.linear import Constant
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
+
+# A node of more rows gets its model from those that are searched.
+_MOST_ROWS = 1 << 15
+
+
+class _Part(NamedTuple):
+    """Nodes of a level that have models; ``whole``: of all their rows."""
+
+    fitted: FittedNodes
+    whole: np.ndarray
+
+
+class NodeModels:
+    """Fits the nodes of each level, each shrunk toward its parent's model.
+
+    Parameters
+    ----------
+    model : LeafModel or None
+        What the finder asks for; None: nothing is fitted.
+    sample : int or None
+        Most rows of a node that are searched; None: all.
+    as_searched : bool
+        Whether models are of these rows only.
+    """
+
+    def __init__(
+        self,
+        model: LeafModel | None,
+        places: Places,
+        schema: TableSchema,
+        *,
+        sample: int | None,
+        as_searched: bool = False,
+    ):
+        self._model, self._places, self._schema = model, places, schema
+        self._sample = len(places.row) if sample is None else sample
+        self._most = self._sample if as_searched else max(_MOST_ROWS, self._sample)
+        self._parts: list[_Part] = []
+
+    def fitted(self, level: Level) -> Level:
+        """Fit the nodes of a level."""
+        if self._model is None:
+            return level
+        places, length = self._places, level.stop - level.start
+        searched = np.minimum(length, self._sample)
+        whole = length <= self._most
+        n_rows = np.where(whole, length, searched)
+        statistics = slice_statistics(
+            places.table.x,
+            places.row,
+            places.targets,
+            places.weight,
+            self._schema.n_regressors,
+            places.order,
+            level.start,
+            level.start + n_rows,
+        )
+        models = self._model.fit(statistics, level.model)
+        if level.constant.any():
+            some = level.constant
+            means = Constant().fit(statistics.take(some), level.model[some])
+            models.coefficient[some], models.degrees[some], _ = means
+        self._first, self._statistics = level.node[0], statistics
+        summary = summary_of(statistics, models.coefficient)
+        self._parts.append(_Part(FittedNodes(models, summary), whole))
+        degrees = models.degrees * searched / n_rows
+        return level._replace(model=models.coefficient, degrees=degrees)
+
+    def statistics_of(self, level: Level) -> NodeStatistics:
+        """Statistics of some of the nodes that were fitted last."""
+        return self._statistics.take(level.node - self._first)
+
+    def of_trees(
+        self, number: np.ndarray, sizes: Sequence[int]
+    ) -> list[FittedNodes | None]:
+        """The fitted nodes of each tree; None where a model is not of all rows.
+
+        Parameters
+        ----------
+        number : ndarray of shape (n_nodes,), int
+            Final number of every node, through all trees; a removed one has that of
+            its ancestor that remains.
+        sizes : sequence of int
+            Nodes of each tree.
+        """
+        if not self._parts:
+            return [None] * len(sizes)
+        # Nodes come after those above them: the first of a number is the one that
+        # stayed.
+        stayed = np.unique(number, return_index=True)[1]
+        whole = np.concatenate([part.whole for part in self._parts])
+        models, summaries = zip(*(part.fitted for part in self._parts), strict=True)
+        found: list[FittedNodes | None] = []
+        for node in np.split(stayed, np.cumsum(sizes)[:-1]):
+
+            def joined(arrays, node=node):
+                return np.concatenate(arrays)[node]
+
+            coefficient, degrees, corrects = zip(*models, strict=True)
+            own = Models(joined(coefficient), joined(degrees), corrects[0])
+            summary = NodeSummary(*map(joined, zip(*summaries, strict=True)))
+            found.append(FittedNodes(own, summary) if whole[node].all() else None)
+        return found
