@@ -151,19 +151,26 @@ def _best(
         numbers, inner = jax.random.split(jax.random.fold_in(key, generation))
         return jax.random.uniform(numbers, (*axes, *shape)), inner
 
-    numbers, inner = drawn(0, n_rows, n_genes)
-    genes = random_genes(numbers, n_values)
-    state = 0, genes, *evaluate(inner, genes)
+    # Rows without a score come first, so that what scores is compiled once.
+    genes = jnp.zeros((*axes, n_rows, n_genes), jnp.int32)
+    score, more = jax.tree.map(
+        lambda like: jnp.zeros(like.shape, like.dtype),
+        jax.eval_shape(evaluate, key, genes),
+    )
+    state = 0, genes, jnp.full_like(score, jnp.inf), more
 
     def is_going(state: Any) -> jax.Array:
         generation, _, score, _ = state
         apart = score.max(axis=-1) - score.min(axis=-1)
-        return (generation < generations) & (apart >= _TOLERANCE).any()
+        differ = (apart >= _TOLERANCE).any() | (generation == 0)
+        return (generation <= generations) & differ
 
     def next_one(state: Any) -> Any:
         generation, genes, score, more = state
-        numbers, inner = drawn(generation + 1, n_rows - n_kept, 2 + 3 * n_genes)
+        numbers, inner = drawn(generation, n_rows - n_kept, 2 + 3 * n_genes)
         new = children(genes, score, n_values, numbers)
+        first = random_genes(numbers[..., :n_genes], n_values)
+        new = jnp.where(generation == 0, first, new)
         kept = largest(-score, n_kept)
         old = jax.tree.map(lambda a: taken(a, kept, n_axes), (genes, score, more))
         found = jax.tree.map(
