@@ -122,7 +122,9 @@ def _moments(
     categories.
     """
     n, schema, weight = statistics.n_regressors, tree.schema, statistics.weight
-    inputs, discrete = np.array(schema.input_columns), np.array(schema.discrete, int)
+    inputs, discrete = (
+        np.array(part, int) for part in (schema.input_columns, schema.discrete)
+    )
     asked = np.zeros((tree.n_nodes, 1 + max([*inputs, *discrete], default=0)), bool)
     used = np.zeros_like(asked)
     for part in tree.comparisons:
