@@ -69,8 +69,8 @@ class SoftOptions(Refinement):
     max_rows : int, default=524288
         Maximum number of training rows, and of held-out rows.
     many_rows : int, default=4096
-        Number of training rows that are many. On fewer, half of the steps cost 5 to
-        15 % of the error; on more, nothing that two sets of 4,000 and 75,000 showed.
+        Number of training rows that are many. On fewer, half of the steps cost up to
+        a quarter more error; on two sets of 4,000 and 75,000 rows nothing.
 
     References
     ----------
