@@ -32,7 +32,10 @@ def directions_of(
             )
         directions = dict(monotonic_cst)
     else:
-        given = np.asarray(monotonic_cst)
+        try:
+            given = np.asarray(monotonic_cst)
+        except ValueError:  # ragged
+            given = np.empty(0)
         if given.shape != (len(names),):
             raise ValueError(
                 f"monotonic_cst has shape {given.shape}; give one direction for each "

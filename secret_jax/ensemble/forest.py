@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -27,12 +28,12 @@ from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import TreeParameters
-from secret_jax.fit.plan import Plan, features_of_node
+from secret_jax.fit.plan import Plan
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.runtime.progress import Progress, Stage
-from secret_jax.runtime.values import at_least
+from secret_jax.runtime.values import at_least, is_integer
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import leaves_by_steps, values_at
 
@@ -56,10 +57,13 @@ class ForestParameters:
         "min_samples_leaf": TreeSize._parameter_constraints["min_samples_leaf"],
         "oblique": ["boolean"],
         "bootstrap": ["boolean"],
-        **{
-            name: TreeParameters._parameter_constraints[name]
-            for name in ("max_features", "max_leaf_nodes")
-        },
+        "max_features": [
+            at_least(1),
+            Interval(RealNotInt, 0.0, 1.0, closed="right"),
+            StrOptions({"sqrt", "log2"}),
+            None,
+        ],
+        "max_leaf_nodes": TreeParameters._parameter_constraints["max_leaf_nodes"],
     }
 
 
@@ -281,3 +285,13 @@ def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:
         return float("nan")
     found = r2_score(targets[known], said[known], sample_weight=weight[known])
     return float(found)
+
+
+def features_of_node(max_features: float | str | None, n_features: int) -> int | None:
+    """Number of attributes drawn per node, in scikit-learn's convention."""
+    if max_features is None or is_integer(max_features):
+        return max_features  # pyright: ignore[reportReturnType]
+    if isinstance(max_features, str):
+        roots = {"sqrt": n_features**0.5, "log2": np.log2(max(n_features, 1))}
+        return max(int(roots[max_features]), 1)
+    return max(int(max_features * n_features), 1)

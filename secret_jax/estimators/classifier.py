@@ -84,7 +84,7 @@ class SecretClassifier(
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
     max_leaf_nodes, max_depth, pruning_tolerance, min_samples_leaf, min_samples_split, \
-            max_features, missing_values, categorical_features, split_features, \
+            missing_values, categorical_features, split_features, \
             monotonic_cst, random_state, device, verbose
         As in `secret_jax.SecretRegressor`.
 

@@ -176,7 +176,6 @@ class TreeParameters:
     distill: bool | Distillation = True
     min_samples_leaf: float | Literal["auto"] = "auto"
     min_samples_split: float | Literal["auto"] = "auto"
-    max_features: float | Literal["sqrt", "log2"] | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_leaf_nodes": [at_least(1), None],
@@ -188,12 +187,6 @@ class TreeParameters:
         "distill": ["boolean", Distillation],
         "min_samples_leaf": _COUNT_OR_SHARE,
         "min_samples_split": _COUNT_OR_SHARE,
-        "max_features": [
-            at_least(1),
-            Interval(RealNotInt, 0.0, 1.0, closed="right"),
-            StrOptions({"sqrt", "log2"}),
-            None,
-        ],
     }
 
 

@@ -77,11 +77,11 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         tail_share=leaf.tail_share if leaf.uses_regressors else 0.0,
     )
     unchanged = (
-        *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
+        *("oblique", "max_leaf_nodes", "max_depth"),
         *("min_samples_split", "min_samples_leaf"),
     )
     # Without random numbers in the search every seed gives the same tree.
-    is_random = splits.n_random(1) > 0 or parameters["max_features"] is not None
+    is_random = splits.n_random(1) > 0
     return Plan(
         splits=splits,
         leaf=leaf,

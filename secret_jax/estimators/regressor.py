@@ -122,10 +122,6 @@ class SecretRegressor(
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two per cent, up
         to 80; of a sample, at least half of what a search sees.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        Attributes that every node draws at random to be split on, as in the trees of
-        random forests; a float is a share of them. A node in which none of them gives a
-        split draws further ones. None: all.
     loss : str or Loss, default="squared"
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
@@ -158,10 +154,10 @@ class SecretRegressor(
         Of classes there may be two, whose second one's probability is meant; gates
         (``refine="blend"``, ``"soft"``) keep no order and are refused.
     random_state : int, RandomState instance or None, default=None
-        Seeds split finders that are random ("secret", or one of your own), and the
-        draws of ``max_features``. Everything else depends on the content of the rows
-        alone: folds, samples and the tree are the same in every fit, whatever the order
-        of the rows. Columns in another order make other folds of them.
+        Seeds split finders that are random ("secret", or one of your own). Everything
+        else depends on the content of the rows alone: folds, samples and the tree are
+        the same in every fit, whatever the order of the rows. Columns in another order
+        make other folds of them.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one; but up to 131,072

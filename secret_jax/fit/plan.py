@@ -12,7 +12,6 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement
-from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
@@ -105,7 +104,6 @@ class Plan:
     min_samples_leaf: float | str
     max_depth: int | None
     max_leaf_nodes: int | None
-    max_features: float | str | None
     columns: ColumnOptions
     equation_tolerance: float
     pruning_tolerance: float
@@ -147,7 +145,6 @@ class Plan:
             min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            max_features=features_of_node(self.max_features, n_inputs(schema)),
             oblique=any(self.kinds),
         )
         return Recipe(
@@ -174,13 +171,3 @@ class Plan:
         if self.splits.max_attributes == 1:
             return (False,)
         return (False, True) if self.oblique == "auto" else (bool(self.oblique),)
-
-
-def features_of_node(max_features: float | str | None, n_features: int) -> int | None:
-    """Number of attributes drawn per node, in scikit-learn's convention."""
-    if max_features is None or is_integer(max_features):
-        return max_features  # pyright: ignore[reportReturnType]
-    if isinstance(max_features, str):
-        roots = {"sqrt": n_features**0.5, "log2": np.log2(max(n_features, 1))}
-        return max(int(roots[max_features]), 1)
-    return max(int(max_features * n_features), 1)

@@ -103,11 +103,6 @@ class ConjunctiveSplits(SplitFinder):
     knows_indicators: ClassVar[bool] = True
 
     @property
-    def is_random(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether random numbers follow the estimator's ``random_state``."""
-        return self.search == "genetic"
-
-    @property
     def needs_program(self) -> bool:
         """The genetic search is compiled; the greedy one NumPy does as well."""
         return self.search == "genetic"

@@ -251,7 +251,6 @@ BAD_PARAMETERS = {
     "min_samples_leaf": (COUNT_OR_SHARE, [0, 1.5, None]),
     "max_depth": ("an int in the range [0, inf) or None", [-1, 2.5, "deep", True]),
     "max_leaf_nodes": ("an int in the range [1, inf) or None", [0, 1.5]),
-    "max_features": ("'sqrt'", [0, -1, 0.0, 1.5, "auto", True]),
     "missing_values": ("'learn'", ["median", None]),
     "device": ("'str' or None", [0, True]),
     "verbose": ("an int in the range [0, inf)", ["loud", -1]),

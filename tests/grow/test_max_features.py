@@ -9,13 +9,13 @@ from configurations import tree_bytes
 from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretForestRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
-from secret_jax.fit.plan import features_of_node
+from secret_jax.ensemble.forest import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.grower import GrowOptions, grow
@@ -151,9 +151,12 @@ def test_the_seed_of_an_estimator_draws():
     X = random.normal(size=(N_ROWS, 4))
     y = X @ [1.0, 2.0, 3.0, 4.0] + random.normal(size=N_ROWS)
 
-    def tree(seed):
-        model = SecretRegressor.cart(max_features=1, max_depth=4, random_state=seed)
-        return tree_bytes(model.fit(X, y).tree_)
+    def trees(seed):
+        model = SecretForestRegressor(
+            n_estimators=2, max_features=1, bootstrap=False, random_state=seed
+        )
+        boosters = model.fit(X, y).ensemble_.boosters
+        return [tree_bytes(tree) for (tree,) in boosters]
 
-    assert tree(0) == tree(0)
-    assert tree(0) != tree(1)
+    assert trees(0) == trees(0)
+    assert trees(0) != trees(1)

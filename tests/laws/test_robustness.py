@@ -66,7 +66,6 @@ _ANY = {
     "splits__min_gain": ["auto", 0.0, 5.0],
     "max_depth": [None, 0, 1, 3],
     "max_leaf_nodes": [None, 1, 3],
-    "max_features": [None, None, 1, "sqrt"],
     "splits__max_samples": [2048, None, 16],
     "leaf__indicators": ["auto", True, False],
     "missing_values": ["learn", "mean", "error"],
