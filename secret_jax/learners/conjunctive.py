@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from numbers import Integral
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from secret_jax.learners.conjunctions import (
     Condition,
@@ -46,7 +47,7 @@ class ConjunctiveSplits(SplitFinder):
     Attributes
     ----------
     max_conditions : int, default=3
-        Most conditions of a split.
+        Most conditions of a split, from 2 to 8.
     least_rise : float, default=0.2
         Share by which a further condition must raise the gain to be worth its reading.
     n_starts : int, default=2
@@ -92,7 +93,7 @@ class ConjunctiveSplits(SplitFinder):
     scores: RssSplits = field(default_factory=RssSplits)
 
     _parameter_constraints: ClassVar[dict] = {
-        "max_conditions": [at_least(2)],
+        "max_conditions": [Interval(Integral, 2, 8, closed="both")],
         "least_rise": [real(0.0)],
         "n_starts": [at_least(1)],
         "search": [StrOptions({"greedy", "genetic"})],
