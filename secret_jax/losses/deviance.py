@@ -63,6 +63,8 @@ class LogMean(Loss):
         mean, power = self.prediction(value), self._power
         if power == 1:
             return xlogy(targets, targets) - targets * value - targets + mean
+        # A leaf of zeros alone would let a single row of another kind err without end.
+        mean = np.maximum(mean, _RAREST)
         if power == 2:
             ratio = targets / mean
             return ratio - np.log(ratio) - 1.0

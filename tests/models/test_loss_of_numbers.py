@@ -115,6 +115,34 @@ def test_a_function_of_jax_is_a_loss():
         SecretRegressor(loss=FunctionLoss(function=3)).fit(X, y)
 
 
+def test_a_constant_added_to_a_loss_changes_no_sizes():
+    X, y, _ = table()
+    y = y + 4.0 * (X[:, 0] > 0)
+    leaves = [
+        SecretRegressor(
+            loss=FunctionLoss(function=lambda t, v, less=less: (t - v) ** 2 - less),
+            pruning_tolerance=0.0,
+            distill=False,
+        )
+        .fit(X, y)
+        .n_leaves_
+        for less in (0.0, 100.0)
+    ]
+    assert leaves[0] == leaves[1] > 1
+
+
+def test_amounts_where_a_leaf_saw_zeros_alone():
+    random = np.random.default_rng(2)
+    X = random.uniform(size=(300, 11))
+    y = np.exp(X[:, 0] + X[:, 1]) * random.gamma(2, size=300)
+    y[:50] = 0.0
+    y[np.argsort(X[:, 2])[:50]] = 0.0
+    losses = Tweedie(power=1.9).losses(np.array([[3.0]]), np.array([[-60.0]]))
+    assert losses < 1e10
+    model = SecretRegressor(loss=Tweedie(power=1.9), leaf="linear").fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_a_root_is_scikit_learns_poisson_regression():
     X, _, random = table()
     y = random.poisson(np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1]))

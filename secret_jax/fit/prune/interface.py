@@ -81,7 +81,8 @@ class Evidence(NamedTuple):
         in_leaf = numbers_of_leaves(tree, self.training, self.equation_tolerance)
         numbers = path.totals(in_leaf, split_numbers(tree))
         doublings = np.log2(np.maximum(numbers / _AT_A_GLANCE, 1.0))
-        value = error * (1.0 + self.tolerance) ** doublings
+        # Losses of one's own may be negative: a share more is then nearer to zero.
+        value = error * (1.0 + self.tolerance) ** (np.sign(error) * doublings)
         best = smallest_within(value)
         longer = None
         if error[least] < error[best]:

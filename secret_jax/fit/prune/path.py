@@ -217,7 +217,7 @@ def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
         below = best[tree.left[node]] + best[tree.right[node]] + split_cost
-        keep[node] = below < cost[node] * (1 - TIE)
+        keep[node] = below < cost[node] - TIE * abs(cost[node])
         best[node] = below if keep[node] else cost[node]
     return compact(tree, keep)
 
@@ -232,4 +232,4 @@ def smallest_within(value: np.ndarray, most: float | None = None) -> int:
         By default the least value.
     """
     least = float(value.min()) if most is None else most
-    return int(np.flatnonzero(value <= least * (1 + TIE))[-1])
+    return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])
