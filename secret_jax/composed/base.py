@@ -12,7 +12,7 @@ from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.intervals import forget_calibration
-from secret_jax.runtime.values import check_constraints
+from secret_jax.runtime.values import check_constraints, refuse
 from secret_jax.tree.file import load_model, save_model
 from secret_jax.tree.state import recorded
 
@@ -71,6 +71,13 @@ class ComposedEstimator(BaseEstimator):
     ) -> dict[str, Any]:
         """Fitted attributes by name, from checked columns."""
         raise NotImplementedError
+
+    def _without_order(self, tree: Any) -> Any:
+        """Refuse a tree with constraints, which what is added to it does not keep."""
+        if tree.monotonic_cst is not None:
+            allowed = "one without monotonic_cst: what is added to it keeps no order"
+            refuse("tree", type(self).__name__, allowed, tree)
+        return tree
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file.save_model`."""

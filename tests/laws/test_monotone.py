@@ -9,7 +9,10 @@ from scipy.optimize import minimize
 
 from secret_jax import (
     Constant,
+    KernelTreeClassifier,
+    KernelTreeRegressor,
     LeastSquares,
+    SecretAdditiveRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -192,6 +195,21 @@ def test_gates_and_several_classes_are_refused():
     three = np.digitize(target, [1, 4])
     with pytest.raises(ValueError, match="two classes"):
         SecretClassifier(monotonic_cst=DIRECTIONS).fit(table, three)
+
+
+@pytest.mark.parametrize(
+    ("composed", "tree"),
+    [
+        (KernelTreeRegressor, SecretRegressor),
+        (KernelTreeClassifier, SecretClassifier),
+        (SecretAdditiveRegressor, SecretRegressor),
+    ],
+)
+def test_what_is_added_to_a_tree_keeps_no_order_and_is_refused(composed, tree):
+    X, y = patients(60)
+    model = composed(tree=tree(monotonic_cst=DIRECTIONS))
+    with pytest.raises(ValueError, match="keeps no order"):
+        model.fit(X, y > y.mean() if tree is SecretClassifier else y)
 
 
 def test_exported_code_keeps_the_order():

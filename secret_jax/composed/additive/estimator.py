@@ -114,7 +114,8 @@ class SecretAdditiveRegressor(ComposedRegressor):
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> dict[str, Any]:
-        tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
+        tree = clone(SecretRegressor() if self.tree is None else self.tree)
+        tree = self._without_order(tree)
         weight = checked_weight(sample_weight, X)
         weight = scaled_weight(weight, copies_of(weight))
         targets = validated_targets(y, X, type(self).__name__)

@@ -243,7 +243,7 @@ class KernelTree(ComposedEstimator):
         raise NotImplementedError
 
     def _new_tree(self, usual: Any) -> Any:
-        return clone(usual if self.tree is None else self.tree)
+        return self._without_order(clone(usual if self.tree is None else self.tree))
 
 
 def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Regions:
