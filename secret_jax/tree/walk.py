@@ -69,7 +69,9 @@ def leaves_by_steps(tree: Tree, table: Table) -> np.ndarray:
     while len(row):
         row = row[tree.left[found[row]] >= 0]
         at = found[row]
-        left = left_of_splits(tree, table.take(row), at)
+        here = table.take(row)
+        # All conditions of a conjunction hold; elsewhere they send all to the left.
+        left = np.all([left_of_splits(p, here, at) for p in tree.comparisons], axis=0)
         found[row] = np.where(left, tree.left[at], tree.right[at])
     return found
 
