@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from secret_jax.data.columns import is_missing
 from secret_jax.inspect.frame import installed_backend
 from secret_jax.inspect.printing import entry, quoted
 
@@ -122,8 +123,7 @@ class Explanation:
         for column in np.argsort(-np.abs(added), kind="stable").tolist():
             if added[column] != 0:
                 value = self.values[row, column]
-                missing = value is None or value != value
-                held = "missing" if missing else entry(value)
+                held = "missing" if is_missing(value) else entry(value)
                 words = f"{quoted(self.names[column])} = {held}"
                 steps.append((words, float(added[column])))
         return steps

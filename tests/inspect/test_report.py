@@ -335,6 +335,32 @@ def test_the_program_of_the_page_predicts_and_names_the_leaf(tree, soft):
     assert [*leaf] == rows.leaf.tolist()
 
 
+def test_a_page_of_intervals_has_no_program():
+    a = np.linspace(0.0, 1.0, 200)
+    bins = pd.Categorical(pd.cut(a, 4).astype(object), ordered=False)
+    model = SecretRegressor(leaf="constant").fit(pd.DataFrame({"bin": bins}), a)
+    assert what_if(view_of(model.tree_), None) is None
+    assert "What if" not in model.to_html()
+
+
+def test_a_page_of_one_row_has_sliders():
+    X = pd.DataFrame({"income": 3e6 + 1e5 * np.random.default_rng(0).normal(size=200)})
+    y = np.sqrt(X["income"])
+    model = SecretRegressor().fit(X, y)
+    view = view_of(model.tree_)
+    program = what_if(view, Rows.of(view, X[:1], y[:1]))
+    assert program is not None
+    (slider,) = program["inputs"]
+    assert 2e5 < slider["high"] - slider["low"] < 1e6
+
+
+def test_a_page_names_missing_texts():
+    text = pd.array(["u", "v", None, "u"] * 50, dtype="string")
+    X, y = pd.DataFrame({"text": text}), np.tile([0.0, 5.0, 9.0, 0.0], 50)
+    model = SecretRegressor(leaf="constant").fit(X, y)
+    assert "text = missing" in model.to_html(X=X, y=y)
+
+
 _CHECKS = """
 <script>
 (function () {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.attributes import DAYS
+from secret_jax.data.columns import is_missing
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.code.export import exported
 from secret_jax.inspect.code.functions import functions
@@ -28,7 +29,9 @@ _STEPS = 100  # of a slider, at least
 
 
 def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
-    """Write the functions of the page; None of very large trees and of own losses.
+    """Write the functions of the page; None where there can be none.
+
+    These are very large trees, own losses, and categories that code cannot hold.
 
     Returns
     -------
@@ -41,8 +44,12 @@ def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
     # A title could end the script.
     model = exported(view)._replace(title="prediction", only=None)
     programs = [JavaScript(model, "predict"), JavaScript(_of_leaves(model), "leaf_of")]
+    try:
+        code = "\n".join(map(functions, programs))
+    except TypeError:  # a category, such as an interval, that no code can hold
+        return None
     return {
-        "code": "\n".join(map(functions, programs)),
+        "code": code,
         "inputs": [_input(view, rows, name) for name in programs[0].asked],
         "labels": list(view.names) if isinstance(view, ClassView) else [],
     }
@@ -106,7 +113,11 @@ def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
         known = column[np.isfinite(column.astype(np.float64))].astype(np.float64)
         if len(known):
             ends = np.quantile(known, [_TAIL, 0.5, 1.0 - _TAIL], method="nearest")
-            low, center, high = map(float, ends)
+            center = float(ends[1])
+            if ends[0] < ends[2]:
+                low, high = float(ends[0]), float(ends[2])
+            else:  # the rows tell no range
+                low, high = center - _SPREADS * spread, center + _SPREADS * spread
     step = 10.0 ** math.floor(math.log10(max(high - low, 1e-300) / _STEPS))
     step = max(step, 1.0) if position in schema.whole else step
     digits = max(0, -round(math.log10(step)))
@@ -127,7 +138,7 @@ def held_values(
         levels = schema.origin(position).levels
         value = np.asarray(rows.columns[position])[row]
         value = value.item() if isinstance(value, np.generic) else value
-        value = None if value is None or value != value else value
+        value = None if is_missing(value) else value
         if levels and value is not None:
             value = levels[int(value)]
         values.append(value)
