@@ -18,13 +18,13 @@ false float for goto if inline int long nullptr register restrict return short s
 sizeof static struct switch thread_local true typedef typeof union unsigned void
 volatile while
 """
-# Functions and macros of <math.h> and <string.h>.
+# Functions and macros of <math.h> and <string.h>, and names that GNU's C reserves.
 _LIBRARY = """
 abs acos asin atan atan2 cbrt ceil cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma
 fmax fmin fmod frexp gamma hypot index isfinite isinf isnan j0 j1 jn y0 y1 yn ldexp
 lgamma log log10 log1p log2 logb lrint lround modf nan nearbyint pow remainder rindex
 rint round scalbn signgam signbit sin sinh sqrt strcmp tan tanh tgamma trunc NULL NAN
-INFINITY HUGE_VAL probabilities main
+INFINITY HUGE_VAL probabilities main memcpy asm linux unix
 """
 _PLAIN = re.compile(r"[ !#->@-\[\]-~]")  # without quotes, backslash and question mark
 
@@ -196,11 +196,10 @@ static int same(const char *value, const char *category) {
     def written(self, code: str) -> str:
         """Add the struct of a row, helpers and headers."""
         fields = [f"struct {self.function}_row {{"]
-        for name in self.schema.names:
-            if f"row->{self.names[name]}" in code:
-                kind = self.types[self.kind_of(name)]
-                written = json.dumps(name).replace("??", "? ?")
-                fields.append(f"    {kind}{self.names[name]}; // {written}")
+        for name in self.asked:
+            kind = self.types[self.kind_of(name)]
+            written = json.dumps(name).replace("??", "? ?")
+            fields.append(f"    {kind}{self.names[name]}; // {written}")
         if len(fields) == 1:
             fields.append("    char unused;")
         missing = "// A row; missing numbers are NAN, missing texts NULL."
