@@ -270,3 +270,13 @@ def test_missing_values_go_where_predict_sends_them(missing_values):
     why = model.explain(X)
     np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())
     assert "missing" in why.row_text(int(np.argmax(X["width"].isna())))
+
+
+def test_onnx_refuses_to_take_empty_texts_for_missing_ones():
+    pytest.importorskip("onnx")
+    X = pd.DataFrame({"text": np.array(["", "u", None] * 60, object)})
+    model = SecretRegressor(leaf="constant").fit(X, np.tile([0.0, 5.0, 9.0], 60))
+    with pytest.raises(TypeError, match="cannot tell apart"):
+        model.to_onnx()
+    model.fit(X, np.tile([0.0, 5.0, 0.0], 60))
+    assert model.to_onnx().graph.input[0].name == "text"

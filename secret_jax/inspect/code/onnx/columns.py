@@ -130,6 +130,12 @@ class Columns:
                 "holds one or the other. Turn the column into text before fitting."
             )
         if True in texts:
+            alike = [table[known.index(one)] for one in ("", None) if one in known]
+            if len(alike) == 2 and (alike[0] != alike[1]).any():
+                raise TypeError(
+                    f"Column {name!r} has empty texts and missing ones, which a tensor "
+                    "of texts cannot tell apart. Name one of them before fitting."
+                )
             rows = graph.take(table, self._code(name, known))
             return graph.squeeze(rows)
         value = graph.input(name)

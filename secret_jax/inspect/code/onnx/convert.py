@@ -49,7 +49,8 @@ def to_onnx(tree: Readable, *, output: int | str | None = None) -> Any:
     ImportError
         If onnx is not installed: ``pip install 'secret-jax[onnx]'``.
     TypeError
-        If a column has texts and numbers as categories.
+        If a column has texts and numbers as categories, or tells empty texts from
+        missing ones.
 
     Notes
     -----
