@@ -175,7 +175,7 @@ def _ours(name: str, X: np.ndarray, y: np.ndarray, seconds: float) -> Fitted:
 def search_timer() -> Iterator[list[float]]:
     """Collect the seconds of every call of the level loop, from outside."""
     spent: list[float] = []
-    inside = growing.grow
+    inside = growing.grown
 
     @functools.wraps(inside)
     def timed(*arguments: Any, **named: Any) -> Any:
@@ -185,11 +185,11 @@ def search_timer() -> Iterator[list[float]]:
         finally:
             spent.append(time.perf_counter() - started)
 
-    growing.grow = timed
+    growing.grown = timed
     try:
         yield spent
     finally:
-        growing.grow = inside
+        growing.grown = inside
 
 
 def _exhaustive(share: float, X: np.ndarray, y: np.ndarray, seconds: float) -> Fitted:

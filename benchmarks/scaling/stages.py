@@ -95,9 +95,13 @@ STAGES = (
     _stage("shuffle and sample", _DISTILLATION, "shuffled"),
     _stage("search (EM, splits, scores)", _SEARCH, "BatchSearch.find"),
     _stage("search (EM, splits, scores)", _BINNED, "BinnedSearch.find"),
-    _stage("models of the searched nodes", _SEARCH, "Search._models"),
+    _stage(
+        "models of the searched nodes",
+        "secret_jax.grow.node_models:",
+        "NodeModels.fitted",
+    ),
     _stage("partition on the host", _GROWER, "divide", "descend"),
-    _stage("rest of the level loop", _TREES, "grow"),
+    _stage("rest of the level loop", _TREES, "grown"),
     _stage("routing while growing", _FITTING, "apply", "descend", within=_GROWING),
     _stage(
         "statistics while growing",

@@ -114,6 +114,9 @@ def chosen_model(
         categorical_features=[label(name, name) for name in arguments.categorical]
         or None,
         split_features=[label(name, name) for name in arguments.split_only] or None,
+        monotonic_cst={label(name, name): d for name, d in arguments.monotone.items()}
+        if arguments.monotone
+        else None,
         random_state=arguments.seed,
         verbose=not arguments.quiet,
     )

@@ -19,6 +19,7 @@ PROGRAM = "secret-jax"
 _FLAGS = {
     "categorical_features": "--categorical",
     "split_features": "--split-only",
+    "monotonic_cst": "--monotone",
     "test_fraction": "--test-fraction",
     "missing_values": "--missing-values",
 }

@@ -101,6 +101,20 @@ def _add_names(group: Any, flag: str, purpose: str) -> None:
     _add_value(group, flag, "A,B", purpose, type=names, action="extend", default=[])
 
 
+def _directions(text: str) -> dict[str, int]:
+    """Read columns and their directions."""
+    found = {}
+    for part in next(csv.reader([text], skipinitialspace=True), []):
+        name, colon, sign = part.rpartition(":")
+        if not colon or sign not in ("+", "-"):
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is no column with a direction; write 'price:+' where "
+                "predictions may only rise with it, 'price:-' where they may only fall"
+            )
+        found[name] = 1 if sign == "+" else -1
+    return found
+
+
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     from secret_jax.cli.parameters import PRESETS, add_parameters
 
@@ -115,6 +129,8 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     columns = parser.add_argument_group("columns")
     _add_names(columns, "--categorical", "columns of numbers that are categories")
     _add_names(columns, "--split-only", "columns to split on, but not in the models")
+    purpose = "columns with which predictions may only rise or fall, as price:+,age:-"
+    _add_value(columns, "--monotone", "A:+,B:-", purpose, type=_directions)
     _add_names(columns, "--drop", "columns to leave out")
     purpose = "a column of weights of the rows: how many each stands for"
     _add_value(columns, "--weight", "COLUMN", purpose)

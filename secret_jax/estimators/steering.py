@@ -18,7 +18,8 @@ from secret_jax.fit.refit import refitted
 from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.runtime.values import is_integer
-from secret_jax.tree.structure import Tree, compact, hardened
+from secret_jax.tree.reshape import compact, hardened
+from secret_jax.tree.structure import Tree
 
 
 class Steering:

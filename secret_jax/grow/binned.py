@@ -91,7 +91,7 @@ class BinnedSearch(Search):
             for index in self._parts(seen):
                 part = self._search(seen.take(index), statistics.take(index))
                 for every, some in zip(splits, part, strict=True):
-                    if every is not None:
+                    if isinstance(every, np.ndarray):
                         every[index] = some
         return Found(splits, share)
 
@@ -124,9 +124,12 @@ class BinnedSearch(Search):
         if self._loading is not None:
             scatter = scatter @ self._loading
         scatter = scatter.astype(np.float32)
-        columns = ColumnCuts.of(nodes, bins, bins.code[row], scatter, _BINS)
-        allowed = [level.allowed[:, bins.column[columns.attribute]]]
-        kinds: list[ColumnCuts | CategoryCuts] = [columns]
+        kinds: list[ColumnCuts | CategoryCuts] = []
+        allowed = []
+        if len(bins.column):
+            columns = ColumnCuts.of(nodes, bins, bins.code[row], scatter, _BINS)
+            kinds.append(columns)
+            allowed.append(level.allowed[:, bins.column[columns.attribute]])
         if self._codes.shape[1]:
             codes = self._codes[row]
             kinds.append(CategoryCuts.of(nodes, codes, self._n_categories))

@@ -11,14 +11,13 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level
 from secret_jax.splits.interface import Split
+from secret_jax.tree.reshape import compact, number_in_compact
 from secret_jax.tree.structure import (
     ARRAY_FIELDS,
     LEAF_FIELDS,
     SplitKind,
     StopReason,
     Tree,
-    compact,
-    number_in_compact,
 )
 
 

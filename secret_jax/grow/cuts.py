@@ -84,6 +84,8 @@ class NodeMoments(NamedTuple):
         """Sum values of the rows of each node with each code of each attribute."""
         n_rows, n_attributes = code.shape
         cells = self.n_nodes * n_attributes * n_codes
+        if not n_attributes:
+            return np.zeros((self.n_nodes, 0, n_codes, values.shape[1]), np.float32)
         position = (n_attributes * n_codes) * self.slot[:, None]
         position = position + n_codes * np.arange(n_attributes, dtype=np.int32) + code
         ones = np.ones(position.size, np.float32)

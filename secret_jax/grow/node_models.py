@@ -54,7 +54,7 @@ class NodeModels:
 
     def fitted(self, level: Level) -> Level:
         """Fit the nodes of a level."""
-        if self._model is None:
+        if self._model is None or not len(level.node):
             return level
         places, length = self._places, level.stop - level.start
         searched = np.minimum(length, self._sample)

@@ -15,7 +15,8 @@ from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.tree.degrees import model_degrees
-from secret_jax.tree.structure import Tree, compact
+from secret_jax.tree.reshape import compact
+from secret_jax.tree.structure import Tree
 
 
 @dataclass(frozen=True, kw_only=True)

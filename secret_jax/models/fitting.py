@@ -27,8 +27,9 @@ from secret_jax.models.statistics import (
     slice_statistics,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.tree.reshape import joined, separated
 from secret_jax.tree.routing import apply
-from secret_jax.tree.structure import Tree, joined, separated
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend
 
 # Maximum number of rows for statistics in float64; more use float32 on the device.

@@ -16,7 +16,8 @@ import numpy as np
 
 from secret_jax.tree.decisions import RowBlock
 from secret_jax.tree.lookup import Lookup, lookup_of
-from secret_jax.tree.structure import Tree, joined
+from secret_jax.tree.reshape import joined
+from secret_jax.tree.structure import Tree
 
 
 class Equations(NamedTuple):

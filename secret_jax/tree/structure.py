@@ -7,7 +7,6 @@ before their children and the root is node 0. Every number in the tree lives in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import cached_property
@@ -358,97 +357,3 @@ LEAF_FIELDS = {
     "gain": 0,
 }
 LEAF_FIELDS |= {name: LEAF_FIELDS[own] for name, own in CONDITION_FIELDS.items()}
-_LINKS = ("left", "right", "parent")
-
-
-def compact(
-    tree: Tree, keep_children: np.ndarray, reason: StopReason = StopReason.PRUNED
-) -> Tree:
-    """Turn the nodes outside ``keep_children`` into leaves.
-
-    Parameters
-    ----------
-    keep_children : ndarray of shape (n_nodes,), bool
-        Nodes whose split is kept.
-    reason : StopReason
-        Stop reason of the new leaves.
-
-    Returns
-    -------
-    Tree
-        Without the nodes that can no longer be reached, renumbered in order.
-    """
-    kept = ~tree.is_leaf & keep_children
-    pruned = ~tree.is_leaf & ~kept
-    reachable = _reachable(tree, kept)
-    number = np.cumsum(reachable) - 1
-    arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS}
-    for name, blank in LEAF_FIELDS.items():
-        arrays[name] = arrays[name].copy()
-        arrays[name][pruned] = blank
-    arrays["stop_reason"] = np.where(pruned, np.int32(reason), tree.stop_reason)
-    arrays = {name: array[reachable] for name, array in arrays.items()}
-    for name in _LINKS:
-        ids = arrays[name]
-        arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
-    return replace(tree, longer=None, **arrays)
-
-
-def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
-    """Map nodes to their numbers in the result of `compact`, (n_nodes,), int64.
-
-    A node that was removed maps to the leaf that replaced its ancestor.
-    """
-    reachable = _reachable(tree, ~tree.is_leaf & keep_children)
-    number = np.cumsum(reachable) - 1
-    for node in np.flatnonzero(~reachable):  # parents come before children
-        number[node] = number[tree.parent[node]]
-    return number
-
-
-def _reachable(tree: Tree, kept: np.ndarray) -> np.ndarray:
-    """Mask of nodes whose ancestors are all kept."""
-    reachable = np.ones(tree.n_nodes, bool)
-    for node in range(1, tree.n_nodes):  # parents come before children
-        above = tree.parent[node]
-        reachable[node] = reachable[above] and kept[above]
-    return reachable
-
-
-def joined(trees: Sequence[Tree]) -> Tree:
-    """Concatenate trees of one schema into one set of arrays, with several roots."""
-    if len(trees) == 1:
-        return trees[0]
-    arrays = {
-        name: np.concatenate([getattr(tree, name) for tree in trees])
-        for name in ARRAY_FIELDS
-    }
-    size = [tree.n_nodes for tree in trees]
-    shift = np.repeat(np.cumsum(size) - size, size)
-    for name in _LINKS:
-        ids = arrays[name]
-        arrays[name] = np.where(ids >= 0, ids + shift, -1).astype(np.int32)
-    return replace(trees[0], **arrays)
-
-
-def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
-    """Split arrays that `joined` made back into trees, given their sizes."""
-    trees, first = [], 0
-    for size in sizes:
-        part = slice(first, first + size)
-        arrays = {name: getattr(forest, name)[part] for name in ARRAY_FIELDS}
-        for name in _LINKS:
-            ids = arrays[name]
-            arrays[name] = np.where(ids >= 0, ids - first, -1).astype(np.int32)
-        trees.append(replace(forest, **arrays))
-        first += size
-    return trees
-
-
-def hardened(tree: Tree) -> Tree:
-    """Replace every gate by its threshold; the models stay.
-
-    The models were trained to be mixed and no longer are, so the error rises.
-    """
-    width = np.zeros_like(tree.gate_width)
-    return replace(tree, gate_width=width, clip_leaves=True)

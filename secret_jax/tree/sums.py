@@ -17,7 +17,8 @@ from secret_jax.tree.blocks import by_rows, computed, on_host, once, shape_of
 from secret_jax.tree.decisions import BYTE, RowBlock, Scratch
 from secret_jax.tree.equations import Forest, forest_of
 from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
-from secret_jax.tree.structure import Tree, joined
+from secret_jax.tree.reshape import joined
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend, leaves_of, values_at
 
 # Minimum number of trees of a sum after padding, so that few programs are compiled.

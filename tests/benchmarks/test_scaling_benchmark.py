@@ -239,7 +239,7 @@ def test_memory_of_a_child(tmp_path, monkeypatch):
 def test_all_stages_are_found_add_up_and_leave_nothing_behind():
     def places():
         return (
-            trees.grow,
+            trees.grown,
             search.BatchSearch.find,
             in_numpy.NumpySearch._found,
             CrossValidation.__call__,

@@ -204,7 +204,7 @@ def test_options_are_the_parameters_of_the_estimators():
     ]
     options = {action.dest: action for action in parsers["fit"]._actions}
     elsewhere = {"categorical_features", "split_features", "random_state", "verbose"}
-    elsewhere |= {"priors", "costs"}
+    elsewhere |= {"priors", "costs", "monotonic_cst"}
     for estimator in (SecretRegressor(), SecretClassifier()):
         names = estimator.get_params(deep=False).keys() - elsewhere
         assert names <= options.keys()
@@ -520,3 +520,17 @@ def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
     lines = [line for line in err.splitlines() if line.startswith("00:0")]
     stages = [line[6:].split(",")[0] for line in lines]
     assert stages[:3] == ["reading the columns", "growing 6 trees", "fitting models"]
+
+
+def test_predictions_rise_with_a_column_if_asked(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"area": random.uniform(1, 9, 200), "age": range(200)})
+    table["price"] = -table["area"] + random.normal(size=200)
+    table.to_csv(tmp_path / "a.csv", index=False)
+    arguments = ["fit", str(tmp_path / "a.csv"), "price", "--quiet"]
+    assert main([*arguments, "--monotone", "area:+", "--out", str(tmp_path / "m")]) == 0
+    model = SecretRegressor.load(tmp_path / "m")
+    first, second = (pd.DataFrame({"area": [a], "age": [5]}) for a in (2.0, 8.0))
+    assert model.predict(first) <= model.predict(second)
+    assert main([*arguments, "--monotone", "area"]) == 2
+    assert "write 'price:+'" in capsys.readouterr().err

@@ -271,7 +271,7 @@ BAD_FIELDS = {
         (M5Splits, "least_deviation", "[0.0, inf)", [-0.1, "none"]),
         (RetisSplits, "thresholds", "'all'", [0, 1.0, -0.5, "median", None, True]),
         (PhdSplits, "n_directions", "[1, inf)", [0, None]),
-        (ConjunctiveSplits, "max_conditions", "[2, inf)", [1, None]),
+        (ConjunctiveSplits, "max_conditions", "[2, 8]", [1, 9, None]),
         (ConjunctiveSplits, "search", "'genetic'", ["random"]),
         (ConjunctiveSplits, "scores", "RssSplits", ["rss", None]),
         (SupportSplits, "model", "'linear'", ["quadratic"]),

@@ -35,7 +35,8 @@ from secret_jax.interfaces import (
     SplitFinder,
 )
 from secret_jax.runtime.values import at_least, constraints_of
-from secret_jax.tree.structure import SplitKind, compact
+from secret_jax.tree.reshape import compact
+from secret_jax.tree.structure import SplitKind
 
 VALUES = [value for values in NAMED.values() for value in filter(None, values.values())]
 VALUES += [CostComplexity()]

@@ -35,9 +35,10 @@ from secret_jax.tree import blocks, decisions, routing, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
 from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.plain import with_plain_splits
+from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.sound import flaw_of
-from secret_jax.tree.structure import SplitKind, Tree, compact, joined, separated
+from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import leaves_by_steps
 
 LANGUAGES = [by_python, by_sql, by_c, by_javascript, by_onnx]

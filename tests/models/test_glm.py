@@ -14,7 +14,7 @@ from secret_jax import ClassFrequencies, Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.row_groups import groups_of_levels
-from secret_jax.tree.structure import compact
+from secret_jax.tree.reshape import compact
 
 
 def blobs(n_classes, n=300, seed=0):

@@ -17,8 +17,9 @@ from secret_jax.models.fitting import fit_models
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.file import load_tree, save_tree
+from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply
-from secret_jax.tree.structure import SplitKind, compact
+from secret_jax.tree.structure import SplitKind
 
 
 def statistics_of(parts, weight=None):

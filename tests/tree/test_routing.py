@@ -20,8 +20,9 @@ from handmade import (
 
 from secret_jax.data.rows import Table
 from secret_jax.tree import blocks, routing, sums
+from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, predict, values, walk
-from secret_jax.tree.structure import SplitKind, compact
+from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.walk import descend, left_of_splits, values_at
 
 

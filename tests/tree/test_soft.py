@@ -22,8 +22,9 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import split_sentence
+from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.routing import apply, leaf_shares_of, predict, walk
-from secret_jax.tree.structure import SplitKind, Tree, compact, hardened
+from secret_jax.tree.structure import SplitKind, Tree
 
 
 def shares_of(tree: Tree, node: int, x, codes) -> dict[int, float]:

@@ -9,16 +9,9 @@ import pytest
 from configurations import refusal
 from handmade import BUSHY, CHAIN, LEAF, SHAPES, STUMP, build_tree, rows
 
+from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.structure import (
-    ARRAY_FIELDS,
-    SplitKind,
-    StopReason,
-    Tree,
-    compact,
-    joined,
-    separated,
-)
+from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree
 from secret_jax.tree.walk import descend
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.models.errors import node_errors
-from secret_jax.tree.structure import Tree, compact
+from secret_jax.tree.reshape import compact
+from secret_jax.tree.structure import Tree
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
 TIE = 1e-9

@@ -26,7 +26,8 @@ from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, at_least, real
-from secret_jax.tree.structure import StopReason, Tree, compact
+from secret_jax.tree.reshape import compact
+from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.walk import descend, values_at
 
 

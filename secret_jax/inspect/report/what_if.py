@@ -19,7 +19,7 @@ from secret_jax.inspect.equations import LinearModel, LinearSplit
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.tree.structure import hardened
+from secret_jax.tree.reshape import hardened
 
 _MOST_LEAVES = 300
 _MISSING = "(missing)"

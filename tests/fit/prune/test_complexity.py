@@ -31,8 +31,9 @@ from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.prune.path import training_errors, training_path, weakest_links
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
+from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import values
-from secret_jax.tree.structure import SplitKind, compact
+from secret_jax.tree.structure import SplitKind
 
 RULES = ["cross-validation", "aic", "bic", "caic", "icomp"]
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -16,8 +16,9 @@ from secret_jax.datasets import make_3dsin
 from secret_jax.fit.prune import interface
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.models.errors import node_errors, total_error
+from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import values, walk
-from secret_jax.tree.structure import SplitKind, StopReason, Tree, compact
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 
 def evidence(
