@@ -95,7 +95,11 @@ class ConformalMixin:
         )
         prediction, deviation = self.predict(X, return_std=True)
         width = factor * _unit(deviation)
-        return prediction - width, prediction + width
+        return np.maximum(prediction - width, self._lowest()), prediction + width
+
+    def _lowest(self) -> float:
+        """Least value of any target."""
+        return -np.inf
 
     def _calibrate(
         self, residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray

@@ -320,6 +320,10 @@ class SecretRegressor(
             )
         return Targets(values, names_of(y, n_outputs), weight, {})
 
+    def _lowest(self) -> float:
+        """See `ConformalMixin`: counts and amounts are never negative."""
+        return 0.0 if self.tree_.loss.link == "exponential" else -np.inf
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

@@ -1,4 +1,4 @@
-"""Conjunctive splits: two or three conditions on single attributes that all hold.
+"""Conjunctive splits: two or more conditions on single attributes that all hold.
 
 Lanning (2008, section 3.2.1) searches them by nested genetic algorithms; greedily, a
 condition is added to the best split on one attribute, and another one to both.

@@ -197,3 +197,13 @@ def test_what_intervals_refuse():
         model.predict_interval(X, 0.9)
     with refusal("inconsistent numbers of samples"):
         model.conformalize(X, y[:-1])
+
+
+def test_intervals_of_amounts_are_never_negative(rng):
+    X = rng.uniform(size=(300, 2))
+    y = rng.gamma(0.5, 4 * X[:, 0])
+    model = SecretRegressor(loss="gamma", oblique=False).fit(X[:200], y[:200])
+    lower, upper = model.conformalize(X[200:], y[200:]).predict_interval(X)
+    assert 0 == lower.min() < upper.min()
+    inside = np.mean((lower[200:] <= y[200:]) & (y[200:] <= upper[200:]))
+    assert inside >= 0.9

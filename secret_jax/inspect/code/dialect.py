@@ -1,4 +1,4 @@
-"""Phrases of exported programs: conditions, sums and gates, in one of two languages."""
+"""Phrases of exported programs: conditions, sums and gates."""
 
 from __future__ import annotations
 
