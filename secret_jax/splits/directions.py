@@ -41,8 +41,6 @@ _MOST_BENDING = 3.0
 _ROUNDING = 1e-6
 # A class with a smaller share of the weight has no mean worth the name.
 _EMPTY = 1e-9
-# How steeply starts divide the rows: a deviation from the middle is a share of .88.
-_START_STEEPNESS = 2.0
 
 
 @runtime_checkable

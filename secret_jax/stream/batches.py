@@ -288,6 +288,10 @@ def _checked(
         raise StreamError(
             f"{sentence(where)} has columns of different lengths: {sorted(sizes)}."
         )
+    # Columns of a larger array have no checksum, and sums with a rounding of their own.
+    targets = np.ascontiguousarray(targets)
+    if weight.strides != (0,):  # `_ones` stay as they are
+        weight = np.ascontiguousarray(weight)
     return Batch(columns, named, targets, weight, ((0, where),))
 
 

@@ -108,6 +108,17 @@ def test_arrays_on_disk_with_two_targets(tmp_path):
     assert not hasattr(model, "feature_names_in_")
 
 
+def test_targets_and_weights_may_be_columns_of_a_table():
+    X, y = make_fried(400, random_state=0)
+    weight = np.arange(400) % 3 + 1.0
+    whole = np.column_stack([X, y, weight])
+    both = [
+        SecretRegressor(**SMALL).fit_stream([(X, target, of_row)])
+        for target, of_row in [(y, weight), (whole[:, -2], whole[:, -1])]
+    ]
+    assert_same_model(*both)
+
+
 def test_a_column_that_is_the_target_is_told():
     X, y = make_fried(300, random_state=1)
     X[:, 3] = y

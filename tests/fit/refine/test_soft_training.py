@@ -292,6 +292,24 @@ def kept_hard(model, reason):
     assert np.array_equal(model.predict(crease()[0]), hard.predict(crease()[0]))
 
 
+def test_a_student_of_few_points_learns_from_a_committee_of_more_rows():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 2))
+    y = np.tanh(X[:, 0]) * np.sin(X[:, 1]) + 0.02 * random.normal(size=400)
+    few = SoftGates(  # a student sees 8 * 2 * 16 points at a time
+        chunk=2,
+        batch_size=16,
+        max_steps=1000,
+        screen_steps=64,
+        distil_steps=20,
+        n_committee=2,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RefinementWarning)  # the soft tree is kept
+        model = SecretRegressor(refine=few, random_state=0).fit(X, y)
+    assert model.tree_.is_soft
+
+
 def test_a_training_that_diverges_leaves_the_hard_tree():
     wild = dataclasses.replace(FEW, leaf_rate=1e25, gate_rate=1e25)
     model = SecretRegressor(refine=wild, random_state=0, min_samples_split=0.05)
