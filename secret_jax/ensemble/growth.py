@@ -135,7 +135,7 @@ def add_round(
 
     An interruption leaves all boosters unchanged.
     """
-    new: list[tuple[Booster, Tree, np.ndarray]] = []
+    new: list[tuple[Booster, Tree, np.ndarray, float]] = []
     for first in (True, False):
         group = [booster for booster in boosters if first != bool(booster.trees)]
         if not group:
@@ -145,13 +145,15 @@ def add_round(
         if first and isinstance(options.loss, ClassLoss):
             trees = _started(trees, [rows.take(root.rows) for root in roots])
         for booster, tree in zip(group, trees, strict=True):
-            new.append((booster, tree, values(tree, rows.table)))
-    for booster, tree, value in new:
-        step = options.learning_rate if booster.trees else 1.0
-        booster.prediction = booster.prediction + step * value
+            step = options.learning_rate if booster.trees else 1.0
+            prediction = booster.prediction + step * values(tree, rows.table)
+            judges, said = rows.take(booster.held_out), prediction[booster.held_out]
+            error = total_error(options.loss, judges, said)
+            new.append((booster, tree, prediction, error))
+    for booster, tree, prediction, error in new:
         booster.trees.append(tree)
-        judges, said = rows.take(booster.held_out), booster.prediction[booster.held_out]
-        booster.losses.append(total_error(options.loss, judges, said))
+        booster.prediction = prediction
+        booster.losses.append(error)
 
 
 def total_error(loss: Loss, rows: Rows, value: np.ndarray) -> float:

@@ -67,7 +67,8 @@ class StreamMixin:
             (X, y, sample_weight) of arrays, which may be mapped from disk; what gives
             the same batches in the same order every time that it is iterated over, or a
             function that returns it. A batch is a DataFrame of any kind, an Arrow
-            table, a dict of columns or a tuple of arrays.
+            table, a dict of columns or a tuple of arrays, and is read while the next
+            one is fetched: do not overwrite it.
         target : str or sequence of str, default="y"
             The column of the output, or several; of tuples of arrays the name.
         sample_weight : str, optional

@@ -87,8 +87,10 @@ class Watch:
         found = [self._judge(kind, trees[kind::n_kinds]) for kind in looked]
         for kind, result in zip(looked, found, strict=True):
             self._values[kind] = result.pruned.value
+        least = min(self._values)
         for kind, result in zip(looked, found, strict=True):
-            has_lost = result.pruned.value > _LOST * min(self._values)
+            # A loss of one's own may be negative.
+            has_lost = result.pruned.value - least > (_LOST - 1.0) * abs(least)
             deepest = result.pruned.tree.max_depth + LEVELS_BELOW
             self._next_look[kind] = 0 if has_lost else deepest
             if self._next_look[kind] <= depth:
