@@ -32,7 +32,7 @@ from secret_jax.tree.structure import SplitKind
 # a cache.
 _MOST_ROWS, _MOST_SUMS = 1 << 15, 1 << 20
 # Bins of an attribute in a node, over the range that its rows cover.
-_BINS = 16
+_BINS = 32
 # Candidates of a node, one of an attribute, that get an exact score.
 _FINALISTS = 3
 # Maximum number of columns that an oblique split is looked for in.
