@@ -27,7 +27,7 @@ MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
 # After so many rounds of a learning rate of 1 one size of each kind of leaves goes on,
 # the first that errs hardly more than the best: those behind seldom win, never by much.
-_DECIDED, _HARDLY_MORE = 6.0, 1.02
+_DECIDED, _HARDLY_MORE = 2.0, 1.02
 # When the best one stops, others go on only if their errors are as near.
 _NEAR = 1.05
 # The best size of the other kind continues unless a mixture saves less than this share:
