@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
@@ -24,7 +24,7 @@ from secret_jax.data.validation import (
 )
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import TableParameters
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.steering import Steering
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.links import fit_tree
@@ -165,11 +165,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
 
     def _plan(self) -> Plan:
         """Check the parameters and convert them to a plan."""
-        try:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        except ValueError as error:
-            raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
-        return plan_of(self, seed)
+        return plan_of(self, seed_of(self.random_state))
 
     def _given(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
