@@ -127,8 +127,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
     ) -> Self:
         """Fit; ``copies`` are rows per given row, by default those of the weights."""
         names_before = fitted_names(self)
-        try:
-            with self._computing(X):
+        with self._computing(X):
+            try:
                 given, targets = self._given(X, y, sample_weight)
                 if copies is not None:
                     given = given._replace(copies=copies)
@@ -136,18 +136,13 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
                 together = others is not None and len(eval_set) == 3
                 given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)
-        except BaseException:
-            restore_names(self, names_before)
-            raise
-        vars(self).update(targets.learned)
-        return self._finish(plan, finished, self._computing(X))
+            except BaseException:
+                restore_names(self, names_before)
+                raise
+            vars(self).update(targets.learned)
+            return self._finish(plan, finished)
 
-    def _finish(
-        self,
-        plan: Plan,
-        finished: FitResult,
-        computing: AbstractContextManager[None],
-    ) -> Self:
+    def _finish(self, plan: Plan, finished: FitResult) -> Self:
         """Store a fitted tree, refined if requested."""
         self.tree_ = finished.tree
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
@@ -156,8 +151,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         for name in ("reading_", "distillation_"):
             self.__dict__.pop(name, None)
         if plan.refine is not None:
-            with computing:
-                refined = refine_tree(finished)
+            refined = refine_tree(finished)
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
