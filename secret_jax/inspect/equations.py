@@ -81,6 +81,15 @@ class LinearSplit:
     missing_value: float | None = None
     missing_left: bool | None = None
 
+    @property
+    def gate_terms(self) -> tuple[Term, ...]:
+        """Terms of the sum, and what a missing value counts as beside the mean."""
+        if self.missing_value is None:
+            return self.terms
+        (term,) = self.terms
+        more = self.missing_value - (term.missing_as or 0.0)
+        return term, term._replace(asks="missing", factor=more)
+
     def sign(self, side: Side) -> str:
         """Sign of the comparison that sends a row to a side."""
         if side == "left":

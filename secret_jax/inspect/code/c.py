@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
@@ -39,7 +39,10 @@ class C(Procedural):
         "number": "double ",
         "text": "const char *",
         "missing": "int ",
+        "list": "const double *",
     }
+    addition = "", "{}"
+    chances_of = "double chances[{1}]; {0}_proba(row, chances)"
     at_most, at_least = "fmin({}, {})", "fmax({}, {})"
     helpers: ClassVar[Mapping[str, str]] = {
         "place": """\
@@ -154,11 +157,8 @@ static int same(const char *value, const char *category) {
                 found.append(f"{value} == {self.literal(category, name)}")
         return ("" if inside else "!") + f"({' || '.join(found) or '0'})"
 
-    def _arguments(self) -> list[str]:
-        return [f"{self.types[each.kind]}{each.name}" for each in self.variables]
-
     def head_of_tree(self, name: str) -> str:
-        arguments = self._arguments()
+        arguments = [f"{self.types[each.kind]}{each.name}" for each in self.variables]
         if len(self.model.constants) == 1:
             return f"static double {name}({', '.join(arguments) or 'void'}) {{"
         return f"static void {name}({', '.join([*arguments, 'double *scores'])}) {{"
@@ -170,8 +170,9 @@ static int same(const char *value, const char *category) {
         text = result == "label" and isinstance(self.model.labels[0], str)
         return [f"{self.types['text' if text else 'number']}{name}({row}) {{"]
 
-    def add_each(self, tree: str) -> tuple[str, str]:
-        return "", f"{tree[:-1]}{', ' if self.variables else ''}scores)"
+    def call_of_tree(self, name: str) -> str:
+        into = ["scores"] if len(self.model.constants) > 1 else []
+        return f"{name}({', '.join([*(each.name for each in self.variables), *into])})"
 
     def give(self, values: Sequence[str]) -> list[str]:
         if len(values) == 1:
@@ -179,19 +180,12 @@ static int same(const char *value, const char *category) {
         added = [f"scores[{i}] += {value}" for i, value in enumerate(values)]
         return [*added, "return"]
 
-    def let_chances(self, value: str) -> Iterator[str]:
-        yield f"    const double *chances = {value};"
-
     def on_list(self, function: str, name: str) -> str:
         return f"{function}({name}, {self.n_chances})"
 
     def give_chances(self) -> list[str]:
         size = f"{self.n_chances} * sizeof(double)"
         return [f"    memcpy(probabilities, chances, {size});"]
-
-    def ask_chances(self) -> str:
-        asked = f"{self.function}_proba(row, chances)"
-        return f"double chances[{self.n_chances}]; {asked}"
 
     def written(self, code: str) -> str:
         """Add the struct of a row, helpers and headers."""

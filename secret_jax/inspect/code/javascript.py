@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
-from secret_jax.inspect.code.procedural import Procedural, Result
+from secret_jax.inspect.code.procedural import Kind, Procedural, Result
 from secret_jax.inspect.code.program import plain_category
 from secret_jax.tree.soft import HARD_LOGIT
 
@@ -25,9 +25,8 @@ class JavaScript(Procedural):
 
     words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
     used: ClassVar[frozenset[str]] = frozenset({"Math", "Map", "Number", "NaN"})
-    types: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("number", "text", "missing"), "let "
-    )
+    types: ClassVar[Mapping[str, str]] = dict.fromkeys(get_args(Kind), "let ")
+    chances_of = "let chances = [...{0}_proba(row).values()]"
     as_number, as_category = "number({}, NaN)", "missing({0}) ? null : {0}"
     at_most, at_least = "Math.min({}, {})", "Math.max({}, {})"
     helpers: ClassVar[Mapping[str, str]] = {
@@ -108,18 +107,12 @@ function missing(value) {
         return found if inside else f"!{found}"
 
     def head_of_tree(self, name: str) -> str:
-        return f"function {name}({', '.join(each.name for each in self.variables)}) {{"
+        return f"function {self.call_of_tree(name)} {{"
 
     def head(self, name: str, result: Result) -> list[str]:
         del result
         return [f"function {name}(row) {{"]
 
-    def add_each(self, tree: str) -> tuple[str, str]:
-        return "scores = ", f"added(scores, {tree})"
-
     def give_chances(self) -> list[str]:
         pairs = "labels.map((label, i) => [label, chances[i]])"
         return [*self.label_list(), f"    return new Map({pairs});"]
-
-    def ask_chances(self) -> str:
-        return f"let chances = [...{self.function}_proba(row).values()]"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from secret_jax.data.attributes import DAYS
 from secret_jax.inspect.code.dialect import FIXED_SPACE
-from secret_jax.inspect.code.procedural import Procedural, Result
+from secret_jax.inspect.code.procedural import Kind, Procedural, Result
 from secret_jax.inspect.code.program import plain_category
 from secret_jax.tree.soft import HARD_LOGIT
 
@@ -21,9 +21,9 @@ class Python(Procedural):
     words: ClassVar[frozenset[str]] = frozenset(keyword.kwlist)
     used: ClassVar[frozenset[str]] = frozenset(_USED.split())
     comment, end, branch, block_end = "# ", "", ("if ", ":"), ()
-    types: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("number", "text", "missing"), ""
-    )
+    types: ClassVar[Mapping[str, str]] = dict.fromkeys(get_args(Kind), "")
+    addition = "scores = ", "[a + b for a, b in zip(scores, {})]"
+    chances_of = "chances = [*{0}_proba(row, **columns).values()]"
     as_number, as_category = "float({})", "None if missing({0}) else {0}"
     at_most, at_least = "min({}, {})", "max({}, {})"
     logical_or, logical_and, logical_not = "or", "and", "not"
@@ -107,7 +107,7 @@ def missing(value):
         return f"{self.column(name)} {word} ({', '.join(listed)})"
 
     def head_of_tree(self, name: str) -> str:
-        return f"def {name}({', '.join(each.name for each in self.variables)}):"
+        return f"def {self.call_of_tree(name)}:"
 
     def head(self, name: str, result: Result) -> list[str]:
         lines = [f"def {name}(row=None, /, **columns):"]
@@ -118,14 +118,8 @@ def missing(value):
             )
         return lines
 
-    def add_each(self, tree: str) -> tuple[str, str]:
-        return "scores = ", f"[a + b for a, b in zip(scores, {tree})]"
-
     def give_chances(self) -> list[str]:
         return [*self.label_list(), "    return dict(zip(labels, chances))"]
-
-    def ask_chances(self) -> str:
-        return f"chances = [*{self.function}_proba(row, **columns).values()]"
 
     def written(self, code: str) -> str:
         code, imports = super().written(code), ""
