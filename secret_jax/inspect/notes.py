@@ -18,6 +18,12 @@ _COLUMNS_SHOWN = 8  # of those with missing values
 _DIGITS_OF_RANGE = 5
 
 
+def facts_of(tree: Tree) -> list[str]:
+    """Sentences about size, missing values and tails; empty where there is nothing."""
+    of_size = longer_facts(tree), shortening_facts(tree)
+    return [*of_size, missing_facts(tree), tail_facts(tree)]
+
+
 def one_leaf_sentence(tree: Tree) -> str:
     """Say why a tree has one leaf, and what it is then; empty if it has more."""
     if tree.n_leaves > 1:

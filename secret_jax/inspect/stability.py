@@ -13,8 +13,7 @@ import numpy as np
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
-    conditions_of,
-    split_in_original_units,
+    conditions_at,
 )
 from secret_jax.inspect.printing import counted_leaves, number, quoted
 from secret_jax.losses.classes import class_in_words
@@ -44,7 +43,7 @@ class SplitColumns(NamedTuple):
         """Collect the columns, thresholds and categories of the splits of a tree."""
         columns = cls(tree.n_leaves, [set() for _ in tree.schema.names], {}, {})
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            for split in conditions_of(split_in_original_units(tree, node)):
+            for _, split in conditions_at(tree, node):
                 columns._add(split, int(tree.depth[node]))
         return columns
 

@@ -13,14 +13,7 @@ from secret_jax.inspect.arguments import (
     check_choice,
     check_counts,
 )
-from secret_jax.inspect.notes import (
-    longer_facts,
-    missing_facts,
-    mixture_facts,
-    one_leaf_sentence,
-    shortening_facts,
-    tail_facts,
-)
+from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
@@ -76,7 +69,6 @@ def export_text(
         squared error on them, in units of the target. Rows are counted with their
         weights. Of a soft tree the rows and errors of a node are those that the tree
         with hard splits would send there.
-
     """
     check_counts(max_depth=max_depth)
     wording = Wording(
@@ -103,9 +95,7 @@ def export_text(
             "27 %",
             f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
         ]
-    for facts in (longer_facts(tree), shortening_facts(tree)):
-        lines += textwrap.wrap(facts, _WIDTH)
-    for facts in (missing_facts(tree), tail_facts(tree)):
+    for facts in facts_of(tree):
         lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
     lines.append("")
 

@@ -11,13 +11,7 @@ import numpy as np
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import check_counts, check_pair
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.notes import (
-    longer_facts,
-    missing_facts,
-    mixture_facts,
-    shortening_facts,
-    tail_facts,
-)
+from secret_jax.inspect.notes import facts_of, mixture_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.nodes import shown_nodes
@@ -78,11 +72,8 @@ def to_html(
     parts = _parts(view, rows, max_points)
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(parts, depth)
-    notes = (
-        *(longer_facts(view.tree), shortening_facts(view.tree)),
-        *(missing_facts(view.tree), tail_facts(view.tree)),
-        *(mixture_facts(view.tree), _cut(view.tree, depth), _abbreviated(nodes)),
-    )
+    cut = _cut(view.tree, depth), _abbreviated(nodes)
+    notes = *facts_of(view.tree), mixture_facts(view.tree), *cut
     lines = parts.lines(comparison)
     program, ways = what_if(view, rows), []
     if rows is not None:
