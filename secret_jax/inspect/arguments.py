@@ -11,9 +11,7 @@ from secret_jax.tree.structure import Tree
 
 DEFAULT_PRECISION = 3
 _MOST_DIGITS = 100  # a float has 17
-# Defaults of what is shown of long sums and lists, so that a node takes a few lines.
-MOST_TERMS = 8
-MOST_CATEGORIES = 8
+MOST_CATEGORIES = 8  # of a list, so that a node takes a few lines
 MOST_BARS = 12  # of a picture, one a term
 
 

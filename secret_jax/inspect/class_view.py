@@ -199,6 +199,9 @@ class ClassView(TreeView):
         bounds = f"{percent(self.said_of(low))} to {percent(self.said_of(high))}"
         return f"predicted: {bounds} {quoted(self.names[1])}"
 
+    def bounds(self, node: int) -> str:
+        return self.range_facts(node)
+
     def said_of(self, value: float) -> float:
         """Convert an equation's value to the probability of the second class."""
         return float(self.tree.loss.prediction(np.array([[value]]))[0, 0])

@@ -134,14 +134,14 @@ class Stability:
         """The summary as text."""
         return "\n".join(_lines(self))
 
-    def plot(self, *, max_columns: int | None = 6) -> Picture:
+    def plot(self) -> Picture:
         """Draw how often columns are split on, and where.
 
         See `secret_jax.inspect.plot.stability.plot_stability`.
         """
         from secret_jax.inspect.plot.stability import plot_stability
 
-        return plot_stability(self, max_columns=max_columns)
+        return plot_stability(self)
 
 
 def _lines(stability: Stability) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -34,7 +33,6 @@ def export_text(
     show_models: Literal["leaves", "all", "none"] = "leaves",
     max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
-    feature_names: Sequence[str] | None = None,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as indented text, in the units and column names of the data.
@@ -56,8 +54,6 @@ def export_text(
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
-    feature_names : sequence of str, optional
-        Other names for the columns, one for each.
     output : int or str, optional
         Which of several outputs, or which class against all others.
 
@@ -75,7 +71,7 @@ def export_text(
         precision=precision, max_terms=max_terms, max_categories=max_categories
     )
     check_choice("show_models", show_models, ("leaves", "all", "none"))
-    view = as_view(tree, output, feature_names)
+    view = as_view(tree, output)
     tree = view.tree
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "

@@ -196,12 +196,12 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
     return parts or ["0"]
 
 
-def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
+def path_sentence(tree: Tree, node: int) -> str:
     """Write the conditions on the way to a node, or "all rows".
 
     Of several bounds on one column in one direction only the tightest is told.
     """
-    wording = Wording(precision=precision, max_terms=_TERMS_OF_PATH)
+    wording = Wording(max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
         if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:

@@ -54,9 +54,6 @@ class ClassParts(Parts):
     def bar(self, node: int) -> list[tuple[float, str]]:
         return self.view.bar(node)
 
-    def bounds(self, node: int) -> str:
-        return self.view.range_facts(node)
-
     def tiles(self) -> list[tuple[str, str, str]]:
         rows = self.rows
         if rows is None:

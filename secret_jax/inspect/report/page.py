@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import check_counts, check_pair
+from secret_jax.inspect.arguments import check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import facts_of, mixture_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
@@ -38,7 +38,6 @@ def to_html(
     *,
     comparison: Mapping[str, Mapping[str, Any]] | None = None,
     title: str | None = None,
-    max_points: int = 300,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as a page of HTML: one file that needs no network.
@@ -53,8 +52,6 @@ def to_html(
         ``error`` (the share that is wrong) and ``log_loss``.
     title : str, optional
         By default the name of the target.
-    max_points : int
-        Most points of a leaf's drawing.
     output : int or str, optional
         Which one, of several.
 
@@ -65,11 +62,10 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_counts(max_points=max_points)
     check_pair(X, y)
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
-    parts = _parts(view, rows, max_points)
+    parts = _parts(view, rows)
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(parts, depth)
     cut = _cut(view.tree, depth), _abbreviated(nodes)
@@ -138,8 +134,8 @@ def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
         depth -= 1
 
 
-def _parts(view: TreeView, *rows: Any) -> NumberParts | ClassParts:
-    return (ClassParts if isinstance(view, ClassView) else NumberParts)(view, *rows)
+def _parts(view: TreeView, rows: Rows | None = None) -> NumberParts | ClassParts:
+    return (ClassParts if isinstance(view, ClassView) else NumberParts)(view, rows)
 
 
 @cache
