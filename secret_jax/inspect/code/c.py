@@ -44,7 +44,8 @@ class C(Procedural):
     addition = "", "{}"
     chances_of = "double chances[{1}]; {0}_proba(row, chances)"
     at_most, at_least = "fmin({}, {})", "fmax({}, {})"
-    helpers: ClassVar[Mapping[str, str]] = {
+    short_helper = "static {1} {0}({2}) {{\n    return {3};\n}}\n"
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
         "place": """\
 static double place(const char *value, int n, const char *const *levels) {
     for (int i = 0; i < n; i++)
@@ -52,11 +53,7 @@ static double place(const char *value, int n, const char *const *levels) {
     return NAN;
 }
 """,
-        "expected": """\
-static double expected(double total) {
-    return exp(fmin(total, 30.0));
-}
-""",
+        "expected": ("double", "double total", "exp(fmin(total, 30.0))"),
         "softmax": """\
 static double *softmax(double *scores, int n) {
     double total = 0.0, highest = scores[largest(scores, n)];
@@ -79,31 +76,23 @@ static int largest(const double *values, int n) {
     return best;
 }
 """,
-        "gate": f"""\
-static double gate(double distance) {{
-    return 1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})));
-}}
-""",
-        "clip": """\
-static double clip(double value, double low, double high) {
-    return fmin(fmax(value, low), high);
-}
-""",
-        "number": """\
-static double number(double value, double mean) {
-    return missing(value) ? mean : value;
-}
-""",
-        "missing": """\
-static int missing(double value) {
-    return value != value;
-}
-""",
-        "same": """\
-static int same(const char *value, const char *category) {
-    return value && strcmp(value, category) == 0;
-}
-""",
+        "gate": (
+            *("double", "double distance"),
+            f"1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))",
+        ),
+        "clip": (
+            *("double", "double value, double low, double high"),
+            "fmin(fmax(value, low), high)",
+        ),
+        "number": (
+            *("double", "double value, double mean"),
+            "missing(value) ? mean : value",
+        ),
+        "missing": ("int", "double value", "value != value"),
+        "same": (
+            *("int", "const char *value, const char *category"),
+            "value && strcmp(value, category) == 0",
+        ),
     }
 
     def literal(self, category: Any, name: str) -> str:

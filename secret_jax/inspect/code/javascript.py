@@ -29,28 +29,17 @@ class JavaScript(Procedural):
     chances_of = "let chances = [...{0}_proba(row).values()]"
     as_number, as_category = "number({}, NaN)", "missing({0}) ? null : {0}"
     at_most, at_least = "Math.min({}, {})", "Math.max({}, {})"
-    helpers: ClassVar[Mapping[str, str]] = {
+    short_helper = "function {}({}) {{\n    return {};\n}}\n"
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
         "place": """\
 function place(value, levels) {
     const found = levels.indexOf(value);
     return found < 0 ? null : found;
 }
 """,
-        "added": """\
-function added(scores, values) {
-    return scores.map((score, i) => score + values[i]);
-}
-""",
-        "largest": """\
-function largest(values) {
-    return values.indexOf(Math.max(...values));
-}
-""",
-        "expected": """\
-function expected(total) {
-    return Math.exp(Math.min(total, 30.0));
-}
-""",
+        "added": ("scores, values", "scores.map((score, i) => score + values[i])"),
+        "largest": ("values", "values.indexOf(Math.max(...values))"),
+        "expected": ("total", "Math.exp(Math.min(total, 30.0))"),
         "softmax": """\
 function softmax(scores) {
     const odds = scores.map((score) => Math.exp(score - Math.max(...scores)));
@@ -58,21 +47,12 @@ function softmax(scores) {
     return odds.map((each) => each / total);
 }
 """,
-        "shares": """\
-function shares(scores) {
-    return scores.map((score) => clip(score, 0.0, 1.0));
-}
-""",
-        "gate": f"""\
-function gate(distance) {{
-    return 1.0 / (1.0 + Math.exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})));
-}}
-""",
-        "clip": """\
-function clip(value, low, high) {
-    return Math.min(Math.max(value, low), high);
-}
-""",
+        "shares": ("scores", "scores.map((score) => clip(score, 0.0, 1.0))"),
+        "gate": (
+            "distance",
+            f"1.0 / (1.0 + Math.exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))",
+        ),
+        "clip": ("value, low, high", "Math.min(Math.max(value, low), high)"),
         "number": """\
 function number(value, mean) {
     return missing(value) ? mean : Number(value);

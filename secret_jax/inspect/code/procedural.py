@@ -41,8 +41,10 @@ class Procedural(Dialect):
     """Words of the language, which are no names."""
     used: ClassVar[frozenset[str]]
     """Names of the language that the functions use."""
-    helpers: ClassVar[Mapping[str, str]]
-    """Functions by name, each before those that it calls."""
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]]
+    """Functions by name, each before those that it calls; see `short_helper`."""
+    short_helper: ClassVar[str]
+    """Form of a function {0} of one expression; its parts are in ``helpers``."""
     comment: ClassVar[str] = "// "
     end: ClassVar[str] = ";"
     """Ends a statement."""
@@ -129,8 +131,10 @@ class Procedural(Dialect):
     def written(self, code: str) -> str:
         """Add the functions that the code calls."""
         helpers = ""
-        for name, text in self.helpers.items():
+        for name, parts in self.helpers.items():
             if f"{name}(" in code + helpers:
+                short = isinstance(parts, tuple)
+                text = self.short_helper.format(name, *parts) if short else parts
                 helpers = f"{text}\n\n{helpers}"
         return helpers + code
 

@@ -28,7 +28,8 @@ class Python(Procedural):
     at_most, at_least = "min({}, {})", "max({}, {})"
     logical_or, logical_and, logical_not = "or", "and", "not"
     # The parts of a date are those that `secret_jax.data.attributes` makes.
-    helpers: ClassVar[Mapping[str, str]] = {
+    short_helper = "def {}({}):\n    return {}\n"
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
         "calendar": f"""\
 def calendar(value, part):
     if value is None or value != value:
@@ -45,39 +46,21 @@ def calendar(value, part):
         return value.toordinal() - 719163
     return getattr(value, part)  # year, month
 """,
-        "largest": """\
-def largest(values):
-    return values.index(max(values))
-""",
-        "expected": """\
-def expected(total):
-    return exp(min(total, 30.0))
-""",
+        "largest": ("values", "values.index(max(values))"),
+        "expected": ("total", "exp(min(total, 30.0))"),
         "softmax": """\
 def softmax(scores):
     odds = [exp(score - max(scores)) for score in scores]
     return [each / sum(odds) for each in odds]
 """,
-        "shares": """\
-def shares(scores):
-    return [clip(score, 0.0, 1.0) for score in scores]
-""",
-        "gate": f"""\
-def gate(distance):
-    return 1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))
-""",
-        "clip": """\
-def clip(value, low, high):
-    return min(max(value, low), high)
-""",
-        "number": """\
-def number(value, mean):
-    return mean if missing(value) else float(value)
-""",
-        "missing": """\
-def missing(value):
-    return value is None or value != value
-""",
+        "shares": ("scores", "[clip(score, 0.0, 1.0) for score in scores]"),
+        "gate": (
+            "distance",
+            f"1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))",
+        ),
+        "clip": ("value, low, high", "min(max(value, low), high)"),
+        "number": ("value, mean", "mean if missing(value) else float(value)"),
+        "missing": ("value", "value is None or value != value"),
     }
 
     def literal(self, category: Any, name: str) -> str:
