@@ -5,8 +5,6 @@ one-dimensional arrays here. Numbers keep their type: a block of rows becomes fl
 only while it is looked at.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -133,8 +131,8 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if isinstance(dtype, nw.Enum | nw.Categorical):
         # Declared categories stay categories, even if they are numbers.
         values = np.asarray(series.to_numpy(), object)
-        levels = tuple(dtype.categories) if isinstance(dtype, nw.Enum) else (None,)
-        if all(isinstance(level, str) for level in levels):
+        levels = tuple(dtype.categories) if isinstance(dtype, nw.Enum) else None
+        if levels is not None and all(isinstance(level, str) for level in levels):
             values = values.view(OrderedText)
             values.levels = levels
         return values

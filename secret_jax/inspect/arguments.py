@@ -1,7 +1,5 @@
 """Checks of the options of the functions in this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

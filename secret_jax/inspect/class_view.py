@@ -1,7 +1,5 @@
 """View of a tree of classes: shares, probabilities, colours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

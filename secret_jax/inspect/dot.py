@@ -1,7 +1,5 @@
 """Export of a tree to the DOT language of Graphviz."""
 
-from __future__ import annotations
-
 import textwrap
 
 from secret_jax.inspect.arguments import Wording, check_counts

@@ -3,8 +3,6 @@
 Text, pictures, explanations and exported code all read a tree through these values.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -161,7 +159,7 @@ def conditions_at(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
     # Conjunctions that do not hold are left out: any of their conditions may hold.
-    way = [
+    way: list[tuple[Tree, int, Side]] = [
         (part, parent, side)
         for parent, side in way_to(tree, node)
         if side == "left" or tree.kind[parent] != SplitKind.CONJUNCTION

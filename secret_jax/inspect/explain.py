@@ -1,7 +1,5 @@
 """Contributions of the columns to predictions, and paths in words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Sentences about a whole tree: one leaf, short equations, missing values, gates."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ the training data lie. Splits have few digits already (`secret_jax.tree.plain`),
 all of them are printed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

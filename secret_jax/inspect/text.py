@@ -1,7 +1,5 @@
 """Export of a tree to indented text, in the units and names of the data."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import replace
 from typing import Any, Literal

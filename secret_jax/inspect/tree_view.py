@@ -4,8 +4,6 @@ Text, Graphviz, pictures and pages ask a view for the words and equations of a n
 none of them has to know what the target is.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Self

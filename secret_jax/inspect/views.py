@@ -1,7 +1,5 @@
 """Choice of how a tree is read, by what it predicts."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from sklearn.utils.validation import check_is_fitted

@@ -1,7 +1,5 @@
 """Splits, equations and paths in words, for text, pictures and explanations."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

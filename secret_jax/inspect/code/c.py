@@ -1,7 +1,5 @@
 """Trees and their sums as functions of C that need nothing but its standard library."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Phrases of exported programs: conditions, sums and gates."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence

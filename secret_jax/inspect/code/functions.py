@@ -1,7 +1,5 @@
 """Trees and their sums as functions: the walk that Python, C and JavaScript share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Trees and their sums as functions of JavaScript, for browsers and Node."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args

@@ -1,7 +1,5 @@
 """Languages of functions, conditions and assignments: names, variables, statements."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

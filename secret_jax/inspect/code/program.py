@@ -1,7 +1,5 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

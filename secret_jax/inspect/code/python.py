@@ -1,7 +1,5 @@
 """Trees and their sums as Python functions that need nothing but Python."""
 
-from __future__ import annotations
-
 import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args

@@ -6,8 +6,6 @@ table, and an inner node stands half-way between its children (Reingold & Tilfor
 Subtrees own disjoint ranges of rows, which keeps boxes and edges apart.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """How often resamples split on columns and where, as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Content of a page about a tree that predicts classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the page says of every node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from secret_jax.inspect.arguments import Wording

@@ -1,7 +1,5 @@
 """Content of a page about a tree that predicts a number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole page, and the foldable tree alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """What is on every page: rows that the tree did not learn from, and errors."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar

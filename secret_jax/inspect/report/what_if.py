@@ -1,7 +1,5 @@
 """What if: the tree as a program of the page, and an input for all that it asks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

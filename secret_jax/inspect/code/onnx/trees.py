@@ -1,7 +1,5 @@
 """Trees in an ONNX graph: the leaf of a row by its splits, and what the leaf says."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
