@@ -12,6 +12,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement
+from secret_jax.grow.fixed import fixed_splits_of
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
@@ -96,6 +97,7 @@ class Plan:
     max_depth: int | None
     max_leaf_nodes: int | None
     columns: ColumnOptions
+    fixed_splits: Any
     equation_tolerance: float
     pruning_tolerance: float
     seed: int
@@ -134,6 +136,7 @@ class Plan:
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             oblique=any(self.kinds),
+            fixed=fixed_splits_of(self.fixed_splits, schema),
         )
         return Recipe(
             schema=schema,

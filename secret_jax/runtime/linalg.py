@@ -268,12 +268,21 @@ def _eliminated(
     return both, factor
 
 
+def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Results of many problems, in the order of memory that one alone would have.
+
+    What reads strided arrays adds up in another order, and so rounds otherwise.
+    """
+    n_numbers = shape[-2] * shape[-1]
+    return np.ascontiguousarray(found.reshape(n_numbers, -1).T).reshape(shape)
+
+
 def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:
     n = matrix.shape[-1]
     identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
     both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
     rows = both[:, n:] * np.sqrt(factor)[:, None]
-    return rows.reshape(n * n, -1).T.reshape(matrix.shape)
+    return _problems_first(rows, matrix.shape)
 
 
 def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
@@ -283,7 +292,7 @@ def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
     for j in range(n - 1, 0, -1):
         above = both[:j, j] * factor[:j]
         found[:j] -= above[:, None] * found[j]
-    return found.reshape(n * rhs.shape[-1], -1).T.reshape(rhs.shape)
+    return _problems_first(found, rhs.shape)
 
 
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:

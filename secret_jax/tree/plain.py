@@ -49,7 +49,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
     conditions = tree.condition_direction.copy(), tree.condition_threshold.copy()
     path = paths_of(tree, table)
-    for node in np.flatnonzero(~tree.is_leaf):
+    for node in np.flatnonzero(~tree.is_leaf & np.isfinite(tree.gain)):  # not fixed
         rows = np.flatnonzero(path[tree.depth[node]] == node)
         here = x[rows]
         left = path[tree.depth[node] + 1][rows] == tree.left[node]

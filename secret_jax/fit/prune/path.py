@@ -91,12 +91,14 @@ def weakest_links(
     own_error = error.astype(np.float64).tolist()
     own_size = size.astype(np.float64).tolist()
     error_below, size_below = own_error.copy(), own_size.copy()
-    per_unit = [np.inf] * tree.n_nodes  # of leaves infinite
+    per_unit = [np.inf] * tree.n_nodes  # of leaves, and fixed splits, infinite
+    fixed = np.isinf(tree.gain)
     for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
         error_below[node] = error_below[left[node]] + error_below[right[node]]
         size_below[node] = size_below[left[node]] + size_below[right[node]]
         saved = own_error[node] - error_below[node]
-        per_unit[node] = saved / (size_below[node] - own_size[node])
+        if not fixed[node]:
+            per_unit[node] = saved / (size_below[node] - own_size[node])
     step = np.zeros(tree.n_nodes, np.int64)
     alphas = [0.0]
     for _ in range(tree.n_nodes):
@@ -119,7 +121,9 @@ def weakest_links(
             error_below[node] -= less_error
             size_below[node] -= less_size
             saved = own_error[node] - error_below[node]
-            per_unit[node] = saved / (size_below[node] - own_size[node])
+            if not fixed[node]:
+                per_unit[node] = saved / (size_below[node] - own_size[node])
+    step[fixed] = len(alphas)  # split in every subtree
     return PruningPath(np.array(alphas), step, tree.parent)
 
 
@@ -143,7 +147,8 @@ def training_errors(tree: Tree) -> np.ndarray:
 def of_size(tree: Tree, n_leaves: int) -> Tree:
     """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
-    return path.subtree(tree, int(np.argmax(path.n_leaves <= n_leaves)))
+    small = np.flatnonzero(path.n_leaves <= n_leaves)  # none: all splits are fixed
+    return path.subtree(tree, int(small[0]) if len(small) else len(path.alphas) - 1)
 
 
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
@@ -185,6 +190,7 @@ def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
         below = best[tree.left[node]] + best[tree.right[node]] + split_cost
         keep[node] = below < cost[node] - TIE * abs(cost[node])
+        keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
         best[node] = below if keep[node] else cost[node]
     return compact(tree, keep)
 

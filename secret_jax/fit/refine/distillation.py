@@ -231,7 +231,7 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     heavier_left = found.weight[left] >= found.weight[right]
     found = replace(
         found,
-        gain=np.where(inner, saved, 0.0).astype(np.float32),
+        gain=np.where(inner & np.isfinite(tree.gain), saved, tree.gain).astype("f4"),
         larger_left=np.where(inner, heavier_left, tree.larger_left),
     )
     return compact(found, kept, StopReason.MIN_SAMPLES_LEAF)
