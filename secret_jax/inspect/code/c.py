@@ -7,7 +7,11 @@ from typing import Any, ClassVar
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
 from secret_jax.inspect.code.procedural import Kind, Procedural, Result
-from secret_jax.inspect.code.program import plain_category
+from secret_jax.inspect.code.program import (
+    are_texts,
+    plain_categories,
+    plain_category,
+)
 from secret_jax.tree.soft import HARD_LOGIT
 
 _WORDS = """
@@ -112,15 +116,7 @@ static int largest(const double *values, int n) {
         position = schema.names.index(name)
         if position not in schema.discrete:
             return "text" if schema.origin(position).levels else "number"
-        categories = schema.categories[schema.discrete.index(position)]
-        plain = [plain_category(one, name) for one in categories if one is not None]
-        texts = {isinstance(one, str) for one in plain}
-        if len(texts) > 1:
-            raise TypeError(
-                f"Column {name!r} has texts and numbers as categories, and a variable "
-                "of C holds one or the other. Turn the column into text before fitting."
-            )
-        return "text" if True in texts else "number"
+        return "text" if are_texts(plain_categories(schema, name), name) else "number"
 
     def held(self, name: str) -> str:
         return f"row->{self.names[name]}"

@@ -25,7 +25,7 @@ class JavaScript(Procedural):
     used: ClassVar[frozenset[str]] = frozenset({"Math", "Map", "Number", "NaN"})
     types: ClassVar[Mapping[str, str]] = dict.fromkeys(get_args(Kind), "let ")
     chances_of = "let chances = [...{0}_proba(row).values()]"
-    as_number, as_category = "number({}, NaN)", "missing({0}) ? null : {0}"
+    as_number, as_category = "number({}, NaN)", "known({0})"
     at_most, at_least = "Math.min({}, {})", "Math.max({}, {})"
     short_helper = "function {}({}) {{\n    return {};\n}}\n"
     helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
@@ -53,12 +53,20 @@ function softmax(scores) {
         "clip": ("value, low, high", "Math.min(Math.max(value, low), high)"),
         "number": """\
 function number(value, mean) {
-    return missing(value) ? mean : Number(value);
+    const found = missing(value) ? mean : Number(value);
+    if (found !== found && !missing(value)) throw new TypeError(value + ": no number");
+    return found;
 }
 """,
         "missing": """\
 function missing(value) {
-    return value === null || value === undefined || value !== value;
+    return value === null || value === undefined || value !== value
+        || typeof value === "string" && value.trim() === "";
+}
+""",
+        "known": """\
+function known(category) {
+    return category === undefined || category !== category ? null : category;
 }
 """,
     }
@@ -78,7 +86,10 @@ function missing(value) {
         self, name: str, categories: Sequence[Any], inside: bool, or_missing: bool
     ) -> str:
         del or_missing  # null is one of the categories
-        listed = [self.literal(category, name) for category in categories]
+        # To a tree 0 and 1 are truth values, and the other way round.
+        truths = [c for c in categories if c in (0, 1)]
+        alike = [int(c) if isinstance(c, bool) else bool(c) for c in truths]
+        listed = [self.literal(category, name) for category in (*categories, *alike)]
         if len(listed) == 1:
             return f"{self.column(name)} {'===' if inside else '!=='} {listed[0]}"
         found = f"[{', '.join(listed)}].includes({self.column(name)})"

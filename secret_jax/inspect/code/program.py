@@ -1,7 +1,7 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -217,16 +217,36 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
         stack += [(sides[larger], depth, False), (sides[nested], depth + 1, True)]
 
 
+def plain_categories(schema: TableSchema, name: str) -> list[Any]:
+    """Convert the categories of a column to plain values, None for missing ones."""
+    attribute = schema.discrete.index(schema.names.index(name))
+    return [plain_category(one, name) for one in schema.categories[attribute]]
+
+
+def are_texts(categories: Sequence[Any], name: str) -> bool:
+    """Whether a column's categories are texts; several types are refused."""
+    texts = {isinstance(one, str) for one in categories if one is not None}
+    if len(texts) > 1:
+        raise TypeError(
+            f"Column {name!r} has texts and numbers as categories, and a variable of "
+            "this language holds one or the other. Turn the column into text before "
+            "fitting."
+        )
+    return True in texts
+
+
 def plain_category(category: Any, name: str) -> str | bool | int | float | None:
-    """Convert a category to text, a number or a truth value, or refuse it."""
+    """Convert a category to text, a finite number or a truth value, or refuse it."""
     if isinstance(category, np.generic):
         category = category.item()
     if isinstance(category, str):
         return str.__str__(category)
-    if category is None or isinstance(category, bool | int | float):
+    if category is None or isinstance(category, bool | int):
+        return category
+    if isinstance(category, float) and math.isfinite(category):
         return category
     raise TypeError(
         f"Column {name!r} has the category {category!r}, a "
         f"{type(category).__name__}, which cannot be written as code. Turn the column "
-        "into text or numbers before fitting."
+        "into text or finite numbers before fitting."
     )
