@@ -141,14 +141,11 @@ def check_names(
     arguments: argparse.Namespace, known: Callable[[str, str], Any]
 ) -> None:
     """Refuse options that name the target, or columns that ``known`` does not know."""
-    for flag in _NAMING:
-        for name in getattr(arguments, flag):
+    named = [(flag, name) for flag in _NAMING for name in getattr(arguments, flag)]
+    named += [(role, getattr(arguments, role)) for role in _BESIDE]
+    for flag, name in named:
+        if name:
             known(name, f"--{flag.replace('_', '-')} names")
-            if name == arguments.target:
-                raise CommandError(f"{name!r} is the target; name it in no other role")
-    for role in _BESIDE:
-        if name := getattr(arguments, role):
-            known(name, f"--{role} names")
             if name == arguments.target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
     if arguments.group and arguments.time:

@@ -1,7 +1,5 @@
 """Weights, groups and times of rows on the command line, and programs of a model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
