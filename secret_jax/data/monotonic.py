@@ -1,7 +1,5 @@
 """Columns with which predictions may only rise, or only fall."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +16,13 @@ from secret_jax.inspect.equations import (
     LinearModel,
     LinearSplit,
     Term,
-    comparisons_at,
-    conditions_of,
+    conditions_at,
     mixture_range,
     model_in_original_units,
-    split_in_original_units,
 )
 from secret_jax.inspect.rounding import rounded_model, rounded_output, rounded_split
 from secret_jax.losses.interface import Loss
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, leaves_below
 
 
@@ -47,7 +43,13 @@ class Program:
     @property
     def conditions(self) -> list[LinearSplit | CategorySplit]:
         """Conditions of all splits, of which a conjunction has several."""
-        return [one for each in self.splits.values() for one in conditions_of(each)]
+        return [
+            one
+            for split in self.splits.values()
+            for one in (
+                split.conditions if isinstance(split, Conjunction) else (split,)
+            )
+        ]
 
     @property
     def sums(self) -> list[LinearSplit]:
@@ -140,15 +142,12 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
 
 
 def _split(tree: Tree, node: int, precision: int | None) -> AnySplit:
-    split = split_in_original_units(tree, node)
-    written = [
+    written = tuple(
         _comparison(part, node, one, precision)
-        for part, one in zip(
-            comparisons_at(tree, node), conditions_of(split), strict=True
-        )
-    ]
-    if isinstance(split, Conjunction):
-        return replace(split, conditions=tuple(written))
+        for part, one in conditions_at(tree, node)
+    )
+    if tree.kind[node] == SplitKind.CONJUNCTION:
+        return Conjunction(conditions=written)
     return written[0]
 
 

@@ -1,7 +1,5 @@
 """Columns of an ONNX graph: numbers and flags that splits and equations ask for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
