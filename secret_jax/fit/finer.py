@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from secret_jax.fit.pipeline import FitResult, fit_prepared
+from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
+from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error
 
 # Share of the grown leaves that pruning keeps where growth has ended too early.
 _MOST_KEPT = 0.7
-# Rows of a split and a leaf, and gain in noise variances a coefficient, of finer growth.
+# Rows of a split and of a leaf, and gain in noise variances for each coefficient.
 _SPLIT, _LEAF, _GAIN = 20, 5, 0.5
 # Share of the error that the finer tree, which is longer, must save.
 _WORTH_ITS_LENGTH = 0.01
@@ -31,7 +32,8 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
     given = not all(isinstance(limit, str) for limit in limits)
     grown, pruned = first.fitted.candidates[0]
     few = pruned.n_leaves < _MOST_KEPT * grown.n_leaves
-    if plan.pruning_tolerance or given or few or len(first.fitted.folds) < 2:
+    folded = isinstance(chosen_rule(plan, prepared), CrossValidation)
+    if plan.pruning_tolerance or given or few or not folded:
         return first
     finer = replace(
         plan,

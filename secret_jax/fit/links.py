@@ -33,13 +33,14 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     sums. Errors are of rows that were held out, or of folds; without any, or with fewer
     than 200 rows, there is no race.
     """
-    first = fit_at_any_size(plan, prepare(plan, given, eval_set))
+    prepared = prepare(plan, given, eval_set)
+    first = fit_at_any_size(plan, prepared)
     others = () if eval_set is None else (eval_set.targets,)
     positive = all((targets > 0).all() for targets in (given.targets, *others))
     few = len(given.targets) < _FEWEST or not first.fitted.folds
     if plan.log_leaf is None or few or not positive:
         return first
-    unit = np.array(first.prepared.schema.target_scales)
+    unit = np.array(prepared.schema.target_scales)
     of_logarithms = replace(plan, leaf=plan.log_leaf, log_leaf=None)
     prepared = prepare(of_logarithms, given, eval_set)
     single = fit_prepared(replace(of_logarithms, max_depth=0), prepared)
