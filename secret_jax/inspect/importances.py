@@ -12,10 +12,7 @@ _NOTHING = 1e-300  # below every sum of squares; shares of zero stay zero
 def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     """Compute the share of every input column in the explained variance of training.
 
-    Parameters
-    ----------
-    output : int
-        Which of several.
+    Of several outputs it is that of one.
 
     Returns
     -------
