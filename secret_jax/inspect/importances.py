@@ -12,7 +12,10 @@ _NOTHING = 1e-300  # below every sum of squares; shares of zero stay zero
 def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     """Compute the share of every input column in the explained variance of training.
 
-    Of several outputs it is that of one.
+    Parameters
+    ----------
+    output : int
+        Which of several.
 
     Returns
     -------
