@@ -177,7 +177,13 @@ class Boosting:
             going = [each for each in going if each in self.candidates]
         if first not in going:
             limit = _NEAR * first.least
-            self.candidates = [c for c in self.candidates if c.least <= limit]
+            near = {c.size.leaf for c in self.candidates if c.least <= limit}
+            # The only size of its kind may still take a share.
+            self.candidates = [
+                c
+                for c in self.candidates
+                if c.least <= limit or c.size.leaf not in near
+            ]
             return [each for each in going if each.least <= limit]
         return going
 
