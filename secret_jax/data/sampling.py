@@ -6,8 +6,6 @@ on the order of the columns: the hash of a row knows the place of every value, a
 columns of truth values would otherwise be told apart by nothing.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -75,6 +73,14 @@ def category_numbers(categories: Sequence[Any]) -> np.ndarray:
     written = [f"{type(value).__name__} {value}".encode() for value in categories]
     # 24 bits are a whole number of float32.
     return np.array([zlib.crc32(text) >> 8 for text in written], np.float32)
+
+
+def group_numbers(groups: Any, n_rows: int) -> np.ndarray:
+    """Number the groups of rows by a hash of their names, which orders them anyhow."""
+    names, member = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    if member.shape != (n_rows,):
+        raise ValueError(f"groups must name one of each row: {n_rows} names.")
+    return category_numbers(names.tolist()).astype(np.float64)[member]
 
 
 def sampling_limit(share: float) -> np.uint32:

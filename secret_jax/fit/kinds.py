@@ -24,10 +24,7 @@ def judged_kinds(
     Kinds are compared on the first division of the rows into folds. Only the best one
     is grown on further divisions, which then choose its size as well.
 
-    Parameters
-    ----------
-    kinds : sequence of bool
-        Whether trees may split obliquely.
+    ``kinds``: whether trees may split obliquely.
     """
     training, unseen = evidence.training, evidence.unseen
     every_row = np.arange(training.n_rows)
@@ -41,7 +38,9 @@ def judged_kinds(
         )
         return Kind(tuple(trees), rule(trees[0], judges), oblique)
 
-    n_first = len(parts_of(training.weight, rule.n_folds)) if rule.n_folds else 0
+    n_first = 0
+    if rule.n_folds:
+        n_first = len(parts_of(training.weight, rule.n_folds, group=training.group))
     seen = [every_row, *(every_row[~part] for part in unseen)]
     started = [roots(seen[: n_first + 1], oblique) for oblique in kinds]
 

@@ -34,47 +34,30 @@ MOST_SAMPLED = 1 << 19
 
 
 class CheckedRows(NamedTuple):
-    """Validated input of a fit.
+    """Validated input of a fit."""
 
-    Attributes
-    ----------
-    X : array or DataFrame of shape (n_rows, n_columns)
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
-    copies : ndarray of shape (n_rows,), int64
-        Number of rows per row, see `secret_jax.data.validation.copies_of`.
-    """
-
-    X: Any
-    targets: np.ndarray
-    weight: np.ndarray
+    X: Any  # array or DataFrame of shape (n_rows, n_columns)
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+    # (n_rows,), int64: number of rows per row, see
+    # `secret_jax.data.validation.copies_of`.
     copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
+    # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
+    group: np.ndarray | None = None
 
 
 class Prepared(NamedTuple):
-    """Rows for growing and pruning, with the sources of all rows.
-
-    Attributes
-    ----------
-    rows : Rows
-        In the order of their hashes, copies dealt over it: all, or a sample.
-    sampled_share : float
-        Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
-    source : RowSource or None
-        All training rows, where ``rows`` or ``prune_rows`` are a sample.
-    prune_rows : Rows or None
-        Rows of ``eval_set``, or a sample of them.
-    prune_source : RowSource or None
-        All of ``eval_set``.
-    """
+    """Rows for growing and pruning, with the sources of all rows."""
 
     schema: TableSchema
-    rows: Rows
+    rows: Rows  # in the order of their hashes, copies dealt over it: all, or a sample
+    # Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     sampled_share: float
+    # All training rows, where ``rows`` or ``prune_rows`` are a sample.
     source: RowSource | None
-    prune_rows: Rows | None
-    prune_source: RowSource | None
+    prune_rows: Rows | None  # rows of ``eval_set``, or a sample of them
+    prune_source: RowSource | None  # all of ``eval_set``
 
 
 def scaled_rows(
@@ -124,11 +107,13 @@ def read_rows(
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
-    X, targets, weight, copies, names = given
+    X, targets, weight, copies, names, group = given
+    n_enough = enough_rows(plan, len(X))
     learner, tail_share = Learner(plan.columns, names), plan.columns.tail_share
     every_target, every_weight = targets, weight
     if is_resident(X) or is_sharded(X):
-        shards = as_they_lie(X) if _stays(plan, X, weight) else None
+        stays = n_enough < len(X) and group is None and _stays(plan, weight)
+        shards = as_they_lie(X) if stays else None
         sums = None if shards is None else sums_of_shards(shards, weight)
         if shards is not None and sums is not None:
             nothing = [np.zeros(0, np.float32)] * shards.shape[1]
@@ -136,7 +121,7 @@ def read_rows(
             learner.measure(sums, targets, weight)
             schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
-            index = source.below(enough_rows(plan, len(X)), ROW_ORDER)
+            index = source.below(n_enough, ROW_ORDER)
             values = [*source.values_at(index).T]
             schema = with_flat_tails(schema, values, weight[index], tail_share)
             source = replace(source, schema=schema)
@@ -157,7 +142,8 @@ def read_rows(
     if not weight.all():
         used = weight > 0
         targets, weight, copies = targets[used], weight[used], copies[used]
-    source = HostRows(schema, columns, targets, weight, copies)
+        group = None if group is None else group[used]
+    source = HostRows(schema, columns, targets, weight, copies, group)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = columns if index is None else columns.take(index)
     weight = source.weight if index is None else source.weight[index]
@@ -171,11 +157,8 @@ def with_units_of(
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
-    Parameters
-    ----------
-    targets : ndarray of shape (n_rows, n_outputs)
-        In their own units, of all rows or of a sample.
-    weight : ndarray of shape (n_rows,)
+    ``targets`` (n_rows, n_outputs): in their own units, of all rows or of a sample;
+    ``weight`` (n_rows,).
 
     Raises
     ------
@@ -211,12 +194,11 @@ def _prune_source(
     return EncodedRows(rows.take(used), eval_set.copies[used])
 
 
-def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
-    """Whether rows on a device are worth keeping there: many plain numbers."""
+def _stays(plan: Plan, weight: np.ndarray) -> bool:
+    """Whether many rows on a device are worth keeping there: they are plain numbers."""
     columns = plan.columns
     plain = columns.categorical_features is None and columns.split_features is None
-    many = enough_rows(plan, len(X)) < len(X)
-    return plain and many and columns.use_regressors and bool(weight.all())
+    return plain and columns.use_regressors and bool(weight.all())
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:

@@ -42,20 +42,11 @@ def node_errors(
 ) -> Float[np.ndarray, " n_nodes"]:
     """Total loss of every node's model on the rows that reach it.
 
-    Parameters
-    ----------
-    output_weight : ndarray of shape (n_outputs,), optional
-        Weight of each output; by default one.
-    loss : Loss, optional
-        Another one than the tree's.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), float64
-        Summed over the weighted rows and the outputs.
+    ``output_weight``: weight of each output; by default one; ``loss``: another one than
+    the tree's. Summed over the weighted rows and the outputs.
     """
     loss, table = loss or tree.loss, rows.table.on_host()
-    path = paths_of(tree, table)
+    path = paths_of(tree, rows.table)
     error = np.zeros(path.shape)
     # Below its leaf a row repeats the leaf: count it once.
     reached = np.ones(path.shape, bool)

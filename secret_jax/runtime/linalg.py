@@ -117,10 +117,8 @@ def vecmat(vector: AnyArray, matrix: AnyArray) -> AnyArray:
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """Divide, with 0 where the denominator is not positive.
 
-    Parameters
-    ----------
-    numerator, denominator : Array
-        Of shapes that are broadcast; the denominator says whether NumPy divides.
+    ``numerator``, ``denominator``: of shapes that are broadcast; the denominator says
+    whether NumPy divides.
 
     Examples
     --------
@@ -145,19 +143,10 @@ def inverse_cholesky(
 ) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
     """Invert the Cholesky factor of a positive semi-definite matrix.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., n, n)
-    tolerance : float
-        A pivot at or below it marks its column as dependent on the earlier ones.
-
-    Returns
-    -------
-    inverse : Array of shape (..., n, n)
-        Lower triangular ``W`` with ``W @ matrix @ W.T`` the identity; the row of a
-        dependent column is zero.
-    independent : Array of shape (..., n), bool
-        False for dependent columns.
+    ``tolerance``: a pivot at or below it marks its column as dependent on the earlier
+    ones. Returns ``inverse``: lower triangular ``W`` with ``W @ matrix @ W.T`` the
+    identity; the row of a dependent column is zero; ``independent``: False for
+    dependent columns.
 
     Examples
     --------
@@ -240,16 +229,8 @@ def guarded_solve(
 ) -> AnyArray:
     """Solve a positive semi-definite system, with zeros for dependent columns.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., n, n)
-    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
-    tolerance : float
-        As in `inverse_cholesky`.
-
-    Returns
-    -------
-    Array of the shape of ``rhs``
+    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance``: as in
+    `inverse_cholesky`. Returns of the shape of ``rhs``.
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
@@ -267,20 +248,10 @@ def _eliminated(
     The problems are the last axis of what is computed: a step is a few operations on
     long runs of numbers.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (..., n, n)
-        Symmetric.
-    right : ndarray of shape (..., n, k)
-    triangular : bool
-        Whether what is right of the diagonal of ``right`` is zero.
-
-    Returns
-    -------
-    both : ndarray of shape (n, n + k, n_problems)
-        The upper triangle that is left, and the right-hand sides.
-    factor : ndarray of shape (n, n_problems)
-        One over the pivots; zero for dependent columns.
+    ``matrix`` (..., n, n): symmetric; ``right`` (..., n, k); ``triangular``: whether
+    what is right of the diagonal of ``right`` is zero. Returns ``both`` (n, n + k,
+    n_problems): the upper triangle that is left, and the right-hand sides; ``factor``
+    (n, n_problems): one over the pivots; zero for dependent columns.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -327,14 +298,8 @@ def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
     """Solve a system that is positive definite up to rounding.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., n, n)
-    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
-
-    Returns
-    -------
-    Array of the shape of ``rhs``
+    ``matrix`` (..., n, n); ``rhs`` (..., n) or (..., n, n_right_hand_sides). Returns of
+    the shape of ``rhs``.
     """
     if namespace(matrix) is np:
         try:

@@ -36,16 +36,9 @@ _ALL_DIGITS = 17
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
     """Round the thresholds and directions of a tree as far as its rows allow.
 
-    Parameters
-    ----------
-    table : Table
-        Rows that grew it. Each keeps its way (of more than 65,536 the first ones do).
-        A gate stays between them: a row at its threshold would go half each way.
-
-    Returns
-    -------
-    Tree
-        Its schema knows which columns hold whole numbers only.
+    ``table``: rows that grew it. Each keeps its way (of more than 65,536 the first ones
+    do). A gate stays between them: a row at its threshold would go half each way.
+    The new schema knows which columns hold whole numbers only.
     """
     table = table.take(slice(ROWS_LOOKED_AT))
     x = np.asarray(table.x)
@@ -62,6 +55,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         here = x.take(rows, axis=0)
         left = path[tree.depth[node] + 1].take(rows) == tree.left[node]
         rows_of[tree.left[node]], rows_of[tree.right[node]] = rows[left], rows[~left]
+        if not np.isfinite(tree.gain[node]):
+            continue  # it was fixed
         if tree.kind[node] == SplitKind.AXIS:
             found = _plain_axis(tree, node, here, left)
         elif tree.kind[node] == SplitKind.OBLIQUE:

@@ -34,15 +34,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
     For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
-    Parameters
-    ----------
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int32
-        Node ids.
+    ``table``: rows encoded with ``tree.schema``. Returns (n_rows,), int32: node ids.
     """
     if len(table.x) <= blocks.FEW_PAIRS:
         return leaves_of(tree, table.on_host())
@@ -56,14 +48,8 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
 
-    Parameters
-    ----------
-    table : Table or Unencoded
-        Rows for ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
+    ``table``: rows for ``tree.schema``. Returns (n_rows,), or (n_rows, n_outputs) of
+    several outputs, float64.
     """
 
     def finish(value: np.ndarray) -> np.ndarray:
@@ -100,16 +86,9 @@ def _alone(tree: Tree) -> TreeSum:
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
     """Share of every leaf in the prediction of every row.
 
-    Parameters
-    ----------
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_leaves), float64
-        Rows sum to one; leaves in the order of their node ids. Of a hard tree one share
-        of each row is 1.
+    ``table``: rows encoded with ``tree.schema``. Returns (n_rows, n_leaves), float64:
+    rows sum to one; leaves in the order of their node ids. Of a hard tree one share of
+    each row is 1.
     """
     if not tree.is_soft:
         return 1.0 * (apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf))

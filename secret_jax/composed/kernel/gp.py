@@ -12,6 +12,7 @@ from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
 from secret_jax.composed.kernel.kernels import DEFINITE, KERNELS, blocks, products
 from secret_jax.composed.kernel.rbf import FittedBases, RadialBasis, without_own
+from secret_jax.composed.kernel.relevances import relevances
 from secret_jax.runtime.values import at_least
 from secret_jax.tree.state import recorded
 
@@ -29,27 +30,35 @@ _JITTER = 1e-9
 class GaussianProcess(Head):
     """Kernel regularised least squares on what a `RadialBasis` network leaves.
 
-    The network is the mean of the process; the kernel, in a Mahalanobis distance by
-    the smoothed covariance of rows within leaves, its covariance (Lanning 2008,
-    equations 4.54 and 4.55). What the network leaves of a row is what it leaves when
-    fitted without that row. Bandwidth and noise are those of the greatest likelihood,
-    over up to 512 rows. With more than ``max_centers`` rows the process is projected
-    on so many of them (Csato & Opper 2002; Seeger 2003): the memory is bounded.
+    The network is the mean of the process; the kernel, in a Mahalanobis distance by the
+    smoothed covariance of rows within leaves, its covariance (Lanning 2008, equations
+    4.54 and 4.55). What the network leaves of a row is what it leaves when fitted
+    without that row. Bandwidth, noise and how much each column counts are those of the
+    greatest likelihood, over up to 512 rows. With more than ``max_centers`` rows the
+    process is projected on so many of them (Csato & Opper 2002; Seeger 2003): the
+    memory is bounded.
 
     Attributes
     ----------
     kernel : str, default="cauchy"
     smoother : str, default="meeb"
+    relevances : bool, default=True
+        Whether columns count more or less for distances, as is likeliest (MacKay 1996);
+        of kernels that do not fall with the distance they all count alike.
     max_centers : int, default=1000
     """
 
     kernel: str = "cauchy"
+    relevances: bool = True
     max_centers: int = 1000
 
     replaces_constants: ClassVar[bool] = True
     kernels: ClassVar[tuple[str, ...]] = tuple(DEFINITE)
     needs: ClassVar[str] = "it is a covariance, so its matrices must be semi-definite"
-    _parameter_constraints: ClassVar[dict] = {"max_centers": [at_least(1)]}
+    _parameter_constraints: ClassVar[dict] = {
+        "relevances": ["boolean"],
+        "max_centers": [at_least(1)],
+    }
 
     def fit(self, rows: Regions) -> HeadFit:
         """See `Head`."""
@@ -84,6 +93,10 @@ class GaussianProcess(Head):
         metric, n = _within_leaves(rows, self.smoother), len(rest)
         chosen = np.linspace(0, n - 1, min(n, self.max_centers)).astype(int)
         some = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(int)
+        if self.relevances and KERNELS[self.kernel].log:
+            known = rows.x[some], rest[some], rows.weight[some]
+            weights = relevances(*known, metric, self.kernel)
+            metric = metric._replace(root=weights[:, None] * metric.root)
         z, weight = metric(rows.x[some]), np.sqrt(rows.weight[some])
         best = None
         for width in (_BANDWIDTHS * np.sqrt(max(rows.x.shape[1], 1))).tolist():

@@ -5,8 +5,6 @@ clips, so leaves and sums have names, in common table expressions of one row. Th
 MATERIALIZED: SQLite would otherwise put what they stand for in each place of the name.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -28,13 +26,7 @@ _AS = "AS MATERIALIZED"
 
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
-    """Write an expression or query; see `secret_jax.inspect.code.export.export_code`.
-
-    Raises
-    ------
-    ValueError
-        If an expression is asked for the probabilities of several classes.
-    """
+    """Write an expression or query; see `export_code`."""
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
         raise ValueError(

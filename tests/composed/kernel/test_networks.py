@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
 from secret_jax.composed.kernel import GaussianProcess, RadialBasis, gp, kernels
+from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.gp import _BANDWIDTHS, _NOISES
 from secret_jax.composed.kernel.interface import Regions
+from secret_jax.composed.kernel.relevances import relevances
 
 
 def regions(n=120, n_outputs=2, seed=0):
@@ -78,6 +80,7 @@ def test_processes_are_equations_4_54_and_4_55():
     rest = ROWS.target - mean.left_out
     width, noise = model.process.bandwidth, model.noise
     assert np.isin(width / np.sqrt(2), _BANDWIDTHS)
+    width = width / np.diag(model.process.metric.root)
     assert noise in _NOISES
     new = np.random.default_rng(1).uniform(-3, 3, (30, 2))
     nothing, leaf = np.zeros((30, 2)), np.zeros(30, int)
@@ -92,10 +95,36 @@ def test_processes_are_equations_4_54_and_4_55():
         np.testing.assert_allclose(deviation[:, output], std, rtol=1e-4)
         # The variance of the process is the likeliest.
         likelihood = [
-            peer.log_marginal_likelihood(np.log([scale * c, width, noise * scale * c]))
+            peer.log_marginal_likelihood(np.log([scale * c, *width, noise * scale * c]))
             for c in (0.9, 1.0, 1.1)
         ]
         assert np.argmax(likelihood) == 1
+
+
+@pytest.mark.parametrize(("kernel", "nu"), [("exponential", 0.5), ("gaussian", None)])
+def test_columns_count_as_is_likeliest(kernel, nu):
+    rows = regions(60, n_outputs=1)
+    noise = np.random.default_rng(3).normal(size=60)
+    x = np.column_stack([rows.x, noise])
+    rest = rows.target - rows.target.mean()
+    every = np.ones(60)
+    found = relevances(x, rest, every, Metric(np.zeros(3), np.eye(3)), kernel)
+    assert found[2] < found[:2].min() / 2
+
+    def badness(weights):
+        """Of scikit-learn's likelihood, at its best noise, and of the prior."""
+        lengths = np.sqrt(3) / weights
+        shape = RBF(lengths, "fixed") if nu is None else Matern(lengths, "fixed", nu=nu)
+        kernel = ConstantKernel(1.0, (1e-6, 1e6)) * shape
+        peer = GaussianProcessRegressor(kernel + WhiteKernel(1.0, (1e-9, 1e5)))
+        off = np.log(weights) - np.log(weights).mean()
+        likelihood = peer.fit(x, rest[:, 0]).log_marginal_likelihood_value_
+        return (off @ off) / 0.5**2 - 2.0 * likelihood
+
+    least = badness(found)
+    for column in range(3):
+        for factor in (0.8, 1.25):
+            assert badness(found * factor ** np.eye(3)[column]) > least
 
 
 def test_projected_processes_are_near_and_memory_is_bounded(monkeypatch):
