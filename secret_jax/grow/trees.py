@@ -101,14 +101,22 @@ def with_leaf_models(
 
     ``searched``: what the search has fitted; ``parts``, ``leaves``: see `fit_models`.
     """
-    trees, fitted = [each.tree for each in grown], [each.fitted for each in grown]
     alike = searched is not None and leaf.fits_like(searched)
-    if not alike or None in fitted or trees[0].schema.monotonic:
-        return fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
+    known = alike and not grown[0].tree.schema.monotonic
+    anew = [i for i, each in enumerate(grown) if not known or each.fitted is None]
+    found = [each.tree for each in grown]
+    if anew:
+        own = None if leaves is None else [leaves[i] for i in anew]
+        some = [found[i] for i in anew], [parts[i] for i in anew]
+        for i, tree in zip(
+            anew, fit_models(*some, leaf, leaves=own, stage=stage), strict=True
+        ):
+            found[i] = tree
     return [
-        with_models(tree, *known, leaf)
-        for tree, known in zip(trees, fitted, strict=True)
-        if known is not None
+        tree
+        if not known or each.fitted is None
+        else with_models(tree, *each.fitted, leaf)
+        for tree, each in zip(found, grown, strict=True)
     ]
 
 

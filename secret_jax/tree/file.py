@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -150,10 +151,10 @@ def load_model(path: _Path, model_class: type) -> Any:
     return model
 
 
-def holds_classes(path: _Path) -> bool:
-    """Whether a model file holds a classifier; raises errors as `load_tree` does."""
+def fitted_attributes(path: _Path) -> Collection[str]:
+    """Names of what a model file holds; raises errors as `load_tree` does."""
     header, _ = _read(path)
-    return "classes_" in header["content"].get("fitted", {})
+    return header["content"].get("fitted", {}).keys()
 
 
 def write(content: dict[str, Any], path: _Path) -> None:

@@ -1,5 +1,8 @@
 """Weights, groups and times of rows on the command line, and programs of a model."""
 
+import io
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,3 +123,27 @@ def test_a_model_is_written_as_programs(folder, capsys):
     out = folder / "a.onnx"
     assert main(["export", path, "onnx", "--out", str(out)]) == 0
     assert out.read_bytes() == model.to_onnx().SerializeToString()
+
+
+@pytest.mark.parametrize("kind", ["booster", "additive"])
+def test_other_kinds_of_models(folder, capsys, kind):
+    table, out = folder / "table.csv", folder / f"{kind}.model"
+    words = ["fit", table, "cost", "--drop", "person,day", "--out", out]
+    report = ["--report", folder / kind, "--model", kind]
+    words += ["--max-leaf-nodes", 4] if kind == "booster" else QUICK
+    assert main([str(word) for word in (*words, *report)]) == 0
+    assert "SECRET" in capsys.readouterr().out
+    errors = json.loads((folder / kind / "errors.json").read_text())["errors"]
+    own, straight, _ = (score["mae"] for score in errors.values())
+    assert own < 0.5 * straight  # of |length|, which no plane fits
+    assert main(["predict", str(out), str(table)]) == 0
+    predicted = pd.read_csv(io.StringIO(capsys.readouterr().out))["prediction"]
+    assert np.corrcoef(predicted, make_table()["cost"])[0, 1] > 0.95
+    assert main(["explain", str(out), str(table)]) == 2
+    assert "which has no explain" in capsys.readouterr().err
+
+
+def test_options_of_trees_are_none_of_boosters(folder, capsys):
+    words = ["fit", folder / "table.csv", "cost", "--model", "booster"]
+    assert main([str(word) for word in (*words, "--prune", "bic")]) == 2
+    assert "--prune goes with one tree" in capsys.readouterr().err
