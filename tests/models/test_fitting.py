@@ -55,7 +55,7 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
     tolerance, shape, n_outputs
 ):
     rows = rows_of(1, 700, n_outputs)
-    (x, _), targets, weight = rows
+    (x, _), targets, weight, _ = rows
     tree = fit_models(
         [tree_of(shape, 0, n_outputs)], [rows], LeastSquares(clip_margin=None)
     )[0]
