@@ -101,33 +101,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     }
     _loss: ClassVar[Loss] = CrossEntropy()
 
-    def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the most likely class of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Predicted classes, of the type of the labels.
-        """
-        likeliest = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[likeliest]
-
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
+    def _probability(self, X: TableLike) -> np.ndarray:
         return self._probabilities(self._scores(X))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
@@ -201,8 +175,3 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
 
     def _single_tree(self, **parameters: Any) -> SecretClassifier:
         return SecretClassifier(class_weight=self.class_weight, **parameters)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags

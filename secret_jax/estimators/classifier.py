@@ -171,18 +171,7 @@ class SecretClassifier(
         known = Classes(tuple(self.classes_.tolist()), costs)
         return self.classes_[known.chosen(probability)]
 
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
+    def _probability(self, X: TableLike) -> np.ndarray:
         found = self._outputs(X)
         return with_all_classes(found.reshape(len(found), -1))
 
@@ -230,11 +219,6 @@ class SecretClassifier(
         weight = class_weights(labels, classes, weight, self.class_weight, priors)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
         return Targets(values, names, weight, {"classes_": classes})
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags
 
 
 def _warn_of_single_rows(labels: np.ndarray, classes: np.ndarray) -> None:

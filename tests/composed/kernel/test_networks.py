@@ -95,9 +95,7 @@ def test_processes_are_equations_4_54_and_4_55():
         np.testing.assert_allclose(deviation[:, output], std, rtol=1e-4)
         # The variance of the process is the likeliest.
         likelihood = [
-            peer.log_marginal_likelihood(
-                np.log([scale * c, *width, noise * scale * c])
-            )
+            peer.log_marginal_likelihood(np.log([scale * c, *width, noise * scale * c]))
             for c in (0.9, 1.0, 1.1)
         ]
         assert np.argmax(likelihood) == 1
