@@ -32,7 +32,7 @@ DIRECTIONS = {
     "Friedman": {"x3": 1, "x4": 1},
 }
 SPLITS = 3
-PAIRS = 1_000_000
+PAIRS = 1_000_000  # of rows, over all splits
 # Pairs are counted whose predictions differ by more than this share of a deviation:
 # less is the rounding of float32.
 _ROUNDING = 1e-5
@@ -67,11 +67,14 @@ def learners(constraints: dict[str, int] | None, names: list[str]) -> dict[str, 
     }
 
 
-def violations(predict: Any, X: pd.DataFrame, constraints: dict[str, int]) -> int:
+def violations(
+    predict: Any, X: pd.DataFrame, constraints: dict[str, int], seed: int
+) -> int:
     """Pairs of rows, differing in one constrained column, that are in wrong order."""
-    random, count = np.random.default_rng(0), 0
+    random, count = np.random.default_rng(seed), 0
     for name, direction in constraints.items():
-        part = X.iloc[random.integers(len(X), size=PAIRS // len(constraints))]
+        n_pairs = PAIRS // (SPLITS * len(constraints))
+        part = X.iloc[random.integers(len(X), size=n_pairs)]
         ends = np.sort(random.choice(X[name].to_numpy(), (len(part), 2)), axis=1)
         first, second = (predict(part.assign(**{name: end})) for end in ends.T)
         allowed = _ROUNDING * np.std(first)
@@ -80,7 +83,7 @@ def violations(predict: Any, X: pd.DataFrame, constraints: dict[str, int]) -> in
 
 
 def measured(name: str, folder: Any) -> dict[str, list[float]]:
-    """Errors over those without constraints, violations without and with, seconds."""
+    """Errors, violations and seconds, each without constraints and with them."""
     X, y = table_of(name, folder)
     constraints, names = DIRECTIONS[name], list(X.columns)
     found: dict[str, list[list[float]]] = {}
@@ -89,15 +92,22 @@ def measured(name: str, folder: Any) -> dict[str, list[float]]:
         X_train, X_test, y_train, y_test = parts
         free = learners(None, names)
         for learner, model in learners(constraints, names).items():
-            free[learner].fit(X_train, y_train)
-            start = time.process_time()
-            model.fit(X_train, y_train)
-            seconds = time.process_time() - start
-            pair = (free[learner], model)
+            pair, seconds = (free[learner], model), []
+            for each in pair:
+                start = time.process_time()
+                each.fit(X_train, y_train)
+                seconds.append(time.process_time() - start)
             errors = [float(np.mean((m.predict(X_test) - y_test) ** 2)) for m in pair]
-            wrong = [violations(m.predict, X, constraints) for m in pair]
-            found.setdefault(learner, []).append([*errors, *wrong, seconds])
-    return {learner: np.mean(runs, axis=0).tolist() for learner, runs in found.items()}
+            wrong = [violations(m.predict, X, constraints, seed) for m in pair]
+            found.setdefault(learner, []).append([*errors, *wrong, *seconds])
+    return {
+        learner: [
+            *np.mean(runs, axis=0)[[0, 1]],
+            *np.sum(runs, axis=0)[[2, 3]],
+            *np.mean(runs, axis=0)[[4, 5]],
+        ]
+        for learner, runs in found.items()
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,13 +117,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Monotone constraints beside LightGBM's and scikit-learn's.",
     )
     parser.add_argument("--data", default=os.environ.get("SECRET_JAX_DATA"))
-    folder = folder_of_data(parser, parser.parse_args(arguments))
-    lines = [["set", "learner", "MSE", "over free", "wrong free", "wrong", "seconds"]]
-    for name in DIRECTIONS:
+    parser.add_argument("--sets", nargs="+", choices=DIRECTIONS, default=[*DIRECTIONS])
+    options = parser.parse_args(arguments)
+    folder = folder_of_data(parser, options)
+    head = ["set", "learner", "MSE", "over free", "wrong free", "wrong"]
+    lines = [[*head, "seconds free", "seconds"]]
+    for name in options.sets:
         for learner, runs in measured(name, folder).items():
-            free, error, wrong_free, wrong, seconds = runs
+            free, error, wrong_free, wrong, *seconds = runs
             figures = [f"{error:.4g}", f"{error / free:.3f}", f"{wrong_free:,.0f}"]
-            row = [name, learner, *figures, f"{wrong:,.0f}", f"{seconds:.2f}"]
+            row = [
+                name,
+                learner,
+                *figures,
+                f"{wrong:,.0f}",
+                *(f"{s:.2f}" for s in seconds),
+            ]
             lines.append(row)
             print(" | ".join(row), flush=True)
     print(markdown(lines))

@@ -5,8 +5,6 @@ line that says what to do, and a non-zero exit code. Everything slow is imported
 command that needs it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Options of ``fit`` that are the parameters of the estimators, derived from them."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import inspect

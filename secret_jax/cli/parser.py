@@ -1,7 +1,5 @@
 """The command line's options: commands, how tables are read, and types of values."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 from collections.abc import Callable

@@ -6,8 +6,6 @@ numbers; the parts that come again are only split on. Ordered categories become 
 places in the order, which are only split on: their steps need not be alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

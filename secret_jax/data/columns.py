@@ -5,8 +5,6 @@ one-dimensional arrays here. Numbers keep their type: a block of rows becomes fl
 only while it is looked at.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,8 +52,7 @@ def read_columns(X: Any) -> ReadTable:
         if all(isinstance(name, str) for name in names):
             return {name: _series_values(frame[name], name) for name in names}
         # scikit-learn's habit: names that are no strings are no names.
-        columns = [column.to_numpy() for column in frame.iter_columns()]
-        return _array_columns(_side_by_side(columns))
+        return _array_columns(frame.to_numpy())
     try:
         array = np.asarray(X)
     except ValueError:
@@ -82,15 +79,6 @@ def read_target(y: Any) -> np.ndarray:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"The target y must hold numbers: {error}.") from None
-
-
-def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
-    if all(column.dtype.kind in "fiub" for column in columns):
-        return np.stack(columns, axis=1)
-    table = np.empty((len(columns[0]), len(columns)), object)
-    for position, column in enumerate(columns):
-        table[:, position] = column
-    return table
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
@@ -138,19 +126,16 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         return values if values.dtype == bool else np.asarray(values, object)
     if dtype.is_numeric():
         values = series.to_numpy()
-        if values.dtype == object:  # nullable integers and decimals
-            values = [np.nan if is_missing(value) else value for value in values]
-        return np.asarray(values, np.float64) if isinstance(values, list) else values
-    if isinstance(dtype, nw.Enum):
-        levels = tuple(dtype.categories)
+        # Nullable integers and decimals are objects.
+        return _without_gaps(values) if values.dtype == object else values
+    if isinstance(dtype, nw.Enum | nw.Categorical):
+        # Declared categories stay categories, even if they are numbers.
         values = np.asarray(series.to_numpy(), object)
-        if all(isinstance(level, str) for level in levels):
+        levels = tuple(dtype.categories) if isinstance(dtype, nw.Enum) else None
+        if levels is not None and all(isinstance(level, str) for level in levels):
             values = values.view(OrderedText)
             values.levels = levels
         return values
-    if dtype == nw.Categorical:
-        # Declared categories stay categories, even if they are numbers.
-        return np.asarray(series.to_numpy(), object)
     if dtype == nw.Datetime and getattr(dtype, "time_zone", None) is not None:
         series = series.dt.replace_time_zone(None)  # the time on the wall
     if dtype in (nw.Datetime, nw.Date):
@@ -173,11 +158,16 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
         return np.array([_date(value) for value in starts], "datetime64[s]")
     try:
-        values = [np.nan if is_missing(value) else value for value in column]
-        found = np.array([_real(value) for value in values], np.float64)
+        found = _without_gaps(column)
     except (TypeError, ValueError):
         return column
     return found if found.ndim == 1 else column  # not where cells are lists
+
+
+def _without_gaps(column: Iterable[Any]) -> np.ndarray:
+    """Convert objects to float64, missing ones to NaN."""
+    values = (np.nan if is_missing(value) else _real(value) for value in column)
+    return np.array([*values], np.float64)
 
 
 def _date(value: Any) -> np.datetime64:
@@ -249,19 +239,15 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
     Missing values become NaN if they are allowed.
     """
     if column.dtype == object:
-        column = np.array(
-            [np.nan if is_missing(value) else value for value in column], object
-        )
-        _refuse_odd_cells(column, name)
-        for row, value in enumerate(column):
-            try:
-                float(_real(value))
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"Column {name!r} is continuous, but row {row} holds {value!r}, "
-                    "which is no number. Mend the value, or name the column in "
-                    "categorical_features."
-                ) from None
+        is_number, missing = _numbers_and_gaps(column, name)
+        if not (is_number | missing).all():
+            row = int(np.argmin(is_number | missing))
+            raise ValueError(
+                f"Column {name!r} is continuous, but row {row} holds {column[row]!r}, "
+                "which is no number. Mend the value, or name the column in "
+                "categorical_features."
+            )
+        column = _without_gaps(column)
     values = np.asarray(column, np.float64)
     good = ~np.isinf(values) if allow_missing else np.isfinite(values)
     if not good.all():
@@ -283,22 +269,31 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
     """Refuse a text column that is mostly numbers: a damaged numeric column."""
     if column.dtype == bool:
         return
-    _refuse_odd_cells(column, name)
-    good, bad = 0, None
-    for row, value in enumerate(column):
-        if is_missing(value):  # has a message of its own
-            continue
+    is_number, missing = _numbers_and_gaps(column, name)
+    if is_number.sum() > len(column) / 2 and not (is_number | missing).all():
+        row = int(np.argmin(is_number | missing))
+        raise ValueError(
+            f"Column {name!r} holds text in row {row} ({column[row]!r}), but "
+            f"{is_number.sum()} of its {len(column)} values are numbers. Mend the "
+            "text, or name the column in categorical_features if it is meant to be "
+            "discrete."
+        )
+
+
+def _numbers_and_gaps(column: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Tell which values are numbers, and which are missing, bool."""
+
+    def is_number(value: Any) -> bool:
         try:
             float(_real(value))
-            good += 1
+            return True
         except (TypeError, ValueError):
-            bad = (row, value) if bad is None else bad
-    if good > len(column) / 2 and bad is not None:
-        raise ValueError(
-            f"Column {name!r} holds text in row {bad[0]} ({bad[1]!r}), but {good} of "
-            f"its {len(column)} values are numbers. Mend the text, or name the column "
-            "in categorical_features if it is meant to be discrete."
-        )
+            return False
+
+    distinct, codes = factorised(column, name, allow_missing=True)
+    kinds = [(is_number(value), value is None) for value in distinct]
+    known, missing = np.array(kinds, bool).reshape(-1, 2)[codes].T
+    return known, missing
 
 
 def _refuse_odd_cells(column: np.ndarray, name: str) -> None:

@@ -5,8 +5,6 @@ other table is read on the host. How they are measured and added up there is in
 `secret_jax.data.sharded`.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from typing import Any, TypeGuard
 

@@ -4,8 +4,6 @@ scikit-learn takes whatever can be read, and checks it when it is given; so does
 package, and a type checker has nothing to refuse.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 TableLike: TypeAlias = Any

@@ -1,7 +1,5 @@
 """Class labels as outputs: indicators, class weights, priors and costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

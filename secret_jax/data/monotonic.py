@@ -1,13 +1,12 @@
 """Columns with which predictions may only rise, or only fall."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from secret_jax.data.attributes import Attributes, Role, input_names
+from secret_jax.runtime.values import is_real
 
 _DIRECTIONS = (-1, 0, 1)
 
@@ -44,7 +43,7 @@ def directions_of(
         directions = dict(zip(names, given.tolist(), strict=True))
     found = []
     for name, direction in directions.items():
-        if direction not in _DIRECTIONS or isinstance(direction, bool):
+        if not is_real(direction) or direction not in _DIRECTIONS:
             raise ValueError(
                 f"monotonic_cst has {direction!r} for column {name!r}; give 1 for "
                 "rising, -1 for falling or 0 for no constraint."

@@ -1,7 +1,5 @@
 """Decide the role of every column, and which of its values get an indicator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

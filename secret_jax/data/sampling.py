@@ -6,8 +6,6 @@ on the order of the columns: the hash of a row knows the place of every value, a
 columns of truth values would otherwise be told apart by nothing.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Centers and scales of columns, measured in one pass over blocks of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ Section 2 of Dobra & Gehrke 2002 knows three roles of a predictor attribute: *di
 A schema is learned once (`secret_jax.data.learning`) and travels with the fitted tree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ shard is one entry of a leading axis, so that nothing but its sums leaves a devi
 sample goes to the host once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Numeric rows in shards on several devices."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any

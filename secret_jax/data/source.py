@@ -4,8 +4,6 @@ Everything that looks at all rows does it block by block, and everything that gr
 tree does it on a sample; so rows may lie in the memory of the host or of a device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable

@@ -4,8 +4,6 @@ A few lots of a square mile would else decide the slope of all, and be far off
 themselves. Splits are as before: no threshold lies beyond the rows that it parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

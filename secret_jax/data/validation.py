@@ -1,7 +1,5 @@
 """Validation of user input, as scikit-learn's users expect it."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import jax

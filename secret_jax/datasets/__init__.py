@@ -4,8 +4,6 @@ Section 5.1 of Dobra & Gehrke 2002 uses three synthetic sets, made here by `make
 `make_fried` and `make_cart`, and nine real ones, which `load` reads.
 """
 
-from __future__ import annotations
-
 from secret_jax.datasets.generators import make_3dsin, make_cart, make_fried
 from secret_jax.datasets.loading import Dataset, available, load
 

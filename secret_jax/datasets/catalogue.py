@@ -3,8 +3,6 @@
 Which columns the paper takes as discrete, and where OpenML keeps the set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

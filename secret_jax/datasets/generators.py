@@ -5,8 +5,6 @@ generator is advanced, so that several calls with one give independent parts (tr
 pruning, test).
 """
 
-from __future__ import annotations
-
 import math
 from numbers import Integral, Real
 from typing import Any

@@ -44,7 +44,7 @@ class Steering:
 
         The splits that save least of the training error go first (weakest links), and
         their nodes predict with the equations that they have. Pages show the errors of
-        such trees on held-out rows.
+        such trees on held-out rows. Splits of ``fixed_splits`` stay.
 
         Parameters
         ----------
@@ -77,15 +77,15 @@ class Steering:
             )
         return self._with_tree(of_size(self.tree_, int(n_leaves)))
 
-    def merge(self, node: int) -> Self:
-        """Make a leaf of an inner node, without a fit.
+    def merge(self, *nodes: int) -> Self:
+        """Prune at inner nodes: make leaves of them, without a fit.
 
-        It predicts with the equation that it has; ``export_text(show_models="all")``
-        prints those of inner nodes. Nodes are numbered anew.
+        They predict with the equations that they have; ``show_models="all"`` of
+        `export_text` prints those. Nodes are numbered anew.
 
         Parameters
         ----------
-        node : int
+        *nodes : int
             As `apply` and text number them.
 
         Returns
@@ -99,12 +99,13 @@ class Steering:
             If there is no such node, or it is a leaf.
         """
         check_is_fitted(self)
-        check_node(self.tree_, node)
-        if self.tree_.is_leaf[node]:
-            raise ValueError(
-                f"Node {node} is a leaf. Name an inner node, one that has a split."
-            )
-        keep = np.arange(self.tree_.n_nodes) != node
+        for node in nodes:
+            check_node(self.tree_, node)
+            if self.tree_.is_leaf[node]:
+                raise ValueError(
+                    f"Node {node} is a leaf. Name an inner node, one that has a split."
+                )
+        keep = ~np.isin(np.arange(self.tree_.n_nodes), nodes)
         return self._with_tree(compact(self.tree_, keep))
 
     def refit(

@@ -24,10 +24,7 @@ def judged_kinds(
     Kinds are compared on the first division of the rows into folds. Only the best one
     is grown on further divisions, which then choose its size as well.
 
-    Parameters
-    ----------
-    kinds : sequence of bool
-        Whether trees may split obliquely.
+    ``kinds``: whether trees may split obliquely.
     """
     training, unseen = evidence.training, evidence.unseen
     every_row = np.arange(training.n_rows)

@@ -34,18 +34,10 @@ _MOST_CROSS_VALIDATED = 8192
 
 
 class FitResult(NamedTuple):
-    """Result of a fit.
+    """Result of a fit."""
 
-    Attributes
-    ----------
-    tree : Tree
-        With short equations.
-    fitted : Fitted
-        Input of a refinement, with the full models.
-    """
-
-    tree: Tree
-    fitted: Fitted
+    tree: Tree  # with short equations
+    fitted: Fitted  # input of a refinement, with the full models
     prepared: Prepared
     plan: Plan
 

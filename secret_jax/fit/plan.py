@@ -12,6 +12,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement
+from secret_jax.grow.fixed import fixed_splits_of
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
@@ -25,41 +26,32 @@ class Automatic:
     """Rules for parameters set to "auto", which depend on the number of rows.
 
     The rules for the gain were measured from 250 to 300,000 rows.
-
-    Attributes
-    ----------
-    split, leaf : float
-        Least rows of a split and a leaf, as shares of the rows that grow the tree.
-    leaf_rows : float
-        Minimum number of rows of a leaf in any case.
-    split_of_few, split_rows : float
-        Share of few rows that a split needs, and the maximum of that number:
-        smaller nodes of small tables are not worth the search, pruning cuts them off.
-    sampled_split, sampled_leaf : float
-        Of a sample, shares of the rows that a search sees of a node: where there are
-        more rows than are sampled, a search need not make do with few.
-    student_leaf : float
-        A distilled tree may have leaves of this share: points between the rows support
-        the models of smaller ones.
-    min_gain : float
-        Minimum gain of a split, in noise variances for each coefficient that it adds,
-    large_min_gain : float
-        and up to so many of many rows: small tables need small gains, which pruning
-        judges; large ones only lose time with them.
-    few_rows, many_rows : float
-        Between these the gain rises with the logarithm of the rows.
     """
 
+    # split, leaf: least rows of a split and a leaf, as shares of the rows that grow the
+    # tree.
     split: float = 0.005
     leaf: float = 0.0025
-    leaf_rows: float = 5.0
+    leaf_rows: float = 5.0  # minimum number of rows of a leaf in any case
+    # split_of_few, split_rows: share of few rows that a split needs, and the maximum of
+    # that number: smaller nodes of small tables are not worth the search, pruning cuts
+    # them off.
     split_of_few: float = 0.02
     split_rows: float = 80.0
+    # sampled_split, sampled_leaf: of a sample, shares of the rows that a search sees of
+    # a node: where there are more rows than are sampled, a search need not make do with
+    # few.
     sampled_split: float = 0.5
     sampled_leaf: float = 0.125
+    # A distilled tree may have leaves of this share: points between the rows support
+    # the models of smaller ones.
     student_leaf: float = 0.5
+    # Minimum gain of a split, in noise variances for each coefficient that it adds.
     min_gain: float = 1.5
+    # Up to so many of many rows: small tables need small gains, which pruning
+    # judges; large ones only lose time with them.
     large_min_gain: float = 2.5
+    # few_rows, many_rows: between these the gain rises with the logarithm of the rows.
     few_rows: float = 1000.0
     many_rows: float = 4000.0
 
@@ -105,6 +97,7 @@ class Plan:
     max_depth: int | None
     max_leaf_nodes: int | None
     columns: ColumnOptions
+    fixed_splits: Any
     equation_tolerance: float
     pruning_tolerance: float
     seed: int
@@ -113,10 +106,7 @@ class Plan:
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
         """Growth settings for rows of a total weight.
 
-        Parameters
-        ----------
-        sampled_share : float
-            Share of the weight of all rows that the sample holds.
+        ``sampled_share``: share of the weight of all rows that the sample holds.
         """
 
         split, leaf, gain = (
@@ -146,6 +136,7 @@ class Plan:
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             oblique=any(self.kinds),
+            fixed=fixed_splits_of(self.fixed_splits, schema),
         )
         return Recipe(
             schema=schema,

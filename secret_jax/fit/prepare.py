@@ -34,47 +34,28 @@ MOST_SAMPLED = 1 << 19
 
 
 class CheckedRows(NamedTuple):
-    """Validated input of a fit.
+    """Validated input of a fit."""
 
-    Attributes
-    ----------
-    X : array or DataFrame of shape (n_rows, n_columns)
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
-    copies : ndarray of shape (n_rows,), int64
-        Number of rows per row, see `secret_jax.data.validation.copies_of`.
-    """
-
-    X: Any
-    targets: np.ndarray
-    weight: np.ndarray
+    X: Any  # array or DataFrame of shape (n_rows, n_columns)
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+    # (n_rows,), int64: number of rows per row, see
+    # `secret_jax.data.validation.copies_of`.
     copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
 
 
 class Prepared(NamedTuple):
-    """Rows for growing and pruning, with the sources of all rows.
-
-    Attributes
-    ----------
-    rows : Rows
-        In the order of their hashes, copies dealt over it: all, or a sample.
-    sampled_share : float
-        Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
-    source : RowSource or None
-        All training rows, where ``rows`` or ``prune_rows`` are a sample.
-    prune_rows : Rows or None
-        Rows of ``eval_set``, or a sample of them.
-    prune_source : RowSource or None
-        All of ``eval_set``.
-    """
+    """Rows for growing and pruning, with the sources of all rows."""
 
     schema: TableSchema
-    rows: Rows
+    rows: Rows  # in the order of their hashes, copies dealt over it: all, or a sample
+    # Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     sampled_share: float
+    # All training rows, where ``rows`` or ``prune_rows`` are a sample.
     source: RowSource | None
-    prune_rows: Rows | None
-    prune_source: RowSource | None
+    prune_rows: Rows | None  # rows of ``eval_set``, or a sample of them
+    prune_source: RowSource | None  # all of ``eval_set``
 
 
 def scaled_rows(
@@ -171,11 +152,8 @@ def with_units_of(
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
-    Parameters
-    ----------
-    targets : ndarray of shape (n_rows, n_outputs)
-        In their own units, of all rows or of a sample.
-    weight : ndarray of shape (n_rows,)
+    ``targets`` (n_rows, n_outputs): in their own units, of all rows or of a sample;
+    ``weight`` (n_rows,).
 
     Raises
     ------

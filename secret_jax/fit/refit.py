@@ -20,10 +20,7 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     Columns are encoded, and targets scaled, as the tree does. A node that no row
     reaches predicts as the one above it.
 
-    Parameters
-    ----------
-    tree : Tree
-        Without gates.
+    ``tree``: without gates.
     """
     tree.loss.check_targets(given.targets)
     # Of loss="auto" the tree may be one of logarithms.

@@ -14,6 +14,9 @@ from secret_jax.splits.axis import CATEGORY_PRIOR
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
+# An attribute of so few values is cut off from rare ones as well.
+_FEW_VALUES = 16
+
 
 class ColumnCuts(NamedTuple):
     """Cuts between the bins of continuous attributes.
@@ -103,6 +106,7 @@ class ColumnCuts(NamedTuple):
             own_left[:, :, attribute],
             own_whole[:, :, attribute],
             slope[:, attribute],
+            free=bins.n_values[attribute] <= _FEW_VALUES,
         )
         missing_left = np.arange(len(attribute)) >= len(bins.column)
         return cls(cuts, bins, attribute, missing_left, local, start, weight, own[0])
@@ -186,7 +190,15 @@ class CategoryCuts(NamedTuple):
         whole, own_whole = left[:, :, -1], own[..., -1]
         along = np.einsum("c,nacm->nam", value, basis)
         slope = slopes(nodes, along, own_whole, whole)
-        cuts = Cuts.of(nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope)
+        cuts = Cuts.of(
+            nodes,
+            left[:, :, :-1],
+            whole,
+            own[..., :-1],
+            own_whole,
+            slope,
+            free=True,
+        )
         rank = np.argsort(order, axis=2, kind="stable")
         row_rank = rank[nodes.slot[:, None], np.arange(code.shape[1]), code]
         return cls(cuts, row_rank, rank, weight)

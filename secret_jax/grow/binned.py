@@ -237,7 +237,8 @@ class BinnedSearch(Search):
         slopes = np.swapaxes(level.model[:, :, 1:], 1, 2).astype(np.float32)
         residual = places.targets[place] - mean[slot, n:]
         residual -= combined(first, x, np.ascontiguousarray(slopes))
-        weight, total = places.weight[place], statistics.weight[:, None]
+        weight = places.weight[place].astype(np.float32)
+        total = statistics.weight[:, None]
         offset = np.add.reduceat(weight[:, None] * residual, first) / total
         residual -= offset.astype(np.float32)[slot]
         variance = np.add.reduceat(weight[:, None] * residual**2, first) / total

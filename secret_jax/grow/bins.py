@@ -98,6 +98,11 @@ class Bins:
         """Positions of the attributes with missing values."""
         return np.flatnonzero(self.indicator >= 0)
 
+    @cached_property
+    def n_values(self) -> np.ndarray:
+        """Number of different bounds of each attribute; its values, if they are few."""
+        return 1 + (np.diff(self.edge, axis=1) > 0).sum(axis=1)
+
     def means(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means of the table's values, and of their squares, in ranges of bins.
 

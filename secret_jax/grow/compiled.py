@@ -201,7 +201,7 @@ class CompiledSearch(BatchSearch):
         n_held = self._rows_at_once(sample.n_rows) + sample.n_rows
         sources = (
             *((self._x, row), (self._codes, row)),
-            *((places.targets, place), (places.weight, place)),
+            *((places.targets, place), (self._weight, place)),
         )
         arrays = []
         for source, chosen in sources:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import guarded_solve, safe_divide
@@ -17,6 +17,10 @@ from secret_jax.splits.screening import gains_of_sides
 
 # Float32 rounding of sums of about a thousand products.
 _ROUNDING = 1e-6
+# Least share of the node on each side of a cut of an ordered attribute: the model of a
+# few rows at an end explains them by chance, and such ends are many where columns are
+# skewed.
+_LEAST_SHARE = 1 / 16
 
 
 class NodeMoments(NamedTuple):
@@ -127,6 +131,8 @@ class Cuts(NamedTuple):
         own: Float[np.ndarray, "2 n_nodes n_attributes n_cuts"],
         own_whole: Float[np.ndarray, "2 n_nodes n_attributes"],
         slope: Float[np.ndarray, "n_nodes n_attributes n_model"],
+        *,
+        free: Bool[np.ndarray, " n_attributes"] | bool = False,
     ) -> Cuts:
         """Score cuts.
 
@@ -138,6 +144,8 @@ class Cuts(NamedTuple):
             Sums of the projection that is cut, and of its square.
         slope : ndarray
             Of the whitened coordinates on the standardised projection.
+        free : bool, or ndarray of shape (n_attributes,), bool
+            Whether attributes have few values: their rare ones may be cut off.
         """
         total = whole[..., 0]
         mean, square = own_whole / total
@@ -154,7 +162,9 @@ class Cuts(NamedTuple):
             )
         weight = left[..., 0]
         least = np.minimum(weight, total[..., None] - weight)
-        allowed = (least >= nodes.least[:, None, None]) & (least > 0)
+        share = np.where(free, np.float32(0), np.float32(_LEAST_SHARE))
+        wanted = np.maximum(share * total, nodes.least[:, None])
+        allowed = (least >= wanted[..., None]) & (least > 0)
         return cls(np.where(allowed & np.isfinite(gain), gain, -np.inf), weight)
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,8 @@ class Places(NamedTuple):
     row : ndarray of shape (n_places,), int
         Row of the table.
     targets : ndarray of shape (n_places, n_outputs), float32
-    weight : ndarray of shape (n_places,), float32
+    weight : ndarray of shape (n_places,), float64
+        Models count with all its digits, searches in float32.
     order : ndarray of shape (n_places,), int
         A permutation of the places in which every node is a slice; it changes as nodes
         are split. Within a node rows stay in shuffled order: a prefix is a sample.
@@ -90,7 +91,7 @@ class Places(NamedTuple):
             rows.table,
             row,
             np.concatenate(targets).astype(np.float32),
-            np.concatenate(weight).astype(np.float32),
+            np.concatenate(weight).astype(np.float64),
             np.arange(len(row)),
         )
 

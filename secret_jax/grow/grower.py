@@ -23,6 +23,7 @@ from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
 from secret_jax.grow.division import descend, divide
+from secret_jax.grow.fixed import FixedSplits
 from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.in_numpy import NumpySearch
 from secret_jax.grow.node_models import NodeModels
@@ -60,6 +61,8 @@ class GrowOptions:
         Smaller nodes are padded to this size.
     batch_rows : int
         Maximum number of padded rows of nodes searched together on a processor.
+    fixed : FixedSplits or None
+        Splits of the user, from the root of every tree down.
     """
 
     finder: SplitFinder
@@ -71,6 +74,7 @@ class GrowOptions:
     oblique: bool = False
     smallest_sample: int = SMALLEST_SAMPLE
     batch_rows: int = BATCH_ROWS
+    fixed: FixedSplits | None = None
 
 
 class Grown(NamedTuple):
@@ -157,7 +161,8 @@ def grown(
     full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
     arrived = np.zeros(len(places.row), np.int64)
     waiting: _Waiting | None = None
-    n_turns = 0
+    n_turns, fixed = 0, options.fixed
+    given = np.full(len(roots), -1 if fixed is None else 0)  # positions among the fixed
 
     def so_far() -> tuple[list[Grown], np.ndarray]:
         trees, number = builder.finish(limits)
@@ -172,6 +177,9 @@ def grown(
             reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
             searched = np.flatnonzero(reason == StopReason.SPLIT)
             found = drawn.find(level.take(searched))
+            if fixed is not None:
+                put = fixed.put(found.splits, given[level.node[searched]])
+                found = found._replace(splits=put)
             reason[searched] = _stop_after_search(found.splits, options)
             builder.stop(level.node, reason)
             _arrive(level.take(reason != StopReason.SPLIT), places, arrived)
@@ -198,6 +206,8 @@ def grown(
         full = np.repeat(np.isin(going.level.node[~light], last), 2)
         level = descend(division.take(~light), places, builder)
         level = models.fitted(level)
+        if fixed is not None:
+            given = np.append(given, fixed.of_children(given[going.level.node[~light]]))
         n_turns += 1
         if enough is not None and len(level.node):
             done = enough(n_turns, lambda: so_far()[0])

@@ -75,15 +75,15 @@ class NodeModels:
             some = level.constant
             means = Constant().fit(statistics.take(some), level.model[some])
             models.coefficient[some], models.degrees[some], _ = means
-        self._first, self._statistics = level.node[0], statistics
+        self._node, self._statistics = level.node, statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
 
     def statistics_of(self, level: Level) -> NodeStatistics:
-        """Statistics of some of the nodes that were fitted last."""
-        return self._statistics.take(level.node - self._first)
+        """Statistics of some of the nodes that were fitted last; their ids rise."""
+        return self._statistics.take(np.searchsorted(self._node, level.node))
 
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]

@@ -96,7 +96,7 @@ class Held(NamedTuple):
                     padded(codes, n_rows),
                     padded(places.row.astype(np.int32), n_places),
                     padded(places.targets, n_places),
-                    padded(places.weight, n_places),
+                    padded(places.weight.astype(np.float32), n_places),
                 )
             )
 

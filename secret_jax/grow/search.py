@@ -148,6 +148,7 @@ class BatchSearch(Search):
         x, codes = places.table.on_host()
         self._x = self.wider(x)
         self._codes = padding.wider_codes(np.maximum(codes, 0))
+        self._weight = places.weight.astype(np.float32)
         # Products of the columns, and what the finder holds of every attribute.
         width = padding.n_columns + 1 + places.targets.shape[1]
         n_attributes = width + padding.n_discrete
@@ -282,7 +283,7 @@ class BatchSearch(Search):
             self._x[row],
             self._codes[row],
             np.where(inside[..., None], self._places.targets[place], np.float32(0)),
-            np.where(inside, self._places.weight[place], np.float32(0)),
+            np.where(inside, self._weight[place], np.float32(0)),
         ]
 
     def _rows_at_once(self, size: int) -> int:

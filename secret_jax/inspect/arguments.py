@@ -1,7 +1,5 @@
 """Checks of the options of the functions in this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +9,7 @@ from secret_jax.tree.structure import Tree
 
 DEFAULT_PRECISION = 3
 _MOST_DIGITS = 100  # a float has 17
-# Defaults of what is shown of long sums and lists, so that a node takes a few lines.
-MOST_TERMS = 8
-MOST_CATEGORIES = 8
+MOST_CATEGORIES = 8  # of a list, so that a node takes a few lines
 MOST_BARS = 12  # of a picture, one a term
 
 

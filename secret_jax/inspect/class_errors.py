@@ -1,7 +1,5 @@
 """Errors of probabilities of classes: log-loss, confusion, calibration, ROC."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

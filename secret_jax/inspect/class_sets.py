@@ -1,7 +1,5 @@
 """Sets of classes that hold the class of a new row with a given probability."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """View of a tree of classes: shares, probabilities, colours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -198,6 +196,9 @@ class ClassView(TreeView):
             return ""
         bounds = f"{percent(self.said_of(low))} to {percent(self.said_of(high))}"
         return f"predicted: {bounds} {quoted(self.names[1])}"
+
+    def bounds(self, node: int) -> str:
+        return self.range_facts(node)
 
     def said_of(self, value: float) -> float:
         """Convert an equation's value to the probability of the second class."""

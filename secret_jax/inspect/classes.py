@@ -1,7 +1,5 @@
 """Labels of the classes that the outputs of a tree stand for."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables of equations: coefficients, standard errors, intervals, classes in columns."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 from typing import Any, NamedTuple

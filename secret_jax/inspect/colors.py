@@ -1,7 +1,5 @@
 """Colours of means and of classes, without a library that draws."""
 
-from __future__ import annotations
-
 import colorsys
 import math
 from collections.abc import Iterable

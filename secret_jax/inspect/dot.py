@@ -1,16 +1,8 @@
 """Export of a tree to the DOT language of Graphviz."""
 
-from __future__ import annotations
-
 import textwrap
-from collections.abc import Sequence
 
-from secret_jax.inspect.arguments import (
-    MOST_CATEGORIES,
-    MOST_TERMS,
-    Wording,
-    check_counts,
-)
+from secret_jax.inspect.arguments import Wording, check_counts
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
 from secret_jax.inspect.views import Readable, as_view
@@ -18,6 +10,7 @@ from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
+_MOST_TERMS = 8  # so that a box has a few lines
 _WIDTH = 44  # characters in a line of a box
 _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
@@ -26,23 +19,15 @@ def export_dot(
     tree: Readable,
     *,
     max_depth: int | None = None,
-    precision: int | None = None,
-    max_terms: int | None = MOST_TERMS,
-    max_categories: int | None = MOST_CATEGORIES,
-    rotate: bool = False,
-    feature_names: Sequence[str] | None = None,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as text for Graphviz, which need not be installed for it.
 
     Parameters
     ----------
-    max_depth, precision, max_categories, feature_names, output : optional
-        See `export_text`; inner nodes at the deepest level are drawn dashed.
-    max_terms : int or None
-        Largest terms of a sum that are shown; None: all.
-    rotate : bool
-        Draw from left to right instead of from the top down.
+    max_depth, output : optional
+        See `export_text`; inner nodes at the deepest level are drawn dashed. Of a sum
+        the eight largest terms are shown.
 
     Returns
     -------
@@ -58,18 +43,15 @@ def export_dot(
     ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
     """
     check_counts(max_depth=max_depth)
-    wording = Wording(
-        precision=precision, max_terms=max_terms, max_categories=max_categories
-    )
-    view = as_view(tree, output, feature_names)
+    wording = Wording(max_terms=_MOST_TERMS)
+    view = as_view(tree, output)
     tree = view.tree
     title = (
         f"{view.title}: {counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
     )
-    direction = "LR" if rotate else "TB"
     lines = [
         "digraph tree {",
-        f"    graph [label={_quoted([title])}, labelloc=t, rankdir={direction}];",
+        f"    graph [label={_quoted([title])}, labelloc=t, rankdir=TB];",
         '    node [shape=box, style="rounded,filled", fontname="Helvetica"];',
         '    edge [fontname="Helvetica"];',
     ]

@@ -3,8 +3,6 @@
 Text, pictures, explanations and exported code all read a tree through these values.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -19,24 +17,13 @@ from secret_jax.tree.totals import Side, way_to
 class Term(NamedTuple):
     """``factor`` times a number, or times whether a value is a category or missing.
 
-    Attributes
-    ----------
-    label : str
-        How the term is printed: the name, or as an indicator ``"[sex = F]"``.
-    position : int
-        Among the encoded columns.
-    center, spread : float
-        Mean and standard deviation of the encoded column in training, in the units of
-        the data; 0 and 1 for indicators.
-    asks, category
-        What the factor is multiplied by; the category None is that of missing values.
-    missing_as : float or None
-        What a missing number counts as; None for indicators and where it is an error.
-    here, moves, error : float
-        Mean and standard deviation of the column among the rows of the node, in the
-        units of the data; standard error of the factor, NaN where it is not known.
-    low, high : float
-        Bounds at which the column is flat.
+    ``label`` is how it is printed (the name, or "[sex = F]"), ``position`` that of the
+    encoded column; ``center`` and ``spread`` are its mean and deviation in training,
+    ``here`` and ``moves`` those among the rows of a node, in units of the data (of
+    indicators 0 and 1 in training). A missing number counts as ``missing_as`` (None for
+    indicators, and where it is an error); the category None is that of missing values.
+    ``error`` is the standard error of the factor, NaN where it is not known; at ``low``
+    and ``high`` the column is flat.
     """
 
     factor: float
@@ -80,6 +67,15 @@ class LinearSplit:
     width: float
     missing_value: float | None = None
     missing_left: bool | None = None
+
+    @property
+    def gate_terms(self) -> tuple[Term, ...]:
+        """Terms of the sum, and what a missing value counts as beside the mean."""
+        if self.missing_value is None:
+            return self.terms
+        (term,) = self.terms
+        more = self.missing_value - (term.missing_as or 0.0)
+        return term, term._replace(asks="missing", factor=more)
 
     def sign(self, side: Side) -> str:
         """Sign of the comparison that sends a row to a side."""
@@ -147,21 +143,29 @@ class LinearModel:
 
 def split_in_original_units(tree: Tree, node: int) -> AnySplit:
     """Convert the split of an inner node, unrounded, to units and names of the data."""
+    conditions = tuple(one for _, one in conditions_at(tree, node))
+    if tree.kind[node] == SplitKind.CONJUNCTION:
+        return Conjunction(conditions=conditions)
+    return conditions[0]
+
+
+def conditions_at(
+    tree: Tree, node: int
+) -> list[tuple[Tree, LinearSplit | CategorySplit]]:
+    """List the conditions of a node's split, each with the tree of its comparisons."""
     check_node(tree, node)
     if tree.kind[node] == SplitKind.LEAF:
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
-    parts = comparisons_at(tree, node)
-    found = [_comparison(part, node, way_to_comparisons(tree, node)) for part in parts]
-    if tree.kind[node] == SplitKind.CONJUNCTION:
-        return Conjunction(conditions=tuple(found))
-    return found[0]
-
-
-def conditions_of(split: AnySplit) -> tuple[LinearSplit | CategorySplit, ...]:
-    """The conditions of a conjunction, or another split alone."""
-    return split.conditions if isinstance(split, Conjunction) else (split,)
+    # Conjunctions that do not hold are left out: any of their conditions may hold.
+    way: list[tuple[Tree, int, Side]] = [
+        (part, parent, side)
+        for parent, side in way_to(tree, node)
+        if side == "left" or tree.kind[parent] != SplitKind.CONJUNCTION
+        for part in comparisons_at(tree, parent)
+    ]
+    return [(part, _comparison(part, node, way)) for part in comparisons_at(tree, node)]
 
 
 def comparisons_at(tree: Tree, node: int) -> list[Tree]:
@@ -170,23 +174,10 @@ def comparisons_at(tree: Tree, node: int) -> list[Tree]:
     return [part for part in tree.comparisons if part.kind[node] not in none]
 
 
-def way_to_comparisons(tree: Tree, node: int) -> list[tuple[Tree, int, Side]]:
-    """List what holds on the way to a node: comparisons, each with the side to go to.
-
-    Conjunctions that do not hold are left out: any of their conditions may hold.
-    """
-    return [
-        (part, parent, side)
-        for parent, side in way_to(tree, node)
-        if side == "left" or tree.kind[parent] != SplitKind.CONJUNCTION
-        for part in comparisons_at(tree, parent)
-    ]
-
-
 def _comparison(
     tree: Tree, node: int, way: list[tuple[Tree, int, Side]]
 ) -> LinearSplit | CategorySplit:
-    """Convert a split on attributes, with those on the way to its node."""
+    """Convert a split on attributes, with those that hold on the way to its node."""
     if tree.kind[node] == SplitKind.DISCRETE:
         return _category_split(tree, node, way)
     schema, attribute = tree.schema, int(tree.attribute[node])
@@ -243,21 +234,19 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
 
 def range_of_node(tree: Tree, node: int) -> tuple[float, float]:
     """Range to which the predictions of a node are clipped, or infinities."""
-    if tree.is_soft and not tree.clip_leaves:
-        return -math.inf, math.inf
-    return _range(tree, node)
+    return _range(tree, node, clips=not tree.is_soft or tree.clip_leaves)
 
 
 def mixture_range(tree: Tree) -> tuple[float, float]:
     """Range to which the mixture of a soft tree's leaves is clipped, or infinities."""
-    if tree.is_soft and not tree.clip_leaves:
-        return _range(tree, 0)
-    return -math.inf, math.inf
+    return _range(tree, 0, clips=tree.is_soft and not tree.clip_leaves)
 
 
-def _range(tree: Tree, node: int) -> tuple[float, float]:
-    sides = [tree.schema.restore_target(side[node, 0]) for side in tree.clip_range()]
-    return float(sides[0]), float(sides[1])
+def _range(tree: Tree, node: int, *, clips: bool) -> tuple[float, float]:
+    if not clips:
+        return -math.inf, math.inf
+    low, high = (tree.schema.restore_target(s[node, 0]) for s in tree.clip_range())
+    return float(low), float(high)
 
 
 def _category_split(

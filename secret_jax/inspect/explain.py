@@ -1,7 +1,5 @@
 """Contributions of the columns to predictions, and paths in words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +24,6 @@ def explain(
     model: Any,
     X: Any,
     *,
-    precision: int | None = None,
     background: Any = None,
     output: int | str | None = None,
 ) -> Explanation:
@@ -41,8 +38,6 @@ def explain(
     Parameters
     ----------
     X : array-like or DataFrame of shape (n_rows, n_features)
-    precision : int, optional
-        Significant digits of the words; see `export_text`.
     background : array-like or DataFrame of shape (n_others, n_features), optional
         Contributions are then interventional Shapley values against these rows, as SHAP
         means them (`secret_jax.inspect.shapley`), all of them in ``linear``. All of
@@ -72,9 +67,7 @@ def explain(
     if background is not None:
         others = model._tree_and_rows(background)[1].on_host()
     values = tree.schema.as_written(tree.schema.columns_of(X))
-    return explain_rows(
-        view, table.on_host(), values, precision=precision, background=others
-    )
+    return explain_rows(view, table.on_host(), values, background=others)
 
 
 def explain_rows(
@@ -82,7 +75,6 @@ def explain_rows(
     table: Table,
     values: np.ndarray,
     *,
-    precision: int | None = None,
     background: Table | None = None,
 ) -> Explanation:
     """Take the predictions for encoded rows apart; ``values`` are those of the words.
@@ -113,7 +105,7 @@ def explain_rows(
             part = _shapley(equations[which], table.take(rows), background, part)
         baseline[rows], linear[rows], splits[rows] = part[:3]
         clipping[rows], leaf[rows], share[rows] = part[3:]
-    words = {n: path_sentence(equations[0], n, precision) for n in {*leaf.tolist()}}
+    words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
     targets = [tree.schema.target_name for tree in equations]
     alike = len(shown) == 1

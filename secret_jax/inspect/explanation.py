@@ -1,7 +1,5 @@
 """Predictions taken apart: arrays, words, tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

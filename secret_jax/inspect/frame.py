@@ -1,7 +1,5 @@
 """Table of the nodes of a tree, in the units and column names of the data."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

@@ -1,7 +1,5 @@
 """Shares of the columns in what a tree explains, in splits and changes of equations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.tree.structure import SplitKind, Tree

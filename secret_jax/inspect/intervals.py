@@ -1,7 +1,5 @@
 """Standard deviations of predictions, and factors of conformal intervals."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 A method is the function of that name, which reads an estimator as well as a tree.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

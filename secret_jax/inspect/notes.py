@@ -1,7 +1,5 @@
 """Sentences about a whole tree: one leaf, short equations, missing values, gates."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,6 +14,12 @@ _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
 _NOTICEABLE = 0.005
 _COLUMNS_SHOWN = 8  # of those with missing values
 _DIGITS_OF_RANGE = 5
+
+
+def facts_of(tree: Tree) -> list[str]:
+    """Sentences about size, missing values and tails; empty where there is nothing."""
+    of_size = longer_facts(tree), shortening_facts(tree)
+    return [*of_size, missing_facts(tree), tail_facts(tree)]
 
 
 def one_leaf_sentence(tree: Tree) -> str:

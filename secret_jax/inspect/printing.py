@@ -1,7 +1,5 @@
 """Numbers, names and counts as they are printed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

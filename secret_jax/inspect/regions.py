@@ -1,7 +1,5 @@
 """Regions of a tree's leaves as linear inequalities, for optimisation models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

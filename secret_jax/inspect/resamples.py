@@ -7,8 +7,6 @@ resample is a set of integer weights. A row that is drawn twice weighs two, but 
 row: were its copies to judge each other, trees would grow far too large.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any, Literal

@@ -8,8 +8,6 @@ the training data lie. Splits have few digits already (`secret_jax.tree.plain`),
 all of them are printed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,9 +20,8 @@ from secret_jax.inspect.equations import (
     LinearModel,
     LinearSplit,
     Term,
-    conditions_of,
+    conditions_at,
     model_in_original_units,
-    split_in_original_units,
 )
 from secret_jax.inspect.printing import number
 from secret_jax.tree.plain import plain_number, rounding_of_whole
@@ -207,7 +204,7 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
                 _, terms, _ = printed_model(model, precision)
                 cost += 1 + sum(1 + (term.at != 0) for term in terms)
             continue
-        for split in conditions_of(split_in_original_units(tree, node)):
+        for _, split in conditions_at(tree, node):
             cost += 1
             if isinstance(split, LinearSplit):
                 n_terms = len(rounded_split(split, precision).terms)

@@ -1,7 +1,5 @@
 """Interventional Shapley values: what each column adds against given other rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -13,8 +13,7 @@ import numpy as np
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
-    conditions_of,
-    split_in_original_units,
+    conditions_at,
 )
 from secret_jax.inspect.printing import counted_leaves, number, quoted
 from secret_jax.losses.classes import class_in_words
@@ -44,7 +43,7 @@ class SplitColumns(NamedTuple):
         """Collect the columns, thresholds and categories of the splits of a tree."""
         columns = cls(tree.n_leaves, [set() for _ in tree.schema.names], {}, {})
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            for split in conditions_of(split_in_original_units(tree, node)):
+            for _, split in conditions_at(tree, node):
                 columns._add(split, int(tree.depth[node]))
         return columns
 
@@ -135,14 +134,14 @@ class Stability:
         """The summary as text."""
         return "\n".join(_lines(self))
 
-    def plot(self, *, max_columns: int | None = 6) -> Picture:
+    def plot(self) -> Picture:
         """Draw how often columns are split on, and where.
 
         See `secret_jax.inspect.plot.stability.plot_stability`.
         """
         from secret_jax.inspect.plot.stability import plot_stability
 
-        return plot_stability(self, max_columns=max_columns)
+        return plot_stability(self)
 
 
 def _lines(stability: Stability) -> Iterator[str]:

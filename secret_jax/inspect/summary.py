@@ -1,7 +1,5 @@
 """Summary of a tree: the equations of its leaves as tables of regression output."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -1,9 +1,6 @@
 """Export of a tree to indented text, in the units and names of the data."""
 
-from __future__ import annotations
-
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,14 +10,7 @@ from secret_jax.inspect.arguments import (
     check_choice,
     check_counts,
 )
-from secret_jax.inspect.notes import (
-    longer_facts,
-    missing_facts,
-    mixture_facts,
-    one_leaf_sentence,
-    shortening_facts,
-    tail_facts,
-)
+from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
@@ -41,7 +31,6 @@ def export_text(
     show_models: Literal["leaves", "all", "none"] = "leaves",
     max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
-    feature_names: Sequence[str] | None = None,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as indented text, in the units and column names of the data.
@@ -63,8 +52,6 @@ def export_text(
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
-    feature_names : sequence of str, optional
-        Other names for the columns, one for each.
     output : int or str, optional
         Which of several outputs, or which class against all others.
 
@@ -76,14 +63,13 @@ def export_text(
         squared error on them, in units of the target. Rows are counted with their
         weights. Of a soft tree the rows and errors of a node are those that the tree
         with hard splits would send there.
-
     """
     check_counts(max_depth=max_depth)
     wording = Wording(
         precision=precision, max_terms=max_terms, max_categories=max_categories
     )
     check_choice("show_models", show_models, ("leaves", "all", "none"))
-    view = as_view(tree, output, feature_names)
+    view = as_view(tree, output)
     tree = view.tree
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
@@ -103,9 +89,7 @@ def export_text(
             "27 %",
             f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
         ]
-    for facts in (longer_facts(tree), shortening_facts(tree)):
-        lines += textwrap.wrap(facts, _WIDTH)
-    for facts in (missing_facts(tree), tail_facts(tree)):
+    for facts in facts_of(tree):
         lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
     lines.append("")
 

@@ -4,10 +4,7 @@ Text, Graphviz, pictures and pages ask a view for the words and equations of a n
 none of them has to know what the target is.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -132,26 +129,6 @@ class TreeView:
     def of(self, tree: Tree) -> Self:
         """Another tree for the same targets, read in the same way."""
         return replace(self, tree=tree)
-
-    def named(self, feature_names: Sequence[Any] | None) -> Self:
-        """Rename the columns, if names are given; a ValueError if they do not fit."""
-        if feature_names is None:
-            return self
-        schema = self.tree.schema
-        names, n_columns = tuple(map(str, feature_names)), len(schema.names)
-        if isinstance(feature_names, str) or len(names) != n_columns:
-            text = isinstance(feature_names, str)
-            raise ValueError(
-                f"feature_names should hold a name for each of the {n_columns} columns "
-                "that the tree was fitted on, got "
-                f"{repr(feature_names) if text else len(names)}."
-            )
-        if len(set(names)) < n_columns:
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(
-                f"feature_names holds {twice!r} twice; give distinct names."
-            )
-        return self.of(replace(self.tree, schema=replace(schema, names=names)))
 
     def n_numbers(self, precision: int | None = None) -> int:
         """Numbers to read in the splits and equations."""

@@ -1,8 +1,5 @@
 """Choice of how a tree is read, by what it predicts."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from sklearn.utils.validation import check_is_fitted
@@ -16,23 +13,14 @@ Readable: TypeAlias = Any
 """A tree, a view of it, or a fitted estimator of one."""
 
 
-def as_view(
-    tree: Readable,
-    output: int | str | None = None,
-    feature_names: Sequence[Any] | None = None,
-) -> TreeView:
-    """Choose how a tree is read, if it is not a view already; see `view_of`.
-
-    ``feature_names`` are other names for the columns, one for each of the fit.
-    """
+def as_view(tree: Readable, output: int | str | None = None) -> TreeView:
+    """Choose how a tree is read, if it is not a view already; see `view_of`."""
     if isinstance(tree, TreeView):
-        view = tree
-    elif isinstance(tree, Tree):
-        view = view_of(tree, output=output)
-    else:
-        check_is_fitted(tree)
-        view = view_of(tree.tree_, Classes.of_estimator(tree), output)
-    return view.named(feature_names)
+        return tree
+    if isinstance(tree, Tree):
+        return view_of(tree, output=output)
+    check_is_fitted(tree)
+    return view_of(tree.tree_, Classes.of_estimator(tree), output)
 
 
 def view_of(

@@ -1,7 +1,5 @@
 """Splits, equations and paths in words, for text, pictures and explanations."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict
@@ -11,12 +9,9 @@ from typing import Any
 from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording
 from secret_jax.inspect.equations import (
     CategorySplit,
-    Conjunction,
     LinearSplit,
-    comparisons_at,
-    conditions_of,
+    conditions_at,
     model_in_original_units,
-    split_in_original_units,
 )
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import (
@@ -55,16 +50,14 @@ def split_parts(
     hold they are turned round, and joined by "or". An ellipsis stands for terms that
     are not shown.
     """
-    split = split_in_original_units(tree, node)
-    if isinstance(split, Conjunction):
-        word, parts = ("and " if side == "left" else "or "), []
-        for part, one in zip(comparisons_at(tree, node), split.conditions, strict=True):
-            first, *more = _comparison_parts(part, node, one, wording, side)
-            if side == "left" and isinstance(one, LinearSplit) and one.missing_left:
-                first, *more = [f"({first}", *more[:-1], *(f"{m})" for m in more[-1:])]
-            parts += [word * bool(parts) + first, *more]
-        return parts
-    return _comparison_parts(tree, node, split, wording, side)
+    word, parts = ("and " if side == "left" else "or "), []
+    all_hold = side == "left" and tree.kind[node] == SplitKind.CONJUNCTION
+    for part, one in conditions_at(tree, node):
+        first, *more = _comparison_parts(part, node, one, wording, side)
+        if all_hold and isinstance(one, LinearSplit) and one.missing_left:
+            first, *more = [f"({first}", *more[:-1], *(f"{m})" for m in more[-1:])]
+        parts += [word * bool(parts) + first, *more]
+    return parts
 
 
 def _comparison_parts(
@@ -201,21 +194,19 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
     return parts or ["0"]
 
 
-def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
+def path_sentence(tree: Tree, node: int) -> str:
     """Write the conditions on the way to a node, or "all rows".
 
     Of several bounds on one column in one direction only the tightest is told.
     """
-    wording = Wording(precision=precision, max_terms=_TERMS_OF_PATH)
+    wording = Wording(max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
-        split = split_in_original_units(tree, parent)
-        if isinstance(split, Conjunction) and side == "right":
+        if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:
             words = " ".join(split_parts(tree, parent, wording, side))
             conditions[parent] = 0.0, f"({words})"
             continue
-        parts = zip(comparisons_at(tree, parent), conditions_of(split), strict=True)
-        for place, (part, one) in enumerate(parts):
+        for place, (part, one) in enumerate(conditions_at(tree, parent)):
             sentence = " ".join(_comparison_parts(part, parent, one, wording, side))
             key, bound = _bound(one, side)
             key = (parent, place) if key is None else key

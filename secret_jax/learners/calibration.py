@@ -35,18 +35,8 @@ def advantage_of_discrete(
     algorithm 3, where scores are multiplied): by the clearest test, or as the one with
     the clearer test of its own from the clearest pair of both kinds.
 
-    Parameters
-    ----------
-    node : Node
-        Its first random number seeds the samples.
-    allowed : Array of shape (n_projections,), bool
-    pair_allowed : Array of shape (n_pairs,), bool
-        In the order of `pairs_of`.
-
-    Returns
-    -------
-    Array of shape ()
-        Zero where all attributes that are allowed are of one kind.
+    ``node``: its first random number seeds the samples; ``pair_allowed``: in the order
+    of `pairs_of`. Zero where all attributes that are allowed are of one kind.
     """
     is_discrete = np.zeros(len(allowed), bool)
     is_discrete[groups.discrete] = True

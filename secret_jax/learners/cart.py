@@ -204,25 +204,11 @@ def best_cut(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Find the threshold with the purest sides; rows up to it go left.
 
-    Parameters
-    ----------
-    projection : Array of shape (n_rows,)
-    targets : Array of shape (n_rows, n_outputs)
-        Targets with mean zero for the sum of squares; indicators of classes for others.
-    weight : Array of shape (n_rows,)
-        Zero for padding.
-    min_weight : Array of shape ()
-        Least weight on each side.
-    purity : callable
-        From sums of the targets (n, n_outputs) and weights (n,) to what is gained.
-
-    Returns
-    -------
-    gain : Array of shape ()
-        Drop of the sum of squares or of another impurity; minus infinity where no cut
-        is allowed.
-    threshold : Array of shape ()
-        The largest value on the left.
+    ``targets``: targets with mean zero for the sum of squares; indicators of classes
+    for others; ``weight``: zero for padding; ``min_weight``: least weight on each side;
+    ``purity``: from sums of the targets (n, n_outputs) and weights (n,) to what is
+    gained. Returns ``gain``: drop of the sum of squares or of another impurity; minus
+    infinity where no cut is allowed; ``threshold``: the largest value on the left.
     """
     ranked = jnp.where(weight > 0, projection, jnp.inf)
     order = jnp.argsort(ranked)

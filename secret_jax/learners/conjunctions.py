@@ -25,18 +25,10 @@ _NONE = Conditions(int(SplitKind.LEAF), -1, 0.0, 0.0, False)
 
 
 class Condition(NamedTuple):
-    """A condition of each node: one side of a split on one attribute.
+    """A condition of each node: one side of a split on one attribute."""
 
-    Attributes
-    ----------
-    pick : Candidates
-        The split.
-    above : Array of shape (...), bool
-        Whether its right side is meant.
-    """
-
-    pick: Candidates
-    above: AnyArray
+    pick: Candidates  # the split
+    above: AnyArray  # (...), bool: whether its right side is meant
 
     def holds(self, batch: Node) -> AnyArray:
         """Mask of the rows that meet it, shape (..., n_rows)."""
@@ -66,16 +58,8 @@ def sharpened(
     A conjunction is as good as the product of its thresholds: the few quantiles that
     found it are too coarse for it.
 
-    Parameters
-    ----------
-    n_held : Array of shape (...), int
-        How many of the conditions, the first ones, are those of each node.
-    gain : Array of shape (...)
-
-    Returns
-    -------
-    conditions, gain
-        As given, but for the thresholds.
+    ``n_held`` (...), int: how many of the conditions, the first ones, are those of each
+    node; ``gain`` (...). Only thresholds change.
     """
     xp, pieces, node = namespace(batch.x), batch.pieces, start.node
     share = (np.arange(n_thresholds, dtype=np.float32) + 0.5) / n_thresholds
@@ -130,12 +114,8 @@ def split_on(
     Cuts go between the rows for which the other conditions hold, one condition after
     the other, so that no row changes sides.
 
-    Parameters
-    ----------
-    n_held : Array of shape (...), int
-        How many of the conditions, the first ones, are those of each node.
-    gain : Array of shape (...)
-        In the units of the search.
+    ``n_held`` (...), int: how many of the conditions, the first ones, are those of each
+    node; ``gain`` (...): in the units of the search.
     """
     xp, gain = namespace(batch.x), gain * start.unit**2
 

@@ -46,17 +46,8 @@ def evolved(
 ) -> tuple[list[Condition], jax.Array, jax.Array]:
     """Search a conjunction.
 
-    Parameters
-    ----------
-    worth : callable
-        What a gain is worth that takes some conditions, from arrays of both.
-
-    Returns
-    -------
-    conditions : list of Condition
-    n_held : Array of shape (), int
-        How many of these, the first ones, it has.
-    gain : Array of shape ()
+    ``worth``: what a gain is worth that takes some conditions, from arrays of both.
+    Returns ``n_held`` (), int: how many of these, the first ones, it has; ``gain`` ().
     """
     node = start.node
     axis, rows = node.axis, node.rows
@@ -138,12 +129,8 @@ def _best(
 ) -> tuple[jax.Array, jax.Array, Any]:
     """Evolve populations, one for each place along some axes, and take their best rows.
 
-    Returns
-    -------
-    score : Array of shape (*axes)
-    genes : Array of shape (*axes, n_genes)
-    more : pytree of Arrays of shape (*axes, ...)
-        What belongs to them.
+    Returns ``score`` (*axes); ``genes`` (*axes, n_genes); ``more`` pytree of Arrays of
+    shape (*axes, ...): what belongs to them.
     """
     n_genes, n_axes = len(n_values), len(axes)
 

@@ -147,15 +147,8 @@ def _without(
 def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
     """Slopes of each node after backward elimination of terms.
 
-    Parameters
-    ----------
-    statistics : NodeStatistics
-        Statistics of one output.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_regressors), float64
-        0 for terms that are left out, among them copies of others and constants.
+    ``statistics``: statistics of one output. 0 for terms that are left out,
+    among them copies of others and constants.
     """
     n, weight = statistics.n_regressors, statistics.weight
     square = np.einsum("nii->ni", statistics.scatter)

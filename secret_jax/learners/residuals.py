@@ -19,48 +19,29 @@ CONSTANT = 1e-6
 
 
 class Residuals(NamedTuple):
-    """Residuals of a node's model.
+    """Residuals of a node's model."""
 
-    Attributes
-    ----------
-    leading : Array of shape (n_rows,)
-        Residuals of one output, or first principal component of several; centred.
-    z : Array of shape (n_rows, n_columns)
-        Columns of mean zero and unit variance in the node; constant ones are zero.
-    center, scale : Array of shape (n_columns,)
-        By which they were standardised.
-    rows : NodeRows
-        For models of parts of the node.
-    unit : Array of shape ()
-        Deviation of the residuals, in which ``rows`` are measured.
-    n_model : int
-        Number of columns that these models use.
-    least : Array of shape ()
-        Least weight of a part.
-    pure : Array of shape (), bool
-        Whether the model leaves nothing but rounding.
-    """
-
+    # (n_rows,): residuals of one output, or first principal component of several;
+    # centred.
     leading: jax.Array
+    # (n_rows, n_columns): columns of mean zero and unit variance in the node; constant
+    # ones are zero.
     z: jax.Array
+    # center, scale (n_columns,): by which they were standardised.
     center: jax.Array
     scale: jax.Array
-    rows: NodeRows
-    unit: jax.Array
-    n_model: int
-    least: jax.Array
-    pure: jax.Array
+    rows: NodeRows  # for models of parts of the node
+    unit: jax.Array  # (): deviation of the residuals, in which ``rows`` are measured
+    n_model: int  # number of columns that these models use
+    least: jax.Array  # (): least weight of a part
+    pure: jax.Array  # (), bool: whether the model leaves nothing but rounding
 
 
 def residuals(node: Node, *, linear: bool, ridge: float) -> Residuals:
     """Compute the residuals of the node's model, and rows for models of its parts.
 
-    Parameters
-    ----------
-    linear : bool
-        Whether parts get linear models, or constants.
-    ridge : float
-        Penalty of their models, in units of the regressors' variances.
+    ``linear``: whether parts get linear models, or constants; ``ridge``: penalty of
+    their models, in units of the regressors' variances.
     """
     n = node.columns.n_regressors
     fitted = node.coefficient[:, 0] + matmul(node.x[:, :n], node.coefficient[:, 1:].T)

@@ -25,36 +25,22 @@ _QUARTILES = (0.25, 0.5, 0.75)
 
 
 class Groups(NamedTuple):
-    """Groups of rows by the attributes of a node.
+    """Groups of rows by the attributes of a node."""
 
-    Attributes
-    ----------
-    quarter : Array of shape (n_continuous, n_rows, 4)
-        Indicators of the quarters of a continuous attribute.
-    half : Array of shape (n_continuous, n_rows, 2)
-    category : Array of shape (n_discrete, n_rows, n_categories)
-    continuous, discrete : ndarray of int
-        Which projections these are.
-    """
-
+    # (n_continuous, n_rows, 4): indicators of the quarters of a continuous attribute.
     quarter: jax.Array
-    half: jax.Array
-    category: jax.Array
+    half: jax.Array  # (n_continuous, n_rows, 2)
+    category: jax.Array  # (n_discrete, n_rows, n_categories)
+    # continuous, discrete: which projections these are.
     continuous: np.ndarray
     discrete: np.ndarray
 
 
 class Scores(NamedTuple):
-    """Test scores for each set of signs.
+    """Test scores for each set of signs."""
 
-    Attributes
-    ----------
-    curvature : Array of shape (..., n_projections)
-    interaction : Array of shape (..., n_pairs)
-    """
-
-    curvature: jax.Array
-    interaction: jax.Array
+    curvature: jax.Array  # (..., n_projections)
+    interaction: jax.Array  # (..., n_pairs)
 
 
 def groups_of(node: Node, axis: Projections) -> Groups:
@@ -99,18 +85,8 @@ def sign_scores(
 ) -> Scores:
     """Score the association of groups with the signs of residuals.
 
-    Parameters
-    ----------
-    positive : Array of shape (..., n_rows)
-        1 where a residual is positive, else 0.
-    weight : Array of shape (n_rows,)
-    interactions : bool
-        Whether pairs are tested.
-
-    Returns
-    -------
-    Scores
-        Minus infinity where all rows are in one group.
+    ``positive``: 1 where a residual is positive, else 0; ``interactions``: whether
+    pairs are tested. Minus infinity where all rows are in one group.
     """
     sign = jnp.stack([positive, 1.0 - positive], axis=-2) * weight
     n = len(groups.continuous) + len(groups.discrete)
@@ -155,15 +131,8 @@ def sign_scores(
 def chi_squared_score(observed: Float[Array, "... 2 n_groups"]) -> Float[Array, ...]:
     """Score the chi-squared statistic of signs and groups as standard normal.
 
-    Parameters
-    ----------
-    observed : Array of shape (..., 2, n_groups)
-        Weights of the rows of each group with positive and with other residuals.
-
-    Returns
-    -------
-    Array of shape (...)
-        Minus infinity with a single group.
+    ``observed``: weights of the rows of each group with positive and with other
+    residuals. Minus infinity with a single group.
     """
     row = jnp.sum(observed, axis=-1, keepdims=True)
     column = jnp.sum(observed, axis=-2, keepdims=True)
@@ -195,16 +164,8 @@ def t_statistics(
 ) -> Float[Array, " n"]:
     """Student's t for the difference of two class means, with equal variances.
 
-    Parameters
-    ----------
-    values : Array of shape (n, n_rows)
-    first, second : Array of shape (n_rows,)
-        Weights of the rows in each class.
-
-    Returns
-    -------
-    Array of shape (n,)
-        Zero where a class is empty or the values do not vary.
+    ``first``, ``second``: weights of the rows in each class. Zero where a class is
+    empty or the values do not vary.
     """
     mass = jnp.stack([jnp.sum(first), jnp.sum(second)])
     mean, rest = class_means(values, first, second)

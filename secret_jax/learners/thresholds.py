@@ -39,21 +39,12 @@ _ROUNDING = 1e-6
 
 
 class Cuts(NamedTuple):
-    """Thresholds along one projection, or with a leading axis along several.
+    """Thresholds along one projection, or with a leading axis along several."""
 
-    Attributes
-    ----------
-    order : Array of shape (n_rows,), int32
-        Rows by their values, padding last.
-    last : Array of shape (n_cuts,), int32
-        Position in the order of the last row on the left.
-    allowed : Array of shape (n_cuts,), bool
-        Whether there is enough weight on both sides.
-    """
-
-    order: jax.Array
+    order: jax.Array  # (n_rows,), int32: rows by their values, padding last
+    # (n_cuts,), int32: position in the order of the last row on the left.
     last: jax.Array
-    allowed: jax.Array
+    allowed: jax.Array  # (n_cuts,), bool: whether there is enough weight on both sides
 
 
 def least_weight(
@@ -74,15 +65,8 @@ def cuts_of(
 ) -> Cuts:
     """Choose the thresholds to try along a projection.
 
-    Parameters
-    ----------
-    projection : Array of shape (n_rows,)
-    weight : Array of shape (n_rows,)
-        Zero for padding.
-    least : Array of shape ()
-        Least weight on each side.
-    random : Array of shape (n_random,)
-        A number in (0, 1), if a share of the values is tried.
+    ``weight``: zero for padding; ``least``: least weight on each side; ``random``: a
+    number in (0, 1), if a share of the values is tried.
     """
     n_rows = len(projection)
     ranked = jnp.where(weight > 0, projection, jnp.inf)
@@ -137,19 +121,9 @@ def best_threshold(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Find the threshold whose sides' models gain most: gain and threshold.
 
-    Parameters
-    ----------
-    projection : Array of shape (n_rows,)
-    least : Array of shape ()
-        Least weight on each side.
-
-    Returns
-    -------
-    gain : Array of shape ()
-        Drop of the penalised residual sum of squares; minus infinity where no threshold
-        is allowed.
-    threshold : Array of shape ()
-        The largest value on the left.
+    ``least``: least weight on each side. Returns ``gain``: drop of the penalised
+    residual sum of squares; minus infinity where no threshold is allowed;
+    ``threshold``: the largest value on the left.
     """
 
     def search() -> tuple[jax.Array, jax.Array]:

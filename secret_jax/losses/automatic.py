@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ class FunctionLoss(Loss):
     function : callable
         Of a target and a prediction, both scalars, in units of the standardised target;
         it gives the loss. It should be convex in the prediction, or nearly so, and
-        least where the two are equal.
+        least where the two are equal. It must be hashable, as functions are.
     standardised : bool, default=True
         False: the function sees targets and predictions in their own units.
 
@@ -57,6 +57,16 @@ class FunctionLoss(Loss):
         "function": [callable],
         "standardised": ["boolean"],
     }
+
+    def check(self) -> None:
+        """Refuse invalid fields; compiled programs are kept by the function's hash."""
+        super().check()
+        if not isinstance(self.function, Hashable):
+            raise TypeError(
+                f"The function of FunctionLoss is a {type(self.function).__name__}, "
+                "which has no hash. Give a plain function, or make its class a frozen "
+                "dataclass."
+            )
 
     def scaling(
         self, targets: np.ndarray, weight: np.ndarray

@@ -113,14 +113,10 @@ class Quantile(Loss):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundedQuantile(Quantile):
-    """Pinball loss with a rounded corner.
+    """Pinball loss with a rounded corner."""
 
-    Attributes
-    ----------
-    width : ndarray of shape (n_rows, n_outputs)
-        Scale of the logistic distribution that smooths the corner, for every row.
-    """
-
+    # (n_rows, n_outputs): scale of the logistic distribution that smooths the corner,
+    # for every row.
     width: np.ndarray
 
     def take(self, row: np.ndarray) -> RoundedQuantile:

@@ -38,17 +38,8 @@ def node_errors(
 ) -> Float[np.ndarray, " n_nodes"]:
     """Total loss of every node's model on the rows that reach it.
 
-    Parameters
-    ----------
-    output_weight : ndarray of shape (n_outputs,), optional
-        Weight of each output; by default one.
-    loss : Loss, optional
-        Another one than the tree's.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), float64
-        Summed over the weighted rows and the outputs.
+    ``output_weight``: weight of each output; by default one; ``loss``: another one than
+    the tree's. Summed over the weighted rows and the outputs.
     """
     loss = loss or tree.loss
     path, prediction = walk(tree, rows.table)

@@ -37,25 +37,16 @@ _FLOAT64_ROWS = 1 << 15
 
 
 class NodeSummary(NamedTuple):
-    """What a tree tells of the rows of its nodes, from their statistics.
+    """What a tree tells of the rows of its nodes, from their statistics."""
 
-    Attributes
-    ----------
-    weight : ndarray of shape (n_nodes,), float64
-    mean, deviation : ndarray of shape (n_nodes, n_regressors + n_outputs), float64
-        The outputs last.
-    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
-        Range of the outputs.
-    error : ndarray of shape (n_nodes, n_outputs), float64
-        Mean squared error of the models.
-    """
-
-    weight: np.ndarray
+    weight: np.ndarray  # (n_nodes,), float64
+    # mean, deviation (n_nodes, n_regressors + n_outputs), float64: the outputs last.
     mean: np.ndarray
     deviation: np.ndarray
+    # lower, upper (n_nodes, n_outputs), float64: range of the outputs.
     lower: np.ndarray
     upper: np.ndarray
-    error: np.ndarray
+    error: np.ndarray  # (n_nodes, n_outputs), float64: mean squared error of the models
 
 
 class FittedNodes(NamedTuple):
@@ -89,16 +80,10 @@ def fit_models(
     The rows are routed through the finished trees, so that a model is trained on
     exactly the rows that prediction will send to it.
 
-    Parameters
-    ----------
-    parts : sequence of Rows
-        Rows that train each tree.
-    leaves : sequence of ndarray of shape (n_rows,), int, optional
-        The leaf of each of them, if it is known.
-    statistics : NodeStatistics, optional
-        Statistics of all rows, of which ``parts`` may be a sample.
-    stage : Stage, optional
-        Receives the number of nodes that have models.
+    ``parts``: rows that train each tree; ``leaves`` sequence of ndarray of shape
+    (n_rows,), int: the leaf of each of them, if it is known; ``statistics``: statistics
+    of all rows, of which ``parts`` may be a sample; ``stage``: receives the number of
+    nodes that have models.
     """
     size = [tree.n_nodes for tree in trees]
     forest = joined(trees)
@@ -211,10 +196,7 @@ def with_models(
 ) -> Tree:
     """Store models in a tree, with weights, ranges and errors of its rows.
 
-    Parameters
-    ----------
-    levels : callable, optional
-        Yields the rows of the nodes of each level, for losses that need them.
+    ``levels``: yields the rows of the nodes of each level, for losses that need them.
     """
     weight, mean, deviation, lower, upper, error = summary
     n_regressors = mean.shape[1] - lower.shape[1]

@@ -141,10 +141,7 @@ def least_squares(
     deviation in the node: dependent and constant columns, and nodes with fewer rows
     than regressors, need no special treatment.
 
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Intercept and slopes.
+    Gives intercept and slopes.
     """
     model = means(statistics)
     n = statistics.n_regressors

@@ -31,37 +31,24 @@ _SHARES = np.array(list(product(np.linspace(0.0, 1.0, 9), repeat=2)))
 
 
 class Limits(NamedTuple):
-    """Borders that the models of a node must respect.
+    """Borders that the models of a node must respect."""
 
-    Attributes
-    ----------
-    ceilings, floors : ndarray of shape (n_borders, 1 + n_regressors)
-        Linear functions that the models may not exceed, or not fall below.
-    anchor : ndarray of shape (1 + n_regressors,)
-        The nearest of them, which respects all others in the node's box.
-    """
-
+    # ceilings, floors (n_borders, 1 + n_regressors): linear functions that the models
+    # may not exceed, or not fall below.
     ceilings: np.ndarray
     floors: np.ndarray
+    # (1 + n_regressors,): the nearest of them, which respects all others in the node's
+    # box.
     anchor: np.ndarray
 
 
 def with_monotone_models(tree: Tree, statistics: NodeStatistics) -> Tree:
     """Constrain a tree's models by the directions of its schema.
 
-    Parameters
-    ----------
-    tree : Tree
-        With a model in every node.
-    statistics : NodeStatistics
-        Statistics of the rows of all nodes.
-
-    Returns
-    -------
-    Tree
-        With models near the given ones, in squared error on each node's rows, and
-        ranges of predictions, such that no two rows violate a constraint, in any
-        subtree. Without constraints the tree itself.
+    ``tree``: with a model in every node; ``statistics``: statistics of the rows of all
+    nodes. Its models are near the given ones, in squared error on each node's
+    rows, and ranges of predictions, such that no two rows violate a constraint, in any
+    subtree. Without constraints the tree itself.
     """
     if not tree.schema.monotonic:
         return tree

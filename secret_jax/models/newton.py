@@ -198,15 +198,9 @@ def _penalised(
 ) -> np.ndarray:
     """Fit least squares of one output, with a penalty on differences from given slopes.
 
-    Parameters
-    ----------
-    base : ndarray of shape (n_nodes, 1 + n_regressors)
-    penalty : ndarray of shape (n_nodes, n_regressors)
-        Penalty on every squared difference; if infinite, the slope is kept.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, 1 + n_regressors), float64
+    ``base`` (n_nodes, 1 + n_regressors); ``penalty`` (n_nodes, n_regressors): penalty
+    on every squared difference; if infinite, the slope is kept. Returns (n_nodes, 1 +
+    n_regressors), float64.
     """
     mean, scatter = statistics.mean, statistics.scatter
     slopes, gram = base[:, 1:], scatter[:, :-1, :-1]

@@ -91,14 +91,10 @@ def shrunken(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit the ridge correction of a given model of one output for each node, by GCV.
 
-    Returns
-    -------
-    model : ndarray of shape (n_nodes, 1 + n_regressors), float64
-    degrees : ndarray of shape (n_nodes,), float64
-        Effective degrees of freedom spent on the correction.
-    strength : ndarray of shape (n_nodes,), float64
-        Penalty per row, in units of the regressors' variances; infinite where only the
-        mean is corrected.
+    Returns ``model`` (n_nodes, 1 + n_regressors), float64; ``degrees`` (n_nodes,),
+    float64: effective degrees of freedom spent on the correction; ``strength``
+    (n_nodes,), float64: penalty per row, in units of the regressors' variances;
+    infinite where only the mean is corrected.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]

@@ -14,26 +14,16 @@ from secret_jax.tree.walk import descend
 
 
 class RowGroups(NamedTuple):
-    """Rows of several nodes, concatenated node by node.
+    """Rows of several nodes, concatenated node by node."""
 
-    Attributes
-    ----------
-    node : ndarray of shape (n_nodes,), int
-    start, stop : ndarray of shape (n_nodes,), int
-    slot : ndarray of shape (n_rows,), int
-        Position of each row's node.
-    x : ndarray of shape (n_rows, n_regressors), float64
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
-    """
-
-    node: np.ndarray
+    node: np.ndarray  # (n_nodes,), int
+    # start, stop (n_nodes,), int.
     start: np.ndarray
     stop: np.ndarray
-    slot: np.ndarray
-    x: np.ndarray
-    targets: np.ndarray
-    weight: np.ndarray
+    slot: np.ndarray  # (n_rows,), int: position of each row's node
+    x: np.ndarray  # (n_rows, n_regressors), float64
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
 
     @property
     def rows(self) -> list[slice]:

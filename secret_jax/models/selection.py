@@ -23,23 +23,12 @@ def selected_forward(
 
     Each step adds the term that explains most; of ties the first.
 
-    Parameters
-    ----------
-    gram, moment : ndarray
-        Products of the terms, and of the terms with what is to be explained.
-    unexplained, limit : ndarray of shape (n_nodes,)
-        Variance to explain; a node is done when no more than the limit is left of it.
-    copy : float
-        A term is a copy of others if they leave no more than this share of its variance
-        unexplained, and is not chosen.
-    most : int, optional
-        Number of terms at which to end.
-
-    Returns
-    -------
-    chosen : ndarray of shape (n_nodes, n_terms) or (n_nodes, most), int
-        -1 after the last one of a node.
-    unexplained : ndarray of shape (n_nodes,)
+    ``gram``, ``moment``: products of the terms, and of the terms with what is to be
+    explained; ``unexplained``, ``limit``: variance to explain; a node is done when no
+    more than the limit is left of it; ``copy``: a term is a copy of others if they
+    leave no more than this share of its variance unexplained, and is not chosen;
+    ``most``: number of terms at which to end. Returns ``chosen``: -1 after the last one
+    of a node.
     """
     n_nodes, n_terms = moment.shape
     node = np.arange(n_nodes)

@@ -33,14 +33,8 @@ def with_short_equations(
 ) -> Tree:
     """Shorten the equations of a tree and compute their standard errors.
 
-    Parameters
-    ----------
-    tree : Tree
-        With full models.
-    rows : Rows
-        Rows that trained the models; not needed for squared errors.
-    tolerance : float
-        See `shortened`.
+    ``tree``: with full models; ``rows``: rows that trained the models; not needed for
+    squared errors; ``tolerance``: see `shortened`.
     """
     full_error = tuple(tree.leaf_error.tolist()) if tolerance > 0 else None
     spread = _spread(tree, rows)
@@ -63,16 +57,8 @@ def with_short_equations(
 def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
     """Count the numbers in the short equations that nodes would have as leaves.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows that trained the models.
-    tolerance : float
-        See `shortened`.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), int
+    ``rows``: rows that trained the models; ``tolerance``: see `shortened`. Returns
+    (n_nodes,), int.
     """
     statistics = node_statistics(tree, rows)
     short = shortened(tree, statistics, tolerance, _spread(tree, rows))

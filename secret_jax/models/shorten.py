@@ -41,27 +41,17 @@ def shortened(
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
 
-    Parameters
-    ----------
-    tree : Tree
-        A single tree with models; gates are taken as hard splits.
-    statistics : NodeStatistics
-        Statistics of the rows that the standard errors describe.
-    tolerance : float
-        By so much, times the share of the variance that the tree explains, a node's
-        short equation may differ from the full one: a share of the node's noise
-        variance, in the mean over rows like those of the node. 0: none is shortened.
-    spread : tuple of ndarray of shape (n_nodes, n_outputs) and (n_outputs,), optional
-        Noise, and the share of the variance that the tree explains; by default from the
-        tree's squared errors, which are then measured again.
-
-    Returns
-    -------
-    Tree
-        With the same mean value in every node, the degrees of freedom of the full
-        models (which were spent), and squared errors measured anew. Standard errors
-        are those of squared errors; for a loss see
-        `secret_jax.models.standard_errors`.
+    ``tree``: a single tree with models; gates are taken as hard splits; ``statistics``:
+    statistics of the rows that the standard errors describe; ``tolerance``: by so much,
+    times the share of the variance that the tree explains, a node's short equation may
+    differ from the full one: a share of the node's noise variance, in the mean over
+    rows like those of the node. 0: none is shortened. ``spread`` tuple of ndarray of
+    shape (n_nodes, n_outputs) and (n_outputs,): noise, and the share of the variance
+    that the tree explains; by default from the tree's squared errors, which are then
+    measured again. The new tree has the same mean value in every node, the degrees of
+    freedom of the full models (which were spent), and squared errors measured anew.
+    Standard errors are those of squared errors; for a loss see
+    `secret_jax.models.standard_errors`.
 
     Notes
     -----

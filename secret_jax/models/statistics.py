@@ -34,26 +34,19 @@ _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
 
 
 class NodeStatistics(NamedTuple):
-    """Sufficient statistics of the regressors and the outputs, per node.
+    """Sufficient statistics of the regressors and the outputs, per node."""
 
-    Attributes
-    ----------
-    weight : ndarray of shape (n_nodes,), float64
-    mean : ndarray of shape (n_nodes, n_regressors + n_outputs), float64
-        The outputs last.
-    scatter : ndarray of shape (n_nodes, n_regressors + n_outputs, the same), float64
-        Sums of products about the mean.
-    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
-        Range of the outputs; inf and -inf where there is no row.
-    rounding : ndarray of shape (n_nodes,), float64
-        Share of a scatter's largest eigenvalue below which the others may be rounding.
-    """
-
-    weight: np.ndarray
-    mean: np.ndarray
+    weight: np.ndarray  # (n_nodes,), float64
+    mean: np.ndarray  # (n_nodes, n_regressors + n_outputs), float64: the outputs last
+    # (n_nodes, n_regressors + n_outputs, the same), float64: sums of products about the
+    # mean.
     scatter: np.ndarray
+    # lower, upper (n_nodes, n_outputs), float64: range of the outputs; inf and -inf
+    # where there is no row.
     lower: np.ndarray
     upper: np.ndarray
+    # (n_nodes,), float64: share of a scatter's largest eigenvalue below which the
+    # others may be rounding.
     rounding: np.ndarray
 
     @property
@@ -109,10 +102,7 @@ def merge_into(
 ) -> None:
     """Add statistics to those of some nodes, in place.
 
-    Parameters
-    ----------
-    node : ndarray of shape (n_more,), int
-        Which nodes; one may come several times.
+    ``node``: which nodes; one may come several times.
     """
     single, (weight, mean, scatter) = node, more.moments
     if len(np.unique(node)) < len(node):
@@ -155,12 +145,8 @@ def slice_statistics(
 ) -> NodeStatistics:
     """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-        The regressors come first.
-    row : ndarray of shape (n_places,), int, or None
-        Row of every place; None: the places are the rows.
+    ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
+    place; None: the places are the rows.
     """
     n = n_regressors
     statistics = empty_statistics(len(start), n, targets.shape[1])
@@ -219,17 +205,9 @@ def block_statistics(
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the groups in a block of rows.
 
-    Parameters
-    ----------
-    group : ndarray of shape (n_rows,), int
-        In [0, n_groups).
-
-    Returns
-    -------
-    occupied : ndarray of shape (n_occupied,), int
-        The groups that have rows.
-    statistics : NodeStatistics
-        One entry for each of them: of float32 numbers, in float64.
+    ``group``: in [0, n_groups). Returns ``occupied`` (n_occupied,), int: the groups
+    that have rows; ``statistics``: one entry for each of them: of float32 numbers, in
+    float64.
     """
     # Keys of one or two bytes are sorted by counting.
     key = group.astype(np.min_scalar_type(n_groups))

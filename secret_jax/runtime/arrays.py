@@ -60,14 +60,8 @@ def rows_last(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
     """Take entries along the axis after ``n_axes`` axes of nodes.
 
-    Parameters
-    ----------
-    array : Array of shape (..., n, *rest)
-    index : Array of shape (...) or (..., k), int
-
-    Returns
-    -------
-    Array of shape (..., *rest) or (..., k, *rest)
+    ``array`` (..., n, *rest); ``index`` (...) or (..., k), int. Returns (..., *rest) or
+    (..., k, *rest).
     """
     if namespace(array) is np:
         return array[(*_all_nodes(array.shape[:n_axes], np.ndim(index)), index)]
@@ -94,12 +88,8 @@ def either(
 ) -> Any:
     """Evaluate one of two functions for each node, and only what is needed.
 
-    Parameters
-    ----------
-    chosen : Array of shape (...), bool
-        Whether it is the first.
-    first, second : callable
-        Without arguments, to pytrees of Arrays.
+    ``chosen`` (...), bool: whether it is the first; ``first``, ``second``: without
+    arguments, to pytrees of Arrays.
     """
     if namespace(chosen) is jnp:
         return jax.lax.cond(chosen, first, second)
@@ -119,16 +109,9 @@ def improved(
 ) -> Any:
     """Apply up to ``n`` steps, each of which improves some nodes or none.
 
-    Parameters
-    ----------
-    step : callable
-        From nodes and a state to a state, and to whether it is better, for every node.
-        Where it is not, the step would lead to the same again.
-    nodes : pytree of Arrays
-    state : pytree of Arrays with one axis of nodes
-    narrowed : callable
-        From ``nodes`` and a mask to these alone: NumPy goes on with those that were
-        improved.
+    ``step``: from nodes and a state to a state, and to whether it is better, for every
+    node. Where it is not, the step would lead to the same again. ``narrowed``: from
+    ``nodes`` and a mask to these alone: NumPy goes on with those that were improved.
     """
     if namespace(jax.tree.leaves(state)[0]) is not np:
         return turns(n, lambda _, state: step(nodes, state)[0], state)
@@ -188,17 +171,8 @@ def weighted_quantiles(
 ) -> Float[AnyArray, "... n_directions n"]:
     """Quantiles at given shares of the weight.
 
-    Parameters
-    ----------
-    values : Array of shape (..., n_directions, n_rows)
-    weight : Array of shape (..., n_rows) or (..., n_directions, n_rows)
-        Zero for rows that do not count.
-    share : Array of shape (n,)
-
-    Returns
-    -------
-    Array of shape (..., n_directions, n)
-        Values that occur; infinity where no row counts.
+    ``weight`` (..., n_rows) or (..., n_directions, n_rows): zero for rows that do not
+    count. Values that occur; infinity where no row counts.
     """
     if namespace(values) is np:
         return _quantiles_by_sorting(values, weight, np.asarray(share))
@@ -283,21 +257,8 @@ def sums_below(
 ]:
     """Weighted sums over the rows not above each threshold.
 
-    Parameters
-    ----------
-    projection : Array of shape (..., n_directions, n_rows)
-    cuts : Array of shape (..., n_directions, n_cuts)
-        Thresholds, ascending.
-    weight : Array of shape (..., n_rows)
-    columns : Array of shape (..., n_rows, n_columns)
-        What is added up along all directions,
-    own : Array of shape (..., n_directions, n_rows, n_own)
-        and along its own one only.
-
-    Returns
-    -------
-    sums : Array of shape (..., n_directions, n_cuts, n_columns)
-    own_sums : Array of shape (..., n_directions, n_cuts, n_own)
+    ``cuts``: thresholds, ascending; ``columns``: what is added up along all
+    directions; ``own``: what is added up along its own one only.
     """
 
     if namespace(projection) is np:

@@ -93,19 +93,10 @@ def evolve(
     numbers of a generation depend on the seed and its number alone: a search that goes
     on from any generation is the search that was not interrupted.
 
-    Parameters
-    ----------
-    score : callable
-        From genes of shape (n, n_genes), n being ``n_rows`` or ``n_rows - n_kept``, to
-        scores of shape (n,), the less the better. NaN counts as infinite.
-    n_values : ndarray of shape (n_genes,), int
-        Number of values of every gene.
-    start : Population, optional
-        Population of the same search to go on from.
-
-    Yields
-    ------
-    Population
+    ``score``: from genes of shape (n, n_genes), n being ``n_rows`` or ``n_rows -
+    n_kept``, to scores of shape (n,), the less the better. NaN counts as infinite.
+    ``n_values`` (n_genes,), int: number of values of every gene; ``start``: population
+    of the same search to go on from.
 
     Examples
     --------

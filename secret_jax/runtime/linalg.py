@@ -117,10 +117,8 @@ def vecmat(vector: AnyArray, matrix: AnyArray) -> AnyArray:
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """Divide, with 0 where the denominator is not positive.
 
-    Parameters
-    ----------
-    numerator, denominator : Array
-        Of shapes that are broadcast; the denominator says whether NumPy divides.
+    ``numerator``, ``denominator``: of shapes that are broadcast; the denominator says
+    whether NumPy divides.
 
     Examples
     --------
@@ -145,19 +143,10 @@ def inverse_cholesky(
 ) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
     """Invert the Cholesky factor of a positive semi-definite matrix.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., n, n)
-    tolerance : float
-        A pivot at or below it marks its column as dependent on the earlier ones.
-
-    Returns
-    -------
-    inverse : Array of shape (..., n, n)
-        Lower triangular ``W`` with ``W @ matrix @ W.T`` the identity; the row of a
-        dependent column is zero.
-    independent : Array of shape (..., n), bool
-        False for dependent columns.
+    ``tolerance``: a pivot at or below it marks its column as dependent on the earlier
+    ones. Returns ``inverse``: lower triangular ``W`` with ``W @ matrix @ W.T`` the
+    identity; the row of a dependent column is zero; ``independent``: False for
+    dependent columns.
 
     Examples
     --------
@@ -240,16 +229,8 @@ def guarded_solve(
 ) -> AnyArray:
     """Solve a positive semi-definite system, with zeros for dependent columns.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., n, n)
-    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
-    tolerance : float
-        As in `inverse_cholesky`.
-
-    Returns
-    -------
-    Array of the shape of ``rhs``
+    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance``: as in
+    `inverse_cholesky`. Returns of the shape of ``rhs``.
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
@@ -267,20 +248,10 @@ def _eliminated(
     The problems are the last axis of what is computed: a step is a few operations on
     long runs of numbers.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (..., n, n)
-        Symmetric.
-    right : ndarray of shape (..., n, k)
-    triangular : bool
-        Whether what is right of the diagonal of ``right`` is zero.
-
-    Returns
-    -------
-    both : ndarray of shape (n, n + k, n_problems)
-        The upper triangle that is left, and the right-hand sides.
-    factor : ndarray of shape (n, n_problems)
-        One over the pivots; zero for dependent columns.
+    ``matrix`` (..., n, n): symmetric; ``right`` (..., n, k); ``triangular``: whether
+    what is right of the diagonal of ``right`` is zero. Returns ``both`` (n, n + k,
+    n_problems): the upper triangle that is left, and the right-hand sides; ``factor``
+    (n, n_problems): one over the pivots; zero for dependent columns.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -297,12 +268,21 @@ def _eliminated(
     return both, factor
 
 
+def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Results of many problems, in the order of memory that one alone would have.
+
+    What reads strided arrays adds up in another order, and so rounds otherwise.
+    """
+    n_numbers = shape[-2] * shape[-1]
+    return np.ascontiguousarray(found.reshape(n_numbers, -1).T).reshape(shape)
+
+
 def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:
     n = matrix.shape[-1]
     identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
     both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
     rows = both[:, n:] * np.sqrt(factor)[:, None]
-    return rows.reshape(n * n, -1).T.reshape(matrix.shape)
+    return _problems_first(rows, matrix.shape)
 
 
 def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
@@ -312,20 +292,14 @@ def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
     for j in range(n - 1, 0, -1):
         above = both[:j, j] * factor[:j]
         found[:j] -= above[:, None] * found[j]
-    return found.reshape(n * rhs.shape[-1], -1).T.reshape(rhs.shape)
+    return _problems_first(found, rhs.shape)
 
 
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
     """Solve a system that is positive definite up to rounding.
 
-    Parameters
-    ----------
-    matrix : Array of shape (..., n, n)
-    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
-
-    Returns
-    -------
-    Array of the shape of ``rhs``
+    ``matrix`` (..., n, n); ``rhs`` (..., n) or (..., n, n_right_hand_sides). Returns of
+    the shape of ``rhs``.
     """
     if namespace(matrix) is np:
         try:

@@ -27,18 +27,10 @@ def piece_lengths(n_rows: np.ndarray) -> np.ndarray:
 
 
 class Pieces(NamedTuple):
-    """Which pieces hold the rows of which node; those of a node are neighbours.
+    """Which pieces hold the rows of which node; those of a node are neighbours."""
 
-    Attributes
-    ----------
-    node : ndarray of shape (n_pieces,), int
-        Node of each piece.
-    first : ndarray of shape (n_nodes,), int
-        First piece of each node.
-    """
-
-    node: np.ndarray
-    first: np.ndarray
+    node: np.ndarray  # (n_pieces,), int: node of each piece
+    first: np.ndarray  # (n_nodes,), int: first piece of each node
 
     @classmethod
     def of(cls, n_rows: np.ndarray, length: int = PIECE) -> Pieces:
@@ -100,16 +92,7 @@ def weighted_moments(
 ]:
     """Total weight, mean and standard deviation of each column, in two passes.
 
-    Parameters
-    ----------
-    values : Array of shape (..., n_rows, n_columns)
-    weight : Array of shape (..., n_rows)
-        Zero for padding.
-
-    Returns
-    -------
-    total : Array of shape (...)
-    mean, deviation : Array of shape (..., n_columns)
+    ``weight``: zero for padding.
     """
     xp = namespace(values)
     total = over_rows(xp.sum(weight, axis=-1), pieces)

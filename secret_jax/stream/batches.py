@@ -75,28 +75,17 @@ class Wanted(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Consecutive rows of a stream.
+    """Consecutive rows of a stream."""
 
-    Attributes
-    ----------
-    columns : dict of str to ndarray of shape (n_rows,)
-        As `secret_jax.data.columns.read_columns` gives them.
-    named : bool
-        Whether the names came with the data.
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
-    marks : tuple of (int, str)
-        Files or batches in words, and the rows here at which they begin.
-    start : int
-        Row of the stream where it begins.
-    """
-
+    # (n_rows,) each, as
+    # `secret_jax.data.columns.read_columns` gives them.
     columns: dict[str, np.ndarray]
-    named: bool
-    targets: np.ndarray
-    weight: np.ndarray
+    named: bool  # whether the names came with the data
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+    # Files or batches in words, and the rows here at which they begin.
     marks: tuple[tuple[int, str], ...]
-    start: int = 0
+    start: int = 0  # row of the stream where it begins
 
     @property
     def n_rows(self) -> int:

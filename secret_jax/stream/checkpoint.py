@@ -24,16 +24,10 @@ USUAL_PAUSE = 60.0
 class Checkpoint:
     """Named states of one fit, in one folder.
 
-    Parameters
-    ----------
-    folder : path-like or None
-        Made if it is not there. None: nothing is kept.
-    identity : dict
-        Values that must be equal for a fit to continue; as JSON.
-    pause : float
-        Seconds between two states, of which the last one is kept.
-    suffix : str
-        Suffix of the file names of this process.
+    ``folder``: made if it is not there. None: nothing is kept. ``identity``: values
+    that must be equal for a fit to continue; as JSON; ``pause``: seconds between two
+    states, of which the last one is kept; ``suffix``: suffix of the file names of this
+    process.
     """
 
     def __init__(

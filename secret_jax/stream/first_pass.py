@@ -27,21 +27,13 @@ from secret_jax.stream.pool import Pool, PoolRows
 
 
 class Weights(NamedTuple):
-    """Summary of the weights of rows.
-
-    Attributes
-    ----------
-    n_used : int
-        Number of rows of positive weight.
-    whole : bool
-        Whether all are whole numbers.
-    """
+    """Summary of the weights of rows."""
 
     n_rows: int = 0
-    n_used: int = 0
+    n_used: int = 0  # number of rows of positive weight
     total: float = 0.0
     largest: float = 0.0
-    whole: bool = True
+    whole: bool = True  # whether all are whole numbers
 
     @classmethod
     def of(cls, weight: np.ndarray) -> Weights:
@@ -86,16 +78,9 @@ class Weights(NamedTuple):
 class FirstPass:
     """State of the first pass, which a checkpoint keeps and processes exchange.
 
-    Attributes
-    ----------
-    seed : int
-        Seed of the fit that began it.
-    layout : Layout or None
-        None before the first chunk.
-    digest : int
-        Checksum of the targets and weights, see `digest_of`.
-    is_done : bool
-        Whether all rows were read.
+    ``seed``: seed of the fit that began it; ``layout``: None before the first chunk;
+    ``digest``: checksum of the targets and weights, see `digest_of`; ``is_done``:
+    whether all rows were read.
     """
 
     def __init__(self, options: ColumnOptions, target_names: tuple[str, ...], seed=0):

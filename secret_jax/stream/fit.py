@@ -27,20 +27,13 @@ _FIRST = "first-pass"
 
 
 class StreamOptions(NamedTuple):
-    """Options of a fit to a stream, beside the plan.
-
-    Attributes
-    ----------
-    pause : float
-        Seconds between checkpoints.
-    parameters : str
-        Parameters of the estimator, as text; a checkpoint belongs to one setting.
-    """
+    """Options of a fit to a stream, beside the plan."""
 
     target_names: tuple[str, ...]
     sample_rows: int | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    pause: float = USUAL_PAUSE
+    pause: float = USUAL_PAUSE  # seconds between checkpoints
+    # Parameters of the estimator, as text; a checkpoint belongs to one setting.
     parameters: str = ""
     exchange: Exchange = Alone()
 

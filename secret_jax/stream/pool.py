@@ -24,24 +24,13 @@ _FEW_DISTINCT = 0.9
 
 
 class PoolRows(NamedTuple):
-    """Rows as they were given, with their hashes.
+    """Rows as they were given, with their hashes."""
 
-    Attributes
-    ----------
-    columns : ReadColumns
-        With codes in the order in which categories came up.
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
-    number : ndarray of shape (n_rows,), int64
-        Number of rows that each one stands for.
-    hashed : ndarray of shape (n_rows,), uint32
-    """
-
-    columns: ReadColumns
-    targets: np.ndarray
-    weight: np.ndarray
-    number: np.ndarray
-    hashed: np.ndarray
+    columns: ReadColumns  # with codes in the order in which categories came up
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+    number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
+    hashed: np.ndarray  # (n_rows,), uint32
 
     @property
     def n_rows(self) -> int:
@@ -65,12 +54,8 @@ class PoolRows(NamedTuple):
 class Pool:
     """Rows with a hash below a limit, which falls as more rows are seen.
 
-    Attributes
-    ----------
-    limit : int
-        Rows of hashes below it are kept.
-    merged : bool
-        Whether copies were made one row.
+    ``limit``: rows of hashes below it are kept; ``merged``: whether copies were made
+    one row.
     """
 
     def __init__(self):

@@ -25,32 +25,16 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class StreamRows:
-    """Source of rows that are read anew for every pass.
-
-    Attributes
-    ----------
-    source : BatchSource
-        The rows of this process.
-    identity : str
-        Description of the source before the first pass.
-    n_own : int
-        Rows of this process in the first pass.
-    digest : int
-        Checksum of their targets and weights.
-    weights : Weights
-        Of all processes.
-    first_sample : Rows
-        The one that the first pass took.
-    """
+    """Source of rows that are read anew for every pass."""
 
     schema: TableSchema
-    source: BatchSource
-    identity: str
+    source: BatchSource  # the rows of this process
+    identity: str  # description of the source before the first pass
     layout: Layout
-    n_own: int
-    digest: int
-    weights: Weights
-    first_sample: Rows
+    n_own: int  # rows of this process in the first pass
+    digest: int  # checksum of their targets and weights
+    weights: Weights  # of all processes
+    first_sample: Rows  # the one that the first pass took
     checkpoint: Checkpoint
     exchange: Exchange
     progress: Progress

@@ -277,14 +277,8 @@ class IterableBatches:
 class PartOfRows:
     """Rows of a source whose hash is below (or not below) a limit.
 
-    Parameters
-    ----------
-    share : float
-        In (0, 1).
-    inside : bool
-        Whether this is the part of that share, or the rest.
-    seed : int
-        Another seed gives other parts.
+    ``share``: in (0, 1); ``inside``: whether this is the part of that share, or the
+    rest; ``seed``: another seed gives other parts.
     """
 
     n_rows = None

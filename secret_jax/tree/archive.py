@@ -36,10 +36,7 @@ class ModelFileError(ValueError):
 class Archive:
     """Arrays of a file, each unpacked on demand.
 
-    Attributes
-    ----------
-    altered : ModelFileError
-        Error to raise if the content differs from what was written.
+    ``altered``: error to raise if the content differs from what was written.
 
     Raises
     ------

@@ -22,12 +22,8 @@ def bounded(
 
     Hours, prices and counts, for example, are never predicted to be negative.
 
-    Parameters
-    ----------
-    tree : Tree
-        Tree that predicts the targets, not logarithms.
-    lower, upper : ndarray of shape (n_outputs,)
-        Range of all targets, in standardised units.
+    ``tree``: tree that predicts the targets, not logarithms; ``lower``, ``upper``:
+    range of all targets, in standardised units.
     """
     if tree.loss.link != "identity":
         return tree

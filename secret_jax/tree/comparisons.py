@@ -14,21 +14,16 @@ class Comparisons(NamedTuple):
 
     A row goes left at a conjunction if it does so at all of its conditions; what stands
     in its own place sends every row to the left. Arrays are those of `Tree`.
-
-    Attributes
-    ----------
-    node : ndarray of shape (n_comparisons,), int
-    conditions : list of (int, list of int)
-        Place of each conjunction, and the places of its conditions.
     """
 
-    node: np.ndarray
+    node: np.ndarray  # (n_comparisons,), int
     kind: np.ndarray
     attribute: np.ndarray
     direction: np.ndarray
     threshold: np.ndarray
     goes_left: np.ndarray
     larger_left: np.ndarray
+    # Place of each conjunction, and the places of its conditions.
     conditions: list[tuple[int, list[int]]]
 
     @property

@@ -18,25 +18,11 @@ def goes_left(
 ) -> Any:
     """Whether rows go left at splits.
 
-    Parameters
-    ----------
-    projection, threshold : Array or float
-        At a split on continuous attributes a row goes left up to the threshold.
-    discrete : Array, bool
-        Whether the split is on a discrete attribute.
-    code : Array, int32
-        The row's category there; -1 if training never saw it.
-    listed : Array, bool
-        Whether the category goes left.
-    larger_left : Array, bool
-        Where unseen categories go: to the larger child.
-    xp : module
-        `numpy` or `jax.numpy`.
-
-    Returns
-    -------
-    Array, bool
-        The shapes are broadcast.
+    ``projection``, ``threshold``: at a split on continuous attributes a
+    row goes left up to the threshold; ``discrete``: whether the split is on a discrete
+    attribute; ``code`` int32: the row's category there; -1 if training never saw it;
+    ``listed``: whether the category goes left; ``larger_left``: where unseen categories
+    go: to the larger child. ``xp``: `numpy` or `jax.numpy`. The shapes are broadcast.
     """
     known = xp.where(code >= 0, listed, larger_left)
     return xp.where(discrete, known, projection <= threshold)

@@ -88,54 +88,36 @@ class _Listed(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Continuous splits by their columns.
+    """Continuous splits by their columns."""
 
-    Attributes
-    ----------
-    single : list of (int, ndarray of shape (n_splits, 1))
-        Columns with the thresholds of the splits on them.
-    pairs : list of (list of int, ndarray of shape (2,), float32)
-        Columns, factors and threshold of further splits.
-    conditions : list of list of int
-        Which of the comparisons, first these, then the discrete ones, are those of each
-        conjunction.
-    order : ndarray of shape (8, n_bytes), int
-        Which of them, or conjunction after them, each bit is; one more for bits that
-        nobody reads.
-    """
-
+    # List of (int, ndarray of shape (n_splits, 1)): columns with the thresholds of the
+    # splits on them.
     single: list[tuple[int, np.ndarray]]
+    # List of (list of int, ndarray of shape (2,), float32): columns, factors and
+    # threshold of further splits.
     pairs: list[tuple[list[int], np.ndarray, np.ndarray]]
+    # Which of the comparisons, first these, then the discrete ones, are those of each
+    # conjunction.
     conditions: list[list[int]]
+    # (8, n_bytes), int: which of them, or conjunction after them, each bit is; one more
+    # for bits that nobody reads.
     order: np.ndarray
 
 
 class Decisions(NamedTuple):
-    """Splits of some trees, each with a bit.
+    """Splits of some trees, each with a bit."""
 
-    Attributes
-    ----------
-    n_bits : int
-        Those of all numbers; bits of the conditions of conjunctions come after them.
-    direction : ndarray of shape (n_columns, n_bits and more), float32
-    threshold : ndarray of shape (64 * (n_bits and more),), float32
-        Those of 64 rows: a row goes left where its product is not above it.
-    columns : _Columns or None
-        None where splits are on several columns.
-    listed : list of _Listed
-    conditions : list of (int, list of int)
-        Bit of each conjunction, and those of its conditions.
-    word : dtype
-        Of the numbers that the bits are parts of.
-    """
-
+    # Those of all numbers; bits of the conditions of conjunctions come after them.
     n_bits: int
-    direction: np.ndarray
+    direction: np.ndarray  # (n_columns, n_bits and more), float32
+    # (64 * (n_bits and more),), float32: those of 64 rows: a row goes left where its
+    # product is not above it.
     threshold: np.ndarray
-    columns: _Columns | None
+    columns: _Columns | None  # None where splits are on several columns
     listed: list[_Listed]
+    # Bit of each conjunction, and those of its conditions.
     conditions: list[tuple[int, list[int]]]
-    word: np.dtype
+    word: np.dtype  # of the numbers that the bits are parts of
 
     def numbers(self, rows: RowBlock) -> np.ndarray:
         """Decide rows, and read the bits as numbers, shape (n_numbers, n_rows)."""
@@ -194,12 +176,8 @@ def decisions_of(
 ) -> Decisions:
     """Collect the splits of trees.
 
-    Parameters
-    ----------
-    bit : ndarray of shape (n_nodes,), int
-        Bit of every split, -1 of leaves.
-    n_numbers, n_bits : int
-        Numbers of 8 or 16 bits.
+    ``bit`` (n_nodes,), int: bit of every split, -1 of leaves; ``n_numbers``,
+    ``n_bits``: numbers of 8 or 16 bits.
     """
     if n_bits > BYTE:  # the first byte of a number is the lesser one
         bit = np.where(bit >= 0, bit ^ BYTE, bit)

@@ -18,9 +18,7 @@ def model_degrees(tree: Tree) -> np.ndarray:
     coefficient) and for ridge without any shrinkage. Models that correct none, but may
     leave regressors out, spend their own.
 
-    Returns
-    -------
-    ndarray of shape (n_nodes,), float64
+    Returns (n_nodes,), float64.
     """
     most = 1.0 + tree.schema.n_regressors
     degrees = np.minimum(tree.degrees, most).astype(np.float64)

@@ -21,40 +21,29 @@ from secret_jax.tree.structure import Tree
 
 
 class Equations(NamedTuple):
-    """Tables of some trees, and the equations of their states.
-
-    Attributes
-    ----------
-    coefficient : ndarray of shape (n_outputs, n_states, 1 + n_columns), float32
-        Zero for columns that are only split on.
-    low, high : ndarray of shape (n_outputs, n_states), float32
-    """
+    """Tables of some trees, and the equations of their states."""
 
     lookup: Lookup
+    # (n_outputs, n_states, 1 + n_columns), float32: zero for columns that are only
+    # split on.
     coefficient: np.ndarray
+    # low, high (n_outputs, n_states), float32.
     low: np.ndarray
     high: np.ndarray
 
 
 class Bounds(NamedTuple):
-    """Equations and ranges of the leaves of many trees.
+    """Equations and ranges of the leaves of many trees."""
 
-    Attributes
-    ----------
-    coefficient : ndarray of shape (n_outputs, 1 + n_columns, n_leaves), float32
-    low, high : ndarray of shape (n_outputs, n_leaves), float32
-    least, most : ndarray of shape (n_columns, n_leaves), float32
-        Range of the columns in each leaf, as far as splits on single columns tell.
-    first : ndarray of shape (n_trees,), int
-        First leaf of each tree.
-    """
-
-    coefficient: np.ndarray
+    coefficient: np.ndarray  # (n_outputs, 1 + n_columns, n_leaves), float32
+    # low, high (n_outputs, n_leaves), float32.
     low: np.ndarray
     high: np.ndarray
+    # least, most (n_columns, n_leaves), float32: range of the columns in each leaf, as
+    # far as splits on single columns tell.
     least: np.ndarray
     most: np.ndarray
-    first: np.ndarray
+    first: np.ndarray  # (n_trees,), int: first leaf of each tree
 
     def may_clip(self, rows: RowBlock) -> np.ndarray:
         """Whether a value could leave the range of its leaf, shape (n_trees,), bool."""

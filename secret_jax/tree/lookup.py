@@ -22,28 +22,18 @@ class Lookup(NamedTuple):
     """Splits of some trees by bits, and the tables that lead from bits to leaves.
 
     The states of a row in a tree are pieces, and then a leaf.
-
-    Attributes
-    ----------
-    node : ndarray of shape (n_states,), int
-        Root of a piece, or leaf: pieces first, those of the trees' roots before others.
-    root : ndarray of shape (n_trees,), int
-        State at the root of each tree.
-    place : ndarray of shape (n_states,), int
-        Which of the numbers of a row a state reads.
-    following : ndarray of shape (n_states, n_numbers), unsigned int
-        State that follows a state and the number that it reads; of leaves only where
-        rows may have to wait there.
-    n_steps : int
-        Pieces on the longest way to a leaf.
     """
 
     decisions: Decisions
+    # (n_states,), int: root of a piece, or leaf: pieces first, those of the trees'
+    # roots before others.
     node: np.ndarray
-    root: np.ndarray
-    place: np.ndarray
+    root: np.ndarray  # (n_trees,), int: state at the root of each tree
+    place: np.ndarray  # (n_states,), int: which of the numbers of a row a state reads
+    # (n_states, n_numbers), unsigned int: state that follows a state and the number
+    # that it reads; of leaves only where rows may have to wait there.
     following: np.ndarray
-    n_steps: int
+    n_steps: int  # pieces on the longest way to a leaf
 
     def states(self, rows: RowBlock) -> np.ndarray:
         """Find the leaves of rows, as states, shape (n_trees, n_rows), unsigned int."""
@@ -69,10 +59,7 @@ class Lookup(NamedTuple):
 def lookup_of(forest: Tree, roots: Sequence[int]) -> Lookup:
     """Make the tables of trees; gates count as hard splits.
 
-    Parameters
-    ----------
-    forest : Tree
-        Trees in one set of arrays, with these roots.
+    ``forest``: trees in one set of arrays, with these roots.
     """
     left, right = forest.left.tolist(), forest.right.tolist()
     sizes = np.diff([*roots, len(left)]) // 2
@@ -109,12 +96,8 @@ def _pieces(
 ) -> tuple[list[list[int]], int]:
     """Cut trees into pieces of connected splits, each in preorder.
 
-    Returns
-    -------
-    pieces : list of list of int
-        Nodes; those of the roots come first.
-    n_steps : int
-        Pieces on the longest way to a leaf.
+    Returns ``pieces``: nodes; those of the roots come first; ``n_steps``: pieces on the
+    longest way to a leaf.
     """
     height = [0] * len(left)
     for node in range(len(left) - 1, -1, -1):  # parents come first

@@ -25,11 +25,9 @@ def noise_variance(tree: Tree) -> np.ndarray:
     noise, which counts as thirty degrees of freedom, so that a leaf with few rows
     borrows from the leaves around it.
 
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_outputs), float64
-        In standardised units; at least what float32 rounds away. With a loss, the
-        variance of values that would cost as much as the tree errs on average.
+    Returns (n_nodes, n_outputs), float64: in standardised units; at least what float32
+    rounds away. With a loss, the variance of values that would cost as much as the tree
+    errs on average.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])

@@ -38,39 +38,27 @@ class PackedTrees(NamedTuple):
     There are as many splits as leaves, the last ones padding: rows go on to leaf 0
     there. Conditions of a conjunction are splits that follow each other, with one right
     child. Leaves are numbered from left to right; a padded leaf is never reached.
-
-    Attributes
-    ----------
-    direction : Array of shape (n_trees, n_splits, n_columns), float32
-    threshold : Array of shape (n_trees, n_splits), float32
-    attribute : Array of shape (n_trees, n_splits), int32
-        Attribute of a discrete split; -1 where it is on continuous attributes.
-    subset : Array of shape (n_trees, n_splits, n_words), uint32
-        Categories that go left, 32 in a word.
-    larger_left : Array of shape (n_trees, n_splits), bool
-    child : Array of shape (n_trees, n_splits, 2), int32
-        Right and left child: a split, or ``n_splits`` plus a leaf.
-    depth : Array of shape (n_trees,), int32
-    right : Array of shape (n_trees, n_splits, 1), uint32
-        Leaves still possible for a row that goes right: those not below the left child.
-        No word, shape (n_trees, n_splits, 0), in larger trees.
-    node : Array of shape (n_trees, n_leaves), int32
-        Node ids of the leaves.
-    coefficient : Array of shape (n_trees, n_outputs, n_leaves, 1 + n_regressors)
-        float32.
-    low, high : Array of shape (n_trees, n_outputs, n_leaves), float32
     """
 
-    direction: AnyArray
-    threshold: AnyArray
+    direction: AnyArray  # (n_trees, n_splits, n_columns), float32
+    threshold: AnyArray  # (n_trees, n_splits), float32
+    # (n_trees, n_splits), int32: attribute of a discrete split; -1 where it is on
+    # continuous attributes.
     attribute: AnyArray
+    # (n_trees, n_splits, n_words), uint32: categories that go left, 32 in a word.
     subset: AnyArray
-    larger_left: AnyArray
+    larger_left: AnyArray  # (n_trees, n_splits), bool
+    # (n_trees, n_splits, 2), int32: right and left child: a split, or ``n_splits`` plus
+    # a leaf.
     child: AnyArray
-    depth: AnyArray
+    depth: AnyArray  # (n_trees,), int32
+    # (n_trees, n_splits, 1), uint32: leaves still possible for a row that goes right:
+    # those not below the left child. No word, shape (n_trees, n_splits, 0), in larger
+    # trees.
     right: AnyArray
-    node: AnyArray
-    coefficient: AnyArray
+    node: AnyArray  # (n_trees, n_leaves), int32: node ids of the leaves
+    coefficient: AnyArray  # (n_trees, n_outputs, n_leaves, 1 + n_regressors), float32
+    # low, high (n_trees, n_outputs, n_leaves), float32.
     low: AnyArray
     high: AnyArray
 
@@ -248,13 +236,9 @@ def sum_of_trees(
 ) -> tuple[jax.Array]:
     """Weighted sum of the predictions of a range of trees, (n_outputs, n_rows).
 
-    Parameters
-    ----------
-    x : Array of shape (n_rows, n_columns), float32
-    codes : Array of shape (n_rows, n_discrete), int32
-    steps : Array of shape (n_trees,), float32
-    first, last : Array of shape (), int32
-        The trees from the first one up to the last one.
+    ``x`` (n_rows, n_columns), float32; ``codes`` (n_rows, n_discrete), int32; ``steps``
+    (n_trees,), float32; ``first``, ``last`` (), int32: the trees from the first one up
+    to the last one.
     """
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:

@@ -36,16 +36,9 @@ _ALL_DIGITS = 17
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
     """Round the thresholds and directions of a tree as far as its rows allow.
 
-    Parameters
-    ----------
-    table : Table
-        Rows that grew it. Each keeps its way (of more than 65,536 the first ones do).
-        A gate stays between them: a row at its threshold would go half each way.
-
-    Returns
-    -------
-    Tree
-        Its schema knows which columns hold whole numbers only.
+    ``table``: rows that grew it. Each keeps its way (of more than 65,536 the first ones
+    do). A gate stays between them: a row at its threshold would go half each way.
+    The new schema knows which columns hold whole numbers only.
     """
     table = table.take(slice(ROWS_LOOKED_AT))
     x = np.asarray(table.x)
@@ -56,7 +49,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
     conditions = tree.condition_direction.copy(), tree.condition_threshold.copy()
     path = paths_of(tree, table)
-    for node in np.flatnonzero(~tree.is_leaf):
+    for node in np.flatnonzero(~tree.is_leaf & np.isfinite(tree.gain)):  # not fixed
         rows = np.flatnonzero(path[tree.depth[node]] == node)
         here = x[rows]
         left = path[tree.depth[node] + 1][rows] == tree.left[node]

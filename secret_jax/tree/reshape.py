@@ -17,17 +17,9 @@ def compact(
 ) -> Tree:
     """Turn the nodes outside ``keep_children`` into leaves.
 
-    Parameters
-    ----------
-    keep_children : ndarray of shape (n_nodes,), bool
-        Nodes whose split is kept.
-    reason : StopReason
-        Stop reason of the new leaves.
-
-    Returns
-    -------
-    Tree
-        Without the nodes that can no longer be reached, renumbered in order.
+    ``keep_children`` (n_nodes,), bool: nodes whose split is kept; ``reason``: stop
+    reason of the new leaves. Nodes that can no longer be reached are
+    gone, the others renumbered in order.
     """
     kept = ~tree.is_leaf & keep_children
     pruned = ~tree.is_leaf & ~kept

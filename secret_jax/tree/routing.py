@@ -35,15 +35,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
     For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
-    Parameters
-    ----------
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int32
-        Node ids.
+    ``table``: rows encoded with ``tree.schema``. Returns (n_rows,), int32: node ids.
     """
     if len(table.x) <= blocks.FEW_PAIRS:
         return leaves_of(tree, table.on_host())
@@ -57,14 +49,8 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
 
-    Parameters
-    ----------
-    table : Table or Unencoded
-        Rows for ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
+    ``table``: rows for ``tree.schema``. Returns (n_rows,), or (n_rows, n_outputs) of
+    several outputs, float64.
     """
 
     def finish(value: np.ndarray) -> np.ndarray:
@@ -101,16 +87,9 @@ def _alone(tree: Tree) -> TreeSum:
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
     """Share of every leaf in the prediction of every row.
 
-    Parameters
-    ----------
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_leaves), float64
-        Rows sum to one; leaves in the order of their node ids. Of a hard tree one share
-        of each row is 1.
+    ``table``: rows encoded with ``tree.schema``. Returns (n_rows, n_leaves), float64:
+    rows sum to one; leaves in the order of their node ids. Of a hard tree one share of
+    each row is 1.
     """
     if not tree.is_soft:
         return 1.0 * (apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf))
@@ -135,12 +114,8 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
 def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     """Nodes on the path of every row, and the prediction of each node.
 
-    Returns
-    -------
-    path : ndarray of shape (depth + 1, n_rows), int32
-        See `paths_of`.
-    prediction : ndarray of shape (depth + 1, n_outputs, n_rows), float64
-        In standardised units, clipped as the tree clips.
+    Returns ``path`` (depth + 1, n_rows), int32: see `paths_of`; ``prediction`` (depth +
+    1, n_outputs, n_rows), float64: in standardised units, clipped as the tree clips.
     """
     path, table = paths_of(tree, table), table.on_host()
 

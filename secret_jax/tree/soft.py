@@ -27,18 +27,13 @@ _ABSENT = -1e9
 
 
 class Paths(NamedTuple):
-    """Masks of the gates on the path to each leaf.
+    """Masks of the gates on the path to each leaf."""
 
-    Attributes
-    ----------
-    left, right : ndarray of shape (n_leaves, n_inner), float32
-        1 where the leaf lies in the left (right) subtree of the inner node.
-    absent : ndarray of shape (n_leaves,), float32
-        0 for leaves; a large negative number for padding.
-    """
-
+    # left, right (n_leaves, n_inner), float32: 1 where the leaf lies in the left
+    # (right) subtree of the inner node.
     left: AnyArray
     right: AnyArray
+    # (n_leaves,), float32: 0 for leaves; a large negative number for padding.
     absent: AnyArray
 
 
@@ -51,12 +46,8 @@ def paths(
 ) -> Paths:
     """Compute the paths of a tree, padded.
 
-    Parameters
-    ----------
-    left, parent : ndarray of shape (n_nodes,), int32
-        As in `secret_jax.tree.structure.Tree`.
-    n_inner, n_leaves : int
-        Numbers of inner nodes and leaves after padding.
+    ``left``, ``parent``: as in `secret_jax.tree.structure.Tree`; ``n_inner``,
+    ``n_leaves``: numbers of inner nodes and leaves after padding.
     """
     inner = left >= 0
     inner_number = np.cumsum(inner) - 1
@@ -83,19 +74,9 @@ def leaf_shares(
 ) -> Any:
     """Compute the share of every row that reaches every leaf.
 
-    Parameters
-    ----------
-    logit : Array of shape (n_rows, n_inner)
-        Positive where the larger share goes left; within ``±HARD_LOGIT``.
-    xp : module
-        `numpy` or `jax.numpy`.
-    log_left : Array of shape (n_rows, n_inner), optional
-        As `log_left_shares` gives it.
-
-    Returns
-    -------
-    Array of shape (n_rows, n_leaves)
-        Rows sum to one.
+    ``logit`` (n_rows, n_inner): positive where the larger share goes left; within
+    ``±HARD_LOGIT``; ``xp``: `numpy` or `jax.numpy`; ``log_left`` (n_rows, n_inner): as
+    `log_left_shares` gives it. Returns (n_rows, n_leaves): rows sum to one.
     """
     # Sums of logarithms: products of many gates would underflow in the gradient. The
     # logarithm of the right share is that of the left one minus the logit.
@@ -114,17 +95,8 @@ def discrete_logits(
 ) -> Float[Array, "n_rows n_inner"]:
     """Compute logits of splits on discrete attributes, which stay hard.
 
-    Parameters
-    ----------
-    attribute : Array of shape (n_inner,), int32
-        -1 where the split is not on a discrete attribute; the logit is 0 there.
-    goes_left : Array of shape (n_inner, n_categories), bool
-    larger_left : Array of shape (n_inner,), bool
-    codes : Array of shape (n_rows, n_discrete), int32
-
-    Returns
-    -------
-    Array of shape (n_rows, n_inner), float32
+    ``attribute``: -1 where the split is not on a discrete attribute; the logit is 0
+    there.
     """
     if codes.shape[1] == 0:
         return xp.zeros((codes.shape[0], len(attribute)), np.float32)
@@ -152,32 +124,22 @@ def _left_of_lists(
 
 
 class SoftRouting(NamedTuple):
-    """Padded arrays for prediction with gates.
+    """Padded arrays for prediction with gates."""
 
-    Attributes
-    ----------
-    direction : ndarray of shape (n_inner, n_continuous), float32
-    threshold, width : ndarray of shape (n_inner,), float32
-        Width 0 for hard splits.
-    discrete_attribute, goes_left, larger_left
-        As in `discrete_logits`.
-    coefficient : ndarray of shape (n_leaves, n_outputs, 1 + n_regressors), float32
-    low, high : ndarray of shape (n_leaves, n_outputs), float32
-        To which leaves are clipped.
-    lowest, highest : ndarray of shape (n_outputs,), float32
-        To which their mixture is clipped.
-    """
-
-    direction: AnyArray
+    direction: AnyArray  # (n_inner, n_continuous), float32
+    # threshold, width (n_inner,), float32: width 0 for hard splits.
     threshold: AnyArray
     width: AnyArray
+    # discrete_attribute, goes_left, larger_left: as in `discrete_logits`.
     discrete_attribute: AnyArray
     goes_left: AnyArray
     larger_left: AnyArray
     along: Paths
-    coefficient: AnyArray
+    coefficient: AnyArray  # (n_leaves, n_outputs, 1 + n_regressors), float32
+    # low, high (n_leaves, n_outputs), float32: to which leaves are clipped.
     low: AnyArray
     high: AnyArray
+    # lowest, highest (n_outputs,), float32: to which their mixture is clipped.
     lowest: AnyArray
     highest: AnyArray
 
@@ -255,12 +217,8 @@ def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) ->
 def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
     """Predict the mean of the leaves weighted by share, (n_outputs, n_rows).
 
-    Parameters
-    ----------
-    x : Array of shape (n_rows, n_columns)
-        Predictions have its precision.
-    xp : module
-        `numpy` or `jax.numpy`.
+    ``x`` (n_rows, n_columns): predictions have its precision; ``xp``: `numpy` or
+    `jax.numpy`.
     """
     shares = shares_of_rows(routing, x, codes, xp)
     regressors = x[:, : routing.coefficient.shape[2] - 1]

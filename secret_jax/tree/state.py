@@ -43,10 +43,7 @@ def to_json(value: Any, arrays: dict[str, np.ndarray], path: str = "") -> Any:
     ``{"array": name}`` (of objects ``{"dtype": ..., "items": ...}``), and mappings of
     numbers ``{"keys": ..., "values": ...}``.
 
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        Receives the arrays by name: their path in the value.
+    ``arrays``: receives the arrays by name: their path in the value.
 
     Raises
     ------

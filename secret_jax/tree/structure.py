@@ -130,7 +130,7 @@ class Tree:
         Without conjunctions ``n_conditions`` is 0.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
-        squares, or Gini gain times weight; 0 in leaves.
+        squares, or Gini gain times weight; 0 in leaves, infinite of fixed splits.
     stop_reason : ndarray of shape (n_nodes,), int32
         A `StopReason`.
     schema : TableSchema

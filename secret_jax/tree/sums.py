@@ -30,10 +30,7 @@ _GROUP_BITS = 128
 class TreeSum:
     """Weighted sum of hard trees of one schema, with cached arrays.
 
-    Parameters
-    ----------
-    steps : ndarray of shape (n_trees,), float64
-        Weight of each tree.
+    ``steps`` (n_trees,), float64: weight of each tree.
     """
 
     def __init__(self, trees: Sequence[Tree], steps: np.ndarray):
@@ -54,15 +51,8 @@ class TreeSum:
     ) -> np.ndarray:
         """Sum the predictions of trees ``first`` up to, but without, ``last``.
 
-        Parameters
-        ----------
-        finish : callable, optional
-            What becomes of the sums of some rows, of the same shape.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_outputs), float64
-            In standardised units.
+        ``finish``: what becomes of the sums of some rows, of the same shape. Returns
+        (n_rows, n_outputs), float64: in standardised units.
         """
         last = len(self.trees) if last is None else last
         if shape_of(table)[0] * (last - first) <= blocks.FEW_PAIRS:

@@ -14,14 +14,8 @@ Side = Literal["left", "right"]
 def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
     """Sum a quantity over the leaves below every node; a leaf has its own value.
 
-    Parameters
-    ----------
-    value : array-like of shape (n_nodes, ...) or ()
-        Values at inner nodes are not used.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, ...), of the dtype of ``value``
+    ``value`` (n_nodes, ...) or (): values at inner nodes are not used. Returns
+    (n_nodes, ...), of the dtype of ``value``.
     """
     value = np.asarray(value)
     value = np.broadcast_to(value, (tree.n_nodes, *value.shape[1:]))

@@ -20,16 +20,9 @@ _BLOCK_DECISIONS = 1 << 20
 def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
     """Move rows some steps down, each from given nodes.
 
-    Parameters
-    ----------
-    tree : Tree
-        Its gates count as hard splits.
-    node : ndarray of shape (n_rows,) or (n_rows, n_starts), int
-
-    Returns
-    -------
-    ndarray of the shape of ``node``, int
-        A row that has reached its leaf stays there.
+    ``tree``: its gates count as hard splits; ``node`` (n_rows,) or (n_rows, n_starts),
+    int. Returns of the shape of ``node``, int: a row that has reached its leaf stays
+    there.
     """
     splits = _splits_of(tree)
     if not len(splits.compared.node) or not n_steps:
@@ -77,27 +70,15 @@ def leaves_by_steps(tree: Tree, table: Table) -> np.ndarray:
 
 
 class _Splits(NamedTuple):
-    """Comparisons of a tree for decisions at all of them; the splits come first.
-
-    Attributes
-    ----------
-    compared : Comparisons
-    number : ndarray of shape (n_nodes,), int
-        The split of every node, anyone of a leaf.
-    child : ndarray of shape (n_nodes, 2), int32
-        Right and left child; of a leaf the leaf itself.
-    direction : ndarray of shape (n_columns, n_comparisons), float32
-    listed : ndarray of int
-        Comparisons of discrete attributes.
-    numbers, children : list
-        ``number`` and ``child``, for the walk of a single row.
-    """
+    """Comparisons of a tree for decisions at all of them; the splits come first."""
 
     compared: Comparisons
-    number: np.ndarray
+    number: np.ndarray  # (n_nodes,), int: the split of every node, anyone of a leaf
+    # (n_nodes, 2), int32: right and left child; of a leaf the leaf itself.
     child: np.ndarray
-    direction: np.ndarray
-    listed: np.ndarray
+    direction: np.ndarray  # (n_columns, n_comparisons), float32
+    listed: np.ndarray  # comparisons of discrete attributes
+    # numbers, children: ``number`` and ``child``, for the walk of a single row.
     numbers: list[int]
     children: list[list[int]]
 
@@ -143,14 +124,7 @@ def _decisions(splits: _Splits, table: Table) -> np.ndarray:
 def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
     """Whether rows go left, each at a split of its own.
 
-    Parameters
-    ----------
-    at : ndarray of shape (n_rows,), int
-        The split of every row.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), bool
+    ``at`` (n_rows,), int: the split of every row. Returns (n_rows,), bool.
     """
     projection = np.einsum("ij,ij->i", table.x, splits.direction[at])
     discrete = splits.kind[at] == SplitKind.DISCRETE
@@ -166,14 +140,8 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
     """Predict with a given node per row, clipped.
 
-    Parameters
-    ----------
-    node : ndarray of shape (n_rows,), int
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs), float64
-        In standardised units.
+    ``node`` (n_rows,), int. Returns (n_rows, n_outputs), float64: in standardised
+    units.
     """
     low, high = tree.clip_range()
     regressors = table.x[:, : tree.schema.n_regressors]

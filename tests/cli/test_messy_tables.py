@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from messy_tables import TYPES, flats, loans, write_flats, write_loans
 from secret_jax import SecretRegressor
 from secret_jax.cli.main import main
 from secret_jax.cli.reading.columns import Texts
-from secret_jax.cli.reading.files import read_file
+from secret_jax.cli.reading.files import TableFile, read_file
 from secret_jax.cli.reading.layout import header_row, start_of
 from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
 from secret_jax.cli.reading.oddities import oddities
@@ -254,15 +255,12 @@ def test_a_column_of_two_scales_names_the_options(run, tmp_path):
 # What is odd, and what is not
 
 
-def odd(**columns) -> list[str]:
-    n = len(next(iter(columns.values())))
-    y = pd.Series(np.sin(np.arange(n)) * 10, name="y")
+def odd(y: Any = None, **columns) -> list[str]:
     X = pd.DataFrame(columns)
-    frame = X.assign(y=y)
+    y = pd.Series(np.sin(np.arange(len(X))) * 10 if y is None else y, name="y")
     names = {name: Texts() if X[name].dtype == object else NumberFormat() for name in X}
-    from secret_jax.cli.reading.files import TableFile
-
-    return [*oddities(TableFile(frame, "t", 2), X, y, Reading(formats=names))]
+    table = TableFile(X.assign(y=y), "t", 2)
+    return [*oddities(table, X, y, Reading(formats=names))]
 
 
 def test_ordinary_columns_are_not_odd(rng):
@@ -284,28 +282,17 @@ def test_codes_for_nothing_are_noticed(rng, code):
 
 
 def test_rows_of_few_values_are_alike_by_chance(rng):
-    X = pd.DataFrame({name: rng.integers(0, 2, 100) * 1.0 for name in "abc"})
-    y = pd.Series(X.a + X.b, name="y")
-    from secret_jax.cli.reading.files import TableFile
-
-    formats = dict.fromkeys(X, NumberFormat())
-    table = TableFile(X.assign(y=y), "t", 2)
-    lines = [*oddities(table, X, y, Reading(formats=formats))]
+    columns = {name: rng.integers(0, 2, 100) * 1.0 for name in "abc"}
+    lines = odd(columns["a"] + columns["b"], **columns)
     assert not any("repeat" in line for line in lines)
 
 
 def test_a_category_that_is_the_class_gives_it_away(rng):
-    y = pd.Series(rng.choice(np.array(["no", "yes"], object), 300), name="y")
-    X = pd.DataFrame(
-        {
-            "state": np.where(y == "yes", "closed", "open").astype(object),
-            "name": [f"row {n}" for n in range(300)],
-            "other": rng.choice(np.array(["u", "v"], object), 300),
-        }
+    y = rng.choice(np.array(["no", "yes"], object), 300)
+    (line,) = odd(
+        y,
+        state=np.where(y == "yes", "closed", "open").astype(object),
+        name=np.array([f"row {n}" for n in range(300)], object),
+        other=rng.choice(np.array(["u", "v"], object), 300),
     )
-    from secret_jax.cli.reading.files import TableFile
-
-    formats = dict.fromkeys(X, Texts())
-    table = TableFile(X.assign(y=y), "t", 2)
-    (line,) = oddities(table, X, y, Reading(formats=formats))
     assert line.startswith("state: it gives y away by itself")

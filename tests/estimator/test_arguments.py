@@ -199,14 +199,12 @@ def test_rows_to_predict(verb):
 
 
 def test_options_of_predictions():
-    X, _ = shop(4)
-    check_junk("coverage", model().predict_interval, X=X)
-    check_junk("precision", model().explain, X=X)
+    check_junk("coverage", model().predict_interval, X=shop(4)[0])
 
 
 OPTIONS = {
     "export_text": ["max_depth", "precision", "show_models", "max_categories"],
-    "export_dot": ["max_depth", "precision", "max_terms", "max_categories"],
+    "export_dot": ["max_depth"],
     "to_dataframe": ["backend", "precision"],
     "export_code": ["language", "function_name", "precision", "table"],
     "plot_tree": ["ax", "max_depth"],

@@ -151,6 +151,22 @@ def test_oblique_nodes_find_the_direction_of_a_crease():
     assert abs(cosine) > 0.995
 
 
+def test_directions_do_not_depend_on_which_nodes_are_searched_together():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N_ROWS, 30))
+    y = np.abs(x[:, 0] + 2 * x[:, 1] - 0.3) + x[:, 2]
+    gaps = pd.DataFrame(np.where(rng.random(x.shape) < 0.05, np.nan, x))
+    rows, schema = table_of(gaps.add_prefix("c"), y, missing="learn")
+    parts = [rng.permutation(N_ROWS)[:n] for n in (N_ROWS, 251, 333)]
+    roots = [
+        replace(root_of(oblique=True, max_leaf_nodes=6), rows=part) for part in parts
+    ]
+    for root, tree in zip(roots, grow(rows, schema, *roots), strict=True):
+        (alone,) = grow(rows, schema, root)
+        np.testing.assert_array_equal(tree.direction, alone.direction)
+        np.testing.assert_array_equal(tree.threshold, alone.threshold)
+
+
 def test_trees_of_all_kinds_side_by_side_are_those_that_grow_alone(levels):
     rows, schema = levels
     rng = np.random.default_rng(1)

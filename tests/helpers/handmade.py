@@ -96,6 +96,22 @@ STUMP = [(1, 2), LEAF, LEAF]
 SHAPES = {"bushy": BUSHY, "chain": CHAIN, "stump": STUMP, "root": [LEAF]}
 
 
+def axis_stump(
+    attribute: int = 0, threshold: float = 0.0, sign: float = 1.0, **changes
+) -> Tree:
+    """A stump whose split is on ``a`` (0) or ``b`` (1), with further arrays of it."""
+    direction = np.zeros((3, 2), np.float32)
+    direction[0, attribute] = sign
+    return replace(
+        build_tree(STUMP, seed=0),
+        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
+        attribute=np.array([attribute, -1, -1], np.int32),
+        direction=direction,
+        threshold=np.array([threshold, 0, 0], np.float32),
+        **changes,
+    )
+
+
 def rows(n_rows: int = 50, seed: int = 0) -> Table:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n_rows, 2)).astype(np.float32)

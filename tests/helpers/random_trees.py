@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
@@ -201,6 +204,21 @@ def random_rows(seed: int, n_rows: int) -> list[np.ndarray]:
         categories = np.array(schema.categories[position], object)
         columns[column] = generator.choice(categories, n_rows)
     return columns
+
+
+def random_frame(seed: int, n_rows: int) -> pd.DataFrame:
+    """The columns of `random_rows` as a DataFrame."""
+    return pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
+
+
+def reading(tree: Tree, classes: list[str] | None = None) -> Any:
+    """An estimator that was fitted to nothing and reads this tree."""
+    model: Any = SecretRegressor() if classes is None else SecretClassifier()
+    model.tree_, model.n_features_in_ = tree, len(tree.schema.names)
+    model.feature_names_in_ = np.array(tree.schema.names, object)
+    if classes is not None:
+        model.classes_ = np.array(classes)
+    return model
 
 
 def encode(columns: list[np.ndarray]) -> Table:

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from configurations import shop
 from exported_code import RUNS, assert_predicts, by_python
-from handmade import CHAIN, SHAPES, STUMP, build_tree
-from random_trees import NAMES, random_rows, random_tree, with_gates
+from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
+from random_trees import random_frame, random_tree, with_gates
 
 from secret_jax import Ridge, SecretRegressor, Tweedie
 from secret_jax.data import encoding
@@ -21,8 +21,8 @@ from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
 
 
-def random_frame(seed: int, n_rows: int = 300) -> pd.DataFrame:
-    frame = pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
+def strange_frame(seed: int) -> pd.DataFrame:
+    frame = random_frame(seed, 300)
     frame.loc[::7, "sex"] = "never seen"
     return frame
 
@@ -41,7 +41,7 @@ every = pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("clip_margin", [0.1, None])
 def test_hard_trees(run, n_leaves, clip_margin):
     tree = random_tree(n_leaves, n_leaves, clip_margin=clip_margin)
-    frame = random_frame(1)
+    frame = strange_frame(1)
     expected = predicted(tree, frame)
     assert_predicts(run(tree, frame), expected, tree)
 
@@ -52,7 +52,7 @@ def test_hard_trees(run, n_leaves, clip_margin):
 def test_soft_trees(run, clip_leaves, clip_margin):
     tree = with_gates(random_tree(3, 12, clip_margin=clip_margin))
     tree = dataclasses.replace(tree, clip_leaves=clip_leaves)
-    frame = random_frame(2)
+    frame = strange_frame(2)
     expected = predicted(tree, frame)
     assert_predicts(run(tree, frame), expected, tree)
 
@@ -77,22 +77,15 @@ def test_all_shapes(run, shape):
 @every
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_splits_on_one_column_change_sides_at_the_same_number(run, sign):
-    stump = build_tree(STUMP, seed=0)
     schema = dataclasses.replace(
-        stump.schema, center=np.array([0.7, 0.0]), scale=np.array([0.3, 1.0])
+        build_tree(STUMP, seed=0).schema,
+        center=np.array([0.7, 0.0]),
+        scale=np.array([0.3, 1.0]),
     )
-    threshold = np.float32(0.1)
-    tree = dataclasses.replace(
-        stump,
-        schema=schema,
-        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
-        attribute=np.array([0, -1, -1], np.int32),
-        direction=np.array([[sign, 0], [0, 0], [0, 0]], np.float32),
-        threshold=np.array([threshold, 0, 0], np.float32),
-        coefficient=np.array([[[0.0, 0]], [[1, 0]], [[2, 0]]]),
-    )
+    leaves = np.array([[[0.0, 0]], [[1, 0]], [[2, 0]]])
+    tree = axis_stump(0, 0.1, sign, schema=schema, coefficient=leaves)
     # Neighbours of the threshold, as dense as float64 has them and less so.
-    near = 0.7 + 0.3 * sign * float(threshold)
+    near = 0.7 + 0.3 * sign * float(np.float32(0.1))
     a = near + np.concatenate([np.arange(-500, 500) * 2.0**-k for k in (53, 36, 30)])
     frame = pd.DataFrame({"colour": "red", "a": a, "b": 0.0})
     expected = predicted(tree, frame)
@@ -117,7 +110,7 @@ def test_long_chains_and_large_trees_compile():
 
 def test_precision_shortens_and_hardly_changes():
     tree = random_tree(3, 8, kinds=(SplitKind.DISCRETE,))
-    frame = random_frame(3)
+    frame = strange_frame(3)
     lengths, deviations = [], []
     for precision in (2, 4, None):
         options = {"precision": precision}
@@ -142,7 +135,7 @@ STRANGE_NAMES = {
 
 @pytest.mark.parametrize("names", STRANGE_NAMES)
 def test_any_name_of_a_column(names):
-    tree, frame = random_tree(5, 12), random_frame(5)
+    tree, frame = random_tree(5, 12), strange_frame(5)
     frame.iloc[::5, [0, 2, 4]] = np.nan
     renamed = frame.set_axis(list(STRANGE_NAMES[names]), axis=1)
     for made in (tree, with_gates(tree)):

@@ -9,7 +9,7 @@ from math import factorial
 import numpy as np
 import pytest
 from configurations import shop
-from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
+from handmade import BUSHY, SHAPES, STUMP, axis_stump, build_tree, rows
 from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 
 from secret_jax import SecretRegressor
@@ -87,15 +87,9 @@ def test_splits_get_the_change_at_the_means():
 
 
 def test_a_soft_tree_mixes_the_terms_of_its_leaves():
-    tree, table = build_tree(STUMP, seed=0), rows()
-    tree = dataclasses.replace(
-        tree,
-        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
-        attribute=np.array([1, -1, -1], np.int32),
-        direction=np.array([[0, 1], [0, 0], [0, 0]], np.float32),
-    )
-    gate = np.array([0.5, 0, 0], np.float32)
-    why = explained(dataclasses.replace(tree, gate_width=gate), table)
+    table, gate = rows(), np.array([0.5, 0, 0], np.float32)
+    tree = axis_stump(1, 0.3, gate_width=gate)
+    why = explained(tree, table)
     left = 1 / (1 + np.exp((table.x[:, 1].astype(float) - tree.threshold[0]) / 0.5))
     of_left, of_right = tree.coefficient[1:, 0, 1]
     slope = 2 * (left * of_left + (1 - left) * of_right)

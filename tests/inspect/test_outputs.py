@@ -9,21 +9,13 @@ import pandas as pd
 import pytest
 from configurations import refusal, shop
 from exported_code import assert_predicts, by_python, by_sql
-from random_trees import NAMES, encode, random_rows, random_tree
+from random_trees import encode, random_frame, random_rows, random_tree, reading
 from test_text import predict_by_text
 
 from secret_jax import SecretRegressor
 from secret_jax.tree.routing import predict
-from secret_jax.tree.structure import Tree
 
 OUTPUTS = "rings", "rings1"
-
-
-def reading(tree: Tree) -> SecretRegressor:
-    """An estimator that was fitted to nothing and reads this tree."""
-    model = SecretRegressor()
-    model.tree_ = tree
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +42,7 @@ def test_every_way_of_reading_is_of_the_output(output):
     printed = predict_by_text(re.sub(rf"\b{name}\b", "rings", text), columns)
     scale = alone.schema.target_scale
     np.testing.assert_allclose(printed, expected, rtol=1e-5, atol=1e-5 * scale)
-    rows = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
+    rows = random_frame(5, 200)
     for language, run in (("python", by_python), ("sql", by_sql)):
         assert_predicts(run(alone, rows), expected, alone)
         code = model.export_code(language, output=output)
@@ -122,8 +114,6 @@ def test_deviations_of_outputs_are_those_of_the_trees_alone(shop_of_two):
     assert prediction.shape == deviation.shape == Y.shape
     for which, name in enumerate(Y):
         alone = reading(model.tree_.output(name))
-        alone.n_features_in_ = model.n_features_in_
-        alone.feature_names_in_ = model.feature_names_in_
         _, expected = alone.predict(X, return_std=True)
         np.testing.assert_array_equal(deviation[:, which], expected)
     with refusal("conformalize knows a single output", "has 2", "each of them"):

@@ -150,12 +150,6 @@ def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
     assert "max_depth reached: this is a linear regression" in said
 
 
-def test_precision_reaches_the_numbers():
-    tree = random_tree(1, 2, kinds=(1,))
-    coarse, fine = (texts(plot_tree(tree, precision=p).ax) for p in (1, 6))
-    assert len("".join(coarse)) < len("".join(fine))
-
-
 def test_text_shrinks_with_given_axes():
     tree = random_tree(4, 8)
     large = plot_tree(tree).ax

@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import BUSHY, CHAIN, STUMP, build_tree
+from handmade import BUSHY, CHAIN, STUMP, axis_stump, build_tree
 from matplotlib.collections import LineCollection, PathCollection
-from random_trees import NAMES, random_rows, random_tree, with_gates
+from random_trees import random_frame, random_tree, with_gates
 from scipy.spatial import cKDTree
 
 from secret_jax import SecretRegressor
@@ -25,10 +25,6 @@ from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
-
-
-def frame(seed: int, n_rows: int = 60) -> pd.DataFrame:
-    return pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -89,7 +85,7 @@ def test_gates_are_dashed_and_leaves_numbered():
 
 
 def test_rows_are_points_in_their_colours():
-    tree, rows = random_tree(3, 6), frame(0)
+    tree, rows = random_tree(3, 6), random_frame(0, 60)
     y = np.arange(60.0)
     ax = plot_partition(tree, "length", "age", data=(rows, y), resolution=20).ax
     (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
@@ -101,15 +97,7 @@ def test_rows_are_points_in_their_colours():
 
 
 def test_the_curve_jumps_at_hard_splits_only():
-    tree = build_tree(STUMP, seed=0)
-    tree = dataclasses.replace(
-        tree,
-        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
-        attribute=np.array([0, -1, -1], np.int32),
-        direction=np.array([[1, 0], [0, 0], [0, 0]], np.float32),
-        threshold=np.array([0.5, 0, 0], np.float32),
-        coefficient=np.array([[[0.0, 0]], [[1, 0]], [[2, 0]]]),
-    )
+    tree = axis_stump(0, 0.5, coefficient=np.array([[[0.0, 0]], [[1, 0]], [[2, 0]]]))
     ax = plot_partition(tree, "a").ax
     curves = [line for line in ax.lines if len(line.get_xdata()) > 2]
     assert [set(np.round(c.get_ydata(), 5)) for c in curves] == [{12.0}, {14.0}]
@@ -180,7 +168,7 @@ def apart(axis) -> bool:
 
 @pytest.mark.parametrize("scale", [1e-7, 2e12])
 def test_numbers_at_the_axes_stand_apart(scale):
-    tree, rows = random_tree(3, 6), frame(0, 200)
+    tree, rows = random_tree(3, 6), random_frame(0, 200)
     schema = dataclasses.replace(
         tree.schema, target_scales=(scale,), target_centers=(scale / 3,)
     )
@@ -270,7 +258,7 @@ def test_numbers_of_leaves_do_not_cover_each_other():
 
 
 def test_rows_of_the_node_are_drawn_against_their_prediction():
-    tree, rows = random_tree(3, 6), frame(0, 200)
+    tree, rows = random_tree(3, 6), random_frame(0, 200)
     table = encode(tree.schema, rows)
     leaf = apply(tree, table)
     node = int(np.bincount(leaf).argmax())
@@ -296,7 +284,7 @@ def test_a_constant_leaf_says_its_value():
 
 
 def test_what_a_leaf_cannot_draw_is_said():
-    tree, rows = random_tree(3, 6), frame(0, 20)
+    tree, rows = random_tree(3, 6), random_frame(0, 20)
     y = np.zeros(20)
     with pytest.raises(ValueError, match="Node 99 does not exist"):
         plot_leaf(tree, 99)

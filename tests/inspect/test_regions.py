@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from configurations import refusal
 from handmade import SHAPES, build_tree
-from random_trees import NAMES, encode, random_rows, random_tree, with_gates
+from random_trees import encode, random_frame, random_rows, random_tree, with_gates
 from scipy.linalg import block_diag
 from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -38,7 +38,7 @@ def as_columns(found: Regions, frame: pd.DataFrame) -> np.ndarray:
 @pytest.mark.parametrize("clip_margin", [0.1, None])
 def test_a_row_is_in_the_region_of_its_leaf(clip_margin):
     tree, rows = random_tree(12, 12, clip_margin=clip_margin), random_rows(1, 300)
-    frame = pd.DataFrame(dict(zip(NAMES, rows, strict=True)))
+    frame = random_frame(1, 300)
     found = regions(tree)
     z, table = as_columns(found, frame), encode(rows)
     leaf, expected = apply(tree, table), predict(tree, table)

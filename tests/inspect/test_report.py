@@ -14,7 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from exported_code import by_node
-from random_trees import NAMES, encode, random_rows, random_tree, with_gates
+from random_trees import (
+    NAMES,
+    encode,
+    random_frame,
+    random_rows,
+    random_tree,
+    reading,
+    with_gates,
+)
 from sklearn import config_context
 
 from secret_jax import SecretRegressor
@@ -73,10 +81,9 @@ class Reader(HTMLParser):
 
 def held_out(tree, n_rows: int = 200) -> tuple[pd.DataFrame, np.ndarray]:
     """Rows under the tree's names, and targets with noise."""
-    columns = random_rows(5, n_rows)
     noise = np.random.default_rng(0).normal(0, 0.5, n_rows)
-    y = predict(tree, encode(columns)) + noise
-    return pd.DataFrame(dict(zip(tree.schema.names, columns, strict=True))), y
+    y = predict(tree, encode(random_rows(5, n_rows))) + noise
+    return random_frame(5, n_rows).set_axis([*tree.schema.names], axis=1), y
 
 
 def renamed(tree, target: str, column: str, category: str):
@@ -251,16 +258,8 @@ def test_every_row_is_a_point_where_it_belongs(rng):
     assert fit_chart(x, y, 200, 7)["n_points"] == 7
 
 
-def fitted(tree) -> SecretRegressor:
-    model = SecretRegressor()
-    model.tree_ = tree
-    model.n_features_in_ = len(NAMES)
-    model.feature_names_in_ = np.array(NAMES, object)
-    return model
-
-
 def test_an_estimator_shows_its_tree(tree):
-    model = fitted(tree)
+    model = reading(tree)
     for html in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
         page = Reader(html)
         assert page.count("details") == 7
@@ -270,7 +269,7 @@ def test_an_estimator_shows_its_tree(tree):
     with config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert "text/html" not in model._repr_mimebundle_()
-    two = Reader(fitted(random_tree(4, 3, n_outputs=2))._repr_html_())
+    two = Reader(reading(random_tree(4, 3, n_outputs=2))._repr_html_())
     assert any("rings1: 3 leaves" in text for text in two.text)
 
 
@@ -286,8 +285,8 @@ def test_a_large_tree_is_cut_in_a_notebook():
 
 
 def test_rows_are_given_as_to_predict(tree):
-    model = fitted(tree)
-    X = pd.DataFrame(dict(zip(NAMES, random_rows(5, 50), strict=True)))
+    model = reading(tree)
+    X = random_frame(5, 50)
     y = model.predict(X) + np.tile([1.0, -3.0], 25)
     html = model.to_html(X[list(reversed(NAMES))], y, title="A <title>")
     assert "A &lt;title&gt;" in html
@@ -299,7 +298,7 @@ def test_rows_are_given_as_to_predict(tree):
         model.to_html(X)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         model.to_html(X, y[1:])
-    several = fitted(random_tree(4, 3, n_outputs=2))
+    several = reading(random_tree(4, 3, n_outputs=2))
     with pytest.raises(ValueError, match="Say which one"):
         several.to_html()
     both = several.predict(X)

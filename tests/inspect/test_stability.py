@@ -202,7 +202,6 @@ def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(foun
     assert sum(bar.get_height() for bar in size.patches) == 8
     (line,) = size.lines
     assert line.get_xdata()[0] == pytest.approx(found.original.thresholds["size"][0])
-    assert len(found.plot(max_columns=0).axes) == 1
 
 
 def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):

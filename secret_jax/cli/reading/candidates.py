@@ -1,7 +1,5 @@
 """What a column may mean: the formats that all of its cells fit."""
 
-from __future__ import annotations
-
 import re
 from argparse import Namespace
 from typing import NamedTuple, NoReturn

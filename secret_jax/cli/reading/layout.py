@@ -1,7 +1,5 @@
 """Where in a sheet or a text the table begins: below titles and empty lines."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Finding out what the columns of a file mean, and saying it."""
 
-from __future__ import annotations
-
 import re
 from argparse import Namespace
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ that fit every cell of a column are possible; they differ only where a single se
 stands before exactly three digits (``24,200``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

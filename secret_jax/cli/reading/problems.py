@@ -1,7 +1,5 @@
 """Errors in tables, in their owner's words."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

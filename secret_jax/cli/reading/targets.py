@@ -1,7 +1,5 @@
 """The target: whether it is one of classes, its values, and the rows that have one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.cli.reading.columns import Texts

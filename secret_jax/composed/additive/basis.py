@@ -32,27 +32,17 @@ _LEAST_WEIGHT = 2.0 - 1e-6
 
 
 class CurveTerms(NamedTuple):
-    """Basis terms of the curve of one column, by their values at a few points.
+    """Basis terms of the curve of one column, by their values at a few points."""
 
-    Attributes
-    ----------
-    position : int
-        Of the column among the attributes of the schema.
-    column, attribute : int
-        Encoded continuous column, or discrete attribute; -1 where it is the other one.
-    indicator : int
-        Encoded indicator of missing values; -1: none.
-    at : ndarray of shape (n_points,), float64
-        Encoded values, rising, or codes of categories.
-    values : ndarray of shape (n_points, n_terms), float64
-    """
-
-    position: int
+    position: int  # of the column among the attributes of the schema
+    # column, attribute: encoded continuous column, or discrete attribute; -1 where it
+    # is the other one.
     column: int
     attribute: int
-    indicator: int
+    indicator: int  # encoded indicator of missing values; -1: none
+    # (n_points,), float64: encoded values, rising, or codes of categories.
     at: np.ndarray
-    values: np.ndarray
+    values: np.ndarray  # (n_points, n_terms), float64
 
     @property
     def n_terms(self) -> int:

@@ -155,19 +155,11 @@ def covariance_complexity(
     the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior worth one row; without
     it a column that is constant in a leaf would make the trace infinite.
 
-    Parameters
-    ----------
-    statistics : NodeStatistics
-        Statistics of the training rows.
-    variance : ndarray of shape (n_subtrees,) or None
-        Noise variance, as estimated by each subtree. None: the likelihood has none of
-        its own, and none is a parameter.
-    noise : ndarray of shape (n_nodes, n_outputs), optional
-        Noise variances of nodes and outputs, in units of ``variance``; by default 1.
-
-    Returns
-    -------
-    ndarray of shape (n_subtrees,), float64
+    ``statistics`` are those of the training rows; ``variance`` (n_subtrees,) or None:
+    noise variance, as estimated by each subtree. None: the likelihood has none of its
+    own, and none is a parameter. ``noise`` (n_nodes, n_outputs): noise variances of
+    nodes and outputs, in units of ``variance``; by default 1. Returns (n_subtrees,),
+    float64.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     n, n_outputs = statistics.n_regressors, statistics.n_outputs

@@ -59,20 +59,13 @@ class CrossValidation(PruningRule):
 
 
 class FoldErrors(NamedTuple):
-    """Errors of the subtrees of a tree, from trees that had not seen the rows.
+    """Errors of the subtrees of a tree, from trees that had not seen the rows."""
 
-    Attributes
-    ----------
-    path : PruningPath
-        Of the tree itself.
-    error : ndarray of shape (n_subtrees,), float64
-        Summed over the folds; each has a tree, cut at the subtree's typical penalty.
-    fold_trees : callable
-        Trees of the folds, cut as the subtree of an index.
-    """
-
-    path: PruningPath
+    path: PruningPath  # of the tree itself
+    # (n_subtrees,), float64: summed over the folds; each has a tree, cut at the
+    # subtree's typical penalty.
     error: np.ndarray
+    # Trees of the folds, cut as the subtree of an index.
     fold_trees: Callable[[int], tuple[Tree, ...]]
 
     def pruned(self, tree: Tree, index: int, value: float) -> Pruned:
@@ -86,10 +79,7 @@ def cross_validated(
 ) -> FoldErrors:
     """Measure the subtrees of a tree on rows that the trees of the folds had not seen.
 
-    Parameters
-    ----------
-    path_of : callable
-        Gives the weakest-link path of a tree.
+    ``path_of``: gives the weakest-link path of a tree.
     """
     path, trees = path_of(tree), evidence.fold_trees
     penalties, paths = path.typical_penalties(), [path_of(each) for each in trees]
@@ -113,13 +103,7 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
     The order of the rows should have nothing to do with their content. Parts without
     rows are left out, and so are divisions of rows that were told apart before.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (n_rows,)
-
-    Returns
-    -------
-    list of ndarray of shape (n_rows,), bool
+    ``weight`` (n_rows,). Returns masks of shape (n_rows,).
 
     Examples
     --------

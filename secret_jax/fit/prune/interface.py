@@ -94,21 +94,11 @@ class Evidence(NamedTuple):
 
 
 class BestSize(NamedTuple):
-    """Subtree of a path that was chosen by its size-penalised error.
+    """Subtree of a path that was chosen by its size-penalised error."""
 
-    Attributes
-    ----------
-    index : int
-        Of the path.
-    value : float
-        Its penalised error.
-    longer : LongerTree or None
-        Subtree of least error, if it is another one.
-    """
-
-    index: int
-    value: float
-    longer: LongerTree | None
+    index: int  # of the path
+    value: float  # its penalised error
+    longer: LongerTree | None  # subtree of least error, if it is another one
 
 
 class Pruned(NamedTuple):

@@ -22,36 +22,23 @@ _LEAST_LEFT = 0.3
 
 
 class PruningPath(NamedTuple):
-    """Nested subtrees of a tree, from the whole tree to its root.
+    """Nested subtrees of a tree, from the whole tree to its root."""
 
-    Attributes
-    ----------
-    alphas : ndarray of shape (n_subtrees,), float64
-        The penalty of a unit of size from which on each subtree is the best; rising,
-        the first is zero.
-    step : ndarray of shape (n_nodes,), int64
-        The first subtree in which the node is no longer split; 0 for leaves.
-    parent : ndarray of shape (n_nodes,), int
-    """
-
+    # (n_subtrees,), float64: the penalty of a unit of size from which on each subtree
+    # is the best; rising, the first is zero.
     alphas: np.ndarray
+    # (n_nodes,), int64: the first subtree in which the node is no longer split; 0 for
+    # leaves.
     step: np.ndarray
-    parent: np.ndarray
+    parent: np.ndarray  # (n_nodes,), int
 
     def totals(
         self, values: np.ndarray, of_splits: np.ndarray | None = None
     ) -> np.ndarray:
         """Sum a quantity of the nodes over the leaves of every subtree.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n_nodes,)
-        of_splits : ndarray of shape (n_nodes,), optional
-            What the nodes above the leaves add.
-
-        Returns
-        -------
-        ndarray of shape (n_subtrees,), float64
+        ``values`` (n_nodes,); ``of_splits`` (n_nodes,): what the nodes above the leaves
+        add. Returns (n_subtrees,), float64.
         """
         n_subtrees = len(self.alphas)
         # A node is a leaf from its own step on, until its parent is one.
@@ -92,19 +79,11 @@ def weakest_links(
     from the whole tree to the root as alpha rises; the next split to go is the one
     that saves the least error per unit of size.
 
-    Parameters
-    ----------
-    error : ndarray of shape (n_nodes,)
-        Error of every node as a leaf, in units that add up.
-    size : ndarray of shape (n_nodes,), optional
-        Size of every node as a leaf; by default one. Leaves whose models
-        leave terms out may spend less than the node above them: that one then counts
-        for one less than they do, as if only the split was saved.
-
-    Returns
-    -------
-    PruningPath
-        Subtrees that are never alone the best are left out.
+    ``error`` (n_nodes,): error of every node as a leaf, in units that add up; ``size``
+    (n_nodes,): size of every node as a leaf; by default one. Leaves whose models leave
+    terms out may spend less than the node above them: that one then counts for one less
+    than they do, as if only the split was saved. Subtrees that are never
+    alone the best are left out.
     """
     size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
     # Numbers of Python: the nodes are few, and are looked at one by one.
@@ -112,12 +91,14 @@ def weakest_links(
     own_error = error.astype(np.float64).tolist()
     own_size = size.astype(np.float64).tolist()
     error_below, size_below = own_error.copy(), own_size.copy()
-    per_unit = [np.inf] * tree.n_nodes  # of leaves infinite
+    per_unit = [np.inf] * tree.n_nodes  # of leaves, and fixed splits, infinite
+    fixed = np.isinf(tree.gain)
     for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
         error_below[node] = error_below[left[node]] + error_below[right[node]]
         size_below[node] = size_below[left[node]] + size_below[right[node]]
         saved = own_error[node] - error_below[node]
-        per_unit[node] = saved / (size_below[node] - own_size[node])
+        if not fixed[node]:
+            per_unit[node] = saved / (size_below[node] - own_size[node])
     step = np.zeros(tree.n_nodes, np.int64)
     alphas = [0.0]
     for _ in range(tree.n_nodes):
@@ -140,7 +121,9 @@ def weakest_links(
             error_below[node] -= less_error
             size_below[node] -= less_size
             saved = own_error[node] - error_below[node]
-            per_unit[node] = saved / (size_below[node] - own_size[node])
+            if not fixed[node]:
+                per_unit[node] = saved / (size_below[node] - own_size[node])
+    step[fixed] = len(alphas)  # split in every subtree
     return PruningPath(np.array(alphas), step, tree.parent)
 
 
@@ -164,19 +147,16 @@ def training_errors(tree: Tree) -> np.ndarray:
 def of_size(tree: Tree, n_leaves: int) -> Tree:
     """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
-    return path.subtree(tree, int(np.argmax(path.n_leaves <= n_leaves)))
+    small = np.flatnonzero(path.n_leaves <= n_leaves)  # none: all splits are fixed
+    return path.subtree(tree, int(small[0]) if len(small) else len(path.alphas) - 1)
 
 
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
     """Weakest-link path of a tree on its training rows, in the targets' units.
 
-    Returns
-    -------
-    path : PruningPath
-        Its alphas are penalties of one leaf in units of the targets squared.
-    errors : ndarray of shape (n_subtrees,), float64
-        Mean squared error of every subtree's (clipped) predictions, summed over the
-        outputs.
+    Returns ``path``: its alphas are penalties of one leaf in units of the targets
+    squared; ``errors`` (n_subtrees,), float64: mean squared error of every subtree's
+    (clipped) predictions, summed over the outputs.
     """
     error = node_errors(tree, rows, np.square(tree.schema.target_scales))
     error = error / np.sum(rows.weight)
@@ -191,11 +171,7 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     residual sum of squares plus ``penalty`` noise variances for each degree of freedom
     of a leaf's model and for each split. It needs no pruning rows.
 
-    Parameters
-    ----------
-    tree : Tree
-        With models; its noise variance is estimated in its leaves.
-    penalty : float
+    ``tree``: with models; its noise variance is estimated in its leaves.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)
@@ -208,17 +184,13 @@ def penalised(tree: Tree, penalty: float) -> Tree:
 def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
     """Cut a tree to the subtree of least total cost; of equals, the smallest.
 
-    Parameters
-    ----------
-    cost : ndarray of shape (n_nodes,)
-        Of every node as a leaf.
-    split_cost : float
-        Of a split.
+    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split.
     """
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
         below = best[tree.left[node]] + best[tree.right[node]] + split_cost
         keep[node] = below < cost[node] - TIE * abs(cost[node])
+        keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
         best[node] = below if keep[node] else cost[node]
     return compact(tree, keep)
 
@@ -226,11 +198,7 @@ def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
     """Index of the last, smallest, subtree of a path whose value is at most ``most``.
 
-    Parameters
-    ----------
-    value : ndarray of shape (n_subtrees,)
-    most : float, optional
-        By default the least value.
+    ``value`` (n_subtrees,); ``most``: by default the least value.
     """
     least = float(value.min()) if most is None else most
     return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])

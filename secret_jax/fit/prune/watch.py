@@ -20,20 +20,12 @@ _LOST = 1.1
 
 
 class Kind(NamedTuple):
-    """Trees that are grown alike, and what pruning keeps of the first one.
+    """Trees that are grown alike, and what pruning keeps of the first one."""
 
-    Attributes
-    ----------
-    trees : tuple of Tree
-        That of all training rows, then those of the folds, with models.
-    pruned : Pruned
-    oblique : bool
-        Whether they may split obliquely.
-    """
-
+    # That of all training rows, then those of the folds, with models.
     trees: tuple[Tree, ...]
     pruned: Pruned
-    oblique: bool
+    oblique: bool  # whether they may split obliquely
 
 
 class Watch:
@@ -43,17 +35,9 @@ class Watch:
     pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier, or when
     another kind errs far less.
 
-    Parameters
-    ----------
-    judge : callable
-        Fits models to the trees of a kind, by its index, and prunes them.
-    n_kinds : int
-        Trees come from each kind in turn.
-
-    Attributes
-    ----------
-    judged : dict of int to Kind
-        Last result for every kind that was deep enough.
+    ``judge``: fits models to the trees of a kind, by its index, and prunes them;
+    ``n_kinds``: trees come from each kind in turn. ``judged``: last result for every
+    kind that was deep enough.
     """
 
     def __init__(
@@ -71,12 +55,7 @@ class Watch:
     ) -> Sequence[int]:
         """Positions of the trees that need not grow further.
 
-        Parameters
-        ----------
-        depth : int
-            Levels that were searched.
-        so_far : callable
-            Gives the trees as they are.
+        ``depth``: levels that were searched; ``so_far``: gives the trees as they are.
         """
         done: list[int] = []
         n_kinds = len(self._next_look)

@@ -143,20 +143,10 @@ def student_rows(
 ) -> Rows:
     """Rows, and points between them, with the teachers' predictions as targets.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows that grew the teachers.
-    said : callable
-        Predictions of the teachers for a table, of shape (n_rows, n_outputs).
-    at_rows : ndarray of shape (n_rows, n_outputs), optional
-        Their predictions at the rows, if these differ.
-
-    Returns
-    -------
-    Rows
-        The rows first, then the points, in turn from each row. The points weigh as much
-        as the rows.
+    ``rows``: rows that grew the teachers; ``said``: predictions of the teachers for a
+    table, of shape (n_rows, n_outputs); ``at_rows`` (n_rows, n_outputs): their
+    predictions at the rows, if these differ. Returns the rows first, then the points,
+    in turn from each row. The points weigh as much as the rows.
     """
     random = np.random.default_rng(ROW_ORDER)
     n_rows = rows.n_rows
@@ -185,11 +175,8 @@ def between(
 
     Categories, missing values and indicators are taken from the first row of a pair.
 
-    Parameters
-    ----------
-    first, second : ndarray of shape (n_points,), int
-    share : ndarray of shape (n_points,)
-        Position between the rows: 0 at the first one.
+    ``first``, ``second`` (n_points,), int; ``share`` (n_points,): position between the
+    rows: 0 at the first one.
     """
     share = share[:, None].astype(np.float32)
     start = table.x[first]
@@ -208,9 +195,7 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
 
     Programs for trees of many different sizes would take longer to compile than to run.
 
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs), float64
+    Returns (n_rows, n_outputs), float64.
     """
     values = raw_predictions(trees, table)
     return np.mean([trees[0].loss.prediction(value) for value in values], axis=0)
@@ -233,14 +218,8 @@ def raw_predictions(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
 def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
     """Measure weights, ranges and errors of a tree on given rows.
 
-    Parameters
-    ----------
-    tree : Tree
-        With models, which it keeps.
-    leaf : LeafModel
-        How predictions are clipped.
-    min_weight : float
-        Splits with a child of less weight are taken back.
+    ``tree``: with models, which it keeps; ``leaf``: how predictions are clipped;
+    ``min_weight``: splits with a child of less weight are taken back.
     """
     found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf
@@ -252,7 +231,7 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     heavier_left = found.weight[left] >= found.weight[right]
     found = replace(
         found,
-        gain=np.where(inner, saved, 0.0).astype(np.float32),
+        gain=np.where(inner & np.isfinite(tree.gain), saved, tree.gain).astype("f4"),
         larger_left=np.where(inner, heavier_left, tree.larger_left),
     )
     return compact(found, kept, StopReason.MIN_SAMPLES_LEAF)

@@ -19,28 +19,17 @@ class RefinementWarning(UserWarning):
 
 
 class Candidate(NamedTuple):
-    """Grown tree and its pruned form, with models of the training rows alone.
+    """Grown tree and its pruned form, with models of the training rows alone."""
 
-    Attributes
-    ----------
-    grown, pruned : Tree
-        Before and after pruning.
-    """
-
+    # grown, pruned: before and after pruning.
     grown: Tree
     pruned: Tree
 
 
 class FoldFit(NamedTuple):
-    """Tree fitted without some rows, in the same way as the final one.
+    """Tree fitted without some rows, in the same way as the final one."""
 
-    Attributes
-    ----------
-    tree : Tree
-        Pruned; its models are from the training rows.
-    """
-
-    tree: Tree
+    tree: Tree  # pruned; its models are from the training rows
     training: Rows
     held_out: Rows
 

@@ -22,22 +22,10 @@ def proposed(
 ) -> Tree:
     """Replace the splits of some nodes by the best ones for their present subtrees.
 
-    Parameters
-    ----------
-    nodes : ndarray of shape (n_nodes,), int
-        Nodes of one depth, split on continuous attributes.
-    rows : Rows
-        In shuffled order.
-    least : float
-        Least weight of a side.
-    node_rows : int
-        Maximum number of rows used of a node.
-
-    Returns
-    -------
-    Tree
-        The very tree that was given if no split can be bettered; the models are those
-        of the old splits.
+    ``nodes`` (n_nodes,), int: nodes of one depth, split on continuous attributes;
+    ``rows``: in shuffled order; ``least``: least weight of a side; ``node_rows``:
+    maximum number of rows used of a node. Returns the very tree that was given if no
+    split can be bettered; the models are those of the old splits.
     """
     level = int(tree.depth[nodes[0]])
     reached = descend(tree, rows.table, np.zeros(rows.n_rows, np.int64), level)

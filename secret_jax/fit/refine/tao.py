@@ -123,18 +123,12 @@ class Tao(Refinement):
 
 
 class Alternated(NamedTuple):
-    """Result of alternating optimisation.
-
-    Attributes
-    ----------
-    n_sweeps : int
-        Number of passes over all levels; 0 if it is the tree that was given.
-    objectives : tuple of float
-        The objective at the start and after every level of every pass.
-    """
+    """Result of alternating optimisation."""
 
     tree: Tree
+    # Number of passes over all levels; 0 if it is the tree that was given.
     n_sweeps: int
+    # The objective at the start and after every level of every pass.
     objectives: tuple[float, ...]
 
 
@@ -143,20 +137,10 @@ def improve(
 ) -> Alternated:
     """Alternate for as many passes as held-out rows find worthwhile.
 
-    Parameters
-    ----------
-    tree : Tree
-        With models from ``rows``.
-    rows : Rows
-        In shuffled order.
-    check : Rows or None
-        Rows that determine the number of passes. None: part of ``rows`` is held out
-        for that, and the passes are then made again on all of them.
-
-    Returns
-    -------
-    Alternated
-        Where nothing pays, the tree that was given.
+    ``tree``: with models from ``rows``; ``rows``: in shuffled order; ``check``: rows
+    that determine the number of passes. None: part of ``rows`` is held out for that,
+    and the passes are then made again on all of them. Where nothing pays, the tree
+    that was given comes back.
     """
     if check is not None:
         return alternate(tree, rows, check, recipe, options)
@@ -180,16 +164,10 @@ def alternate(
 ) -> Alternated:
     """Run passes over all levels; see `Tao` for the criterion of acceptance.
 
-    Parameters
-    ----------
-    tree : Tree
-        With models from ``rows``.
-    rows : Rows
-        In shuffled order. Of more than ``options.most_rows`` a prefix is used; the
-        objective on all of them decides in the end.
-    check : Rows or None
-        Choose the pass whose tree errs least on them, and the tree that was given if
-        the others are not better by a margin. None: the last pass.
+    ``tree``: with models from ``rows``; ``rows``: in shuffled order. Of more than
+    ``options.most_rows`` a prefix is used; the objective on all of them decides in the
+    end. ``check``: choose the pass whose tree errs least on them, and the tree that was
+    given if the others are not better by a margin. None: the last pass.
     """
     used = rows.take(slice(options.most_rows))
     sampled = used.n_rows < rows.n_rows

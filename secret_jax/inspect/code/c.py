@@ -1,15 +1,17 @@
 """Trees and their sums as functions of C that need nothing but its standard library."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
 from secret_jax.inspect.code.procedural import Kind, Procedural, Result
-from secret_jax.inspect.code.program import plain_category
+from secret_jax.inspect.code.program import (
+    are_texts,
+    plain_categories,
+    plain_category,
+)
 from secret_jax.tree.soft import HARD_LOGIT
 
 _WORDS = """
@@ -39,9 +41,13 @@ class C(Procedural):
         "number": "double ",
         "text": "const char *",
         "missing": "int ",
+        "list": "const double *",
     }
+    addition = "", "{}"
+    chances_of = "double chances[{1}]; {0}_proba(row, chances)"
     at_most, at_least = "fmin({}, {})", "fmax({}, {})"
-    helpers: ClassVar[Mapping[str, str]] = {
+    short_helper = "static {1} {0}({2}) {{\n    return {3};\n}}\n"
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
         "place": """\
 static double place(const char *value, int n, const char *const *levels) {
     for (int i = 0; i < n; i++)
@@ -49,11 +55,7 @@ static double place(const char *value, int n, const char *const *levels) {
     return NAN;
 }
 """,
-        "expected": """\
-static double expected(double total) {
-    return exp(fmin(total, 30.0));
-}
-""",
+        "expected": ("double", "double total", "exp(fmin(total, 30.0))"),
         "softmax": """\
 static double *softmax(double *scores, int n) {
     double total = 0.0, highest = scores[largest(scores, n)];
@@ -76,31 +78,23 @@ static int largest(const double *values, int n) {
     return best;
 }
 """,
-        "gate": f"""\
-static double gate(double distance) {{
-    return 1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})));
-}}
-""",
-        "clip": """\
-static double clip(double value, double low, double high) {
-    return fmin(fmax(value, low), high);
-}
-""",
-        "number": """\
-static double number(double value, double mean) {
-    return missing(value) ? mean : value;
-}
-""",
-        "missing": """\
-static int missing(double value) {
-    return value != value;
-}
-""",
-        "same": """\
-static int same(const char *value, const char *category) {
-    return value && strcmp(value, category) == 0;
-}
-""",
+        "gate": (
+            *("double", "double distance"),
+            f"1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))",
+        ),
+        "clip": (
+            *("double", "double value, double low, double high"),
+            "fmin(fmax(value, low), high)",
+        ),
+        "number": (
+            *("double", "double value, double mean"),
+            "missing(value) ? mean : value",
+        ),
+        "missing": ("int", "double value", "value != value"),
+        "same": (
+            *("int", "const char *value, const char *category"),
+            "value && strcmp(value, category) == 0",
+        ),
     }
 
     def literal(self, category: Any, name: str) -> str:
@@ -122,15 +116,7 @@ static int same(const char *value, const char *category) {
         position = schema.names.index(name)
         if position not in schema.discrete:
             return "text" if schema.origin(position).levels else "number"
-        categories = schema.categories[schema.discrete.index(position)]
-        plain = [plain_category(one, name) for one in categories if one is not None]
-        texts = {isinstance(one, str) for one in plain}
-        if len(texts) > 1:
-            raise TypeError(
-                f"Column {name!r} has texts and numbers as categories, and a variable "
-                "of C holds one or the other. Turn the column into text before fitting."
-            )
-        return "text" if True in texts else "number"
+        return "text" if are_texts(plain_categories(schema, name), name) else "number"
 
     def held(self, name: str) -> str:
         return f"row->{self.names[name]}"
@@ -154,11 +140,8 @@ static int same(const char *value, const char *category) {
                 found.append(f"{value} == {self.literal(category, name)}")
         return ("" if inside else "!") + f"({' || '.join(found) or '0'})"
 
-    def _arguments(self) -> list[str]:
-        return [f"{self.types[each.kind]}{each.name}" for each in self.variables]
-
     def head_of_tree(self, name: str) -> str:
-        arguments = self._arguments()
+        arguments = [f"{self.types[each.kind]}{each.name}" for each in self.variables]
         if len(self.model.constants) == 1:
             return f"static double {name}({', '.join(arguments) or 'void'}) {{"
         return f"static void {name}({', '.join([*arguments, 'double *scores'])}) {{"
@@ -170,8 +153,9 @@ static int same(const char *value, const char *category) {
         text = result == "label" and isinstance(self.model.labels[0], str)
         return [f"{self.types['text' if text else 'number']}{name}({row}) {{"]
 
-    def add_each(self, tree: str) -> tuple[str, str]:
-        return "", f"{tree[:-1]}{', ' if self.variables else ''}scores)"
+    def call_of_tree(self, name: str) -> str:
+        into = ["scores"] if len(self.model.constants) > 1 else []
+        return f"{name}({', '.join([*(each.name for each in self.variables), *into])})"
 
     def give(self, values: Sequence[str]) -> list[str]:
         if len(values) == 1:
@@ -179,19 +163,12 @@ static int same(const char *value, const char *category) {
         added = [f"scores[{i}] += {value}" for i, value in enumerate(values)]
         return [*added, "return"]
 
-    def let_chances(self, value: str) -> Iterator[str]:
-        yield f"    const double *chances = {value};"
-
     def on_list(self, function: str, name: str) -> str:
         return f"{function}({name}, {self.n_chances})"
 
     def give_chances(self) -> list[str]:
         size = f"{self.n_chances} * sizeof(double)"
         return [f"    memcpy(probabilities, chances, {size});"]
-
-    def ask_chances(self) -> str:
-        asked = f"{self.function}_proba(row, chances)"
-        return f"double chances[{self.n_chances}]; {asked}"
 
     def written(self, code: str) -> str:
         """Add the struct of a row, helpers and headers."""

@@ -1,7 +1,5 @@
 """Phrases of exported programs: conditions, sums and gates."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -106,12 +104,7 @@ class Dialect(ABC):
         """Write the share of a row that goes left."""
         if not isinstance(split, LinearSplit) or split.width == 0:
             return self.indicator.format(self.condition(split, "left"))
-        terms = split.terms
-        if split.missing_value is not None:
-            (term,) = terms
-            more = split.missing_value - (term.missing_as or 0.0)
-            terms = term, term._replace(asks="missing", factor=more)
-        total = self.sum_of(terms)
+        total = self.sum_of(split.gate_terms)
         ends = self.number(split.threshold), f"({total})"
         end, start = ends if split.at_most else ends[::-1]
         return self.sigmoid.format(f"({end} - {start}) / {self.number(split.width)}")

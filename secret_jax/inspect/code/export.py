@@ -1,7 +1,5 @@
 """Export of trees to programs that predict without this package."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Trees and their sums as functions: the walk that Python, C and JavaScript share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 
@@ -96,10 +94,9 @@ def _answer(language: Procedural, trees: Sequence[str]) -> Iterator[str]:
         yield from language.let_list("scores", constants)
     else:
         yield language.let("total", constants[0])
-    arguments = ", ".join(variable.name for variable in language.variables)
+    before, added_up = language.addition if several else ("total += ", "{}")
     for tree in trees:
-        call = f"{tree}({arguments})"
-        before, value = language.add_each(call) if several else ("total += ", call)
+        value = added_up.format(language.call_of_tree(tree))
         yield from wrapped("    ", before, value, language.end)
     if model.classes is None:
         exponential = model.link == "exponential"
@@ -109,7 +106,7 @@ def _answer(language: Procedural, trees: Sequence[str]) -> Iterator[str]:
         return
     if several:
         function = "softmax" if model.link == "softmax" else "shares"
-        yield from language.let_chances(language.on_list(function, "scores"))
+        yield language.let("chances", language.on_list(function, "scores"), "list")
     else:
         of = "gate(total)" if model.link == "softmax" else "clip(total, 0.0, 1.0)"
         yield language.let("chance", of)
@@ -128,7 +125,8 @@ def _class_function(language: Procedural) -> Iterator[str]:
     costs, chosen = language.model.classes.costs, "chances"
     yield from language.head(language.function, "label")
     yield from language.label_list()
-    yield f"    {language.ask_chances()}{language.end}"
+    chances = language.chances_of.format(language.function, language.n_chances)
+    yield f"    {chances}{language.end}"
     if costs is not None:
         yield f"    {language.comment}Minus the average cost of naming each class."
         gains, chosen = [], "gains"

@@ -1,13 +1,11 @@
 """Trees and their sums as functions of JavaScript, for browsers and Node."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
-from secret_jax.inspect.code.procedural import Procedural, Result
+from secret_jax.inspect.code.procedural import Kind, Procedural, Result
 from secret_jax.inspect.code.program import plain_category
 from secret_jax.tree.soft import HARD_LOGIT
 
@@ -25,33 +23,21 @@ class JavaScript(Procedural):
 
     words: ClassVar[frozenset[str]] = frozenset(_WORDS.split())
     used: ClassVar[frozenset[str]] = frozenset({"Math", "Map", "Number", "NaN"})
-    types: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("number", "text", "missing"), "let "
-    )
-    as_number, as_category = "number({}, NaN)", "missing({0}) ? null : {0}"
+    types: ClassVar[Mapping[str, str]] = dict.fromkeys(get_args(Kind), "let ")
+    chances_of = "let chances = [...{0}_proba(row).values()]"
+    as_number, as_category = "number({}, NaN)", "known({0})"
     at_most, at_least = "Math.min({}, {})", "Math.max({}, {})"
-    helpers: ClassVar[Mapping[str, str]] = {
+    short_helper = "function {}({}) {{\n    return {};\n}}\n"
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
         "place": """\
 function place(value, levels) {
     const found = levels.indexOf(value);
     return found < 0 ? null : found;
 }
 """,
-        "added": """\
-function added(scores, values) {
-    return scores.map((score, i) => score + values[i]);
-}
-""",
-        "largest": """\
-function largest(values) {
-    return values.indexOf(Math.max(...values));
-}
-""",
-        "expected": """\
-function expected(total) {
-    return Math.exp(Math.min(total, 30.0));
-}
-""",
+        "added": ("scores, values", "scores.map((score, i) => score + values[i])"),
+        "largest": ("values", "values.indexOf(Math.max(...values))"),
+        "expected": ("total", "Math.exp(Math.min(total, 30.0))"),
         "softmax": """\
 function softmax(scores) {
     const odds = scores.map((score) => Math.exp(score - Math.max(...scores)));
@@ -59,29 +45,28 @@ function softmax(scores) {
     return odds.map((each) => each / total);
 }
 """,
-        "shares": """\
-function shares(scores) {
-    return scores.map((score) => clip(score, 0.0, 1.0));
-}
-""",
-        "gate": f"""\
-function gate(distance) {{
-    return 1.0 / (1.0 + Math.exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})));
-}}
-""",
-        "clip": """\
-function clip(value, low, high) {
-    return Math.min(Math.max(value, low), high);
-}
-""",
+        "shares": ("scores", "scores.map((score) => clip(score, 0.0, 1.0))"),
+        "gate": (
+            "distance",
+            f"1.0 / (1.0 + Math.exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))",
+        ),
+        "clip": ("value, low, high", "Math.min(Math.max(value, low), high)"),
         "number": """\
 function number(value, mean) {
-    return missing(value) ? mean : Number(value);
+    const found = missing(value) ? mean : Number(value);
+    if (found !== found && !missing(value)) throw new TypeError(value + ": no number");
+    return found;
 }
 """,
         "missing": """\
 function missing(value) {
-    return value === null || value === undefined || value !== value;
+    return value === null || value === undefined || value !== value
+        || typeof value === "string" && value.trim() === "";
+}
+""",
+        "known": """\
+function known(category) {
+    return category === undefined || category !== category ? null : category;
 }
 """,
     }
@@ -101,25 +86,22 @@ function missing(value) {
         self, name: str, categories: Sequence[Any], inside: bool, or_missing: bool
     ) -> str:
         del or_missing  # null is one of the categories
-        listed = [self.literal(category, name) for category in categories]
+        # To a tree 0 and 1 are truth values, and the other way round.
+        truths = [c for c in categories if c in (0, 1)]
+        alike = [int(c) if isinstance(c, bool) else bool(c) for c in truths]
+        listed = [self.literal(category, name) for category in (*categories, *alike)]
         if len(listed) == 1:
             return f"{self.column(name)} {'===' if inside else '!=='} {listed[0]}"
         found = f"[{', '.join(listed)}].includes({self.column(name)})"
         return found if inside else f"!{found}"
 
     def head_of_tree(self, name: str) -> str:
-        return f"function {name}({', '.join(each.name for each in self.variables)}) {{"
+        return f"function {self.call_of_tree(name)} {{"
 
     def head(self, name: str, result: Result) -> list[str]:
         del result
         return [f"function {name}(row) {{"]
 
-    def add_each(self, tree: str) -> tuple[str, str]:
-        return "scores = ", f"added(scores, {tree})"
-
     def give_chances(self) -> list[str]:
         pairs = "labels.map((label, i) => [label, chances[i]])"
         return [*self.label_list(), f"    return new Map({pairs});"]
-
-    def ask_chances(self) -> str:
-        return f"let chances = [...{self.function}_proba(row).values()]"

@@ -1,7 +1,5 @@
 """Languages of functions, conditions and assignments: names, variables, statements."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap
@@ -13,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect
 from secret_jax.inspect.code.program import ExportedModel
 
-Kind = Literal["number", "text", "missing"]
+Kind = Literal["number", "text", "missing", "list"]
 Result = Literal["number", "chances", "label"]
 
 _WIDTH = 88  # characters in a line, as most formatters have it
@@ -41,8 +39,10 @@ class Procedural(Dialect):
     """Words of the language, which are no names."""
     used: ClassVar[frozenset[str]]
     """Names of the language that the functions use."""
-    helpers: ClassVar[Mapping[str, str]]
-    """Functions by name, each before those that it calls."""
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]]
+    """Functions by name, each before those that it calls; see `short_helper`."""
+    short_helper: ClassVar[str]
+    """Form of a function {0} of one expression; its parts are in ``helpers``."""
     comment: ClassVar[str] = "// "
     end: ClassVar[str] = ";"
     """Ends a statement."""
@@ -60,6 +60,10 @@ class Procedural(Dialect):
     as_category: ClassVar[str] = "{0}"
     at_most: ClassVar[str]
     at_least: ClassVar[str]
+    addition: ClassVar[tuple[str, str]] = ("scores = ", "added(scores, {})")
+    """Adds the values of a tree to the list of sums: a statement in two parts."""
+    chances_of: ClassVar[str]
+    """Calls a function for the probabilities of all classes, {1} of them."""
     logical_or, logical_and, logical_not = "||", "&&", "!"
     indicator, sigmoid = "({})", "gate({})"
 
@@ -93,13 +97,13 @@ class Procedural(Dialect):
     def head_of_tree(self, name: str) -> str:
         """Begin the function of a tree of a sum."""
 
+    def call_of_tree(self, name: str) -> str:
+        """Call the function of a tree of a sum."""
+        return f"{name}({', '.join(each.name for each in self.variables)})"
+
     @abstractmethod
     def head(self, name: str, result: Result) -> list[str]:
         """Begin a function of a row."""
-
-    @abstractmethod
-    def add_each(self, tree: str) -> tuple[str, str]:
-        """Add the values of a tree to the list of sums: a statement in two parts."""
 
     def give(self, values: Sequence[str]) -> list[str]:
         """Return a value, or the several values of a tree."""
@@ -109,10 +113,6 @@ class Procedural(Dialect):
     @abstractmethod
     def give_chances(self) -> list[str]:
         """Return the probabilities of all classes."""
-
-    @abstractmethod
-    def ask_chances(self) -> str:
-        """Write the probabilities of all classes, for the function of the class."""
 
     def on_list(self, function: str, name: str) -> str:
         """Call a function of the probabilities of all classes."""
@@ -129,8 +129,10 @@ class Procedural(Dialect):
     def written(self, code: str) -> str:
         """Add the functions that the code calls."""
         helpers = ""
-        for name, text in self.helpers.items():
+        for name, parts in self.helpers.items():
             if f"{name}(" in code + helpers:
+                short = isinstance(parts, tuple)
+                text = self.short_helper.format(name, *parts) if short else parts
                 helpers = f"{text}\n\n{helpers}"
         return helpers + code
 
@@ -231,9 +233,6 @@ class Procedural(Dialect):
             taken |= {variable, f"{variable}_missing"}
             local[name] = variable
         return local
-
-    def let_chances(self, value: str) -> Iterator[str]:
-        yield self.let("chances", value)
 
     def label_list(self) -> list[str]:
         """Write the list of the labels of the classes."""

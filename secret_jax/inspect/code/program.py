@@ -1,9 +1,7 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,15 +16,13 @@ from secret_jax.inspect.equations import (
     LinearModel,
     LinearSplit,
     Term,
-    comparisons_at,
-    conditions_of,
+    conditions_at,
     mixture_range,
     model_in_original_units,
-    split_in_original_units,
 )
 from secret_jax.inspect.rounding import rounded_model, rounded_output, rounded_split
 from secret_jax.losses.interface import Loss
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, leaves_below
 
 
@@ -47,7 +43,13 @@ class Program:
     @property
     def conditions(self) -> list[LinearSplit | CategorySplit]:
         """Conditions of all splits, of which a conjunction has several."""
-        return [one for each in self.splits.values() for one in conditions_of(each)]
+        return [
+            one
+            for split in self.splits.values()
+            for one in (
+                split.conditions if isinstance(split, Conjunction) else (split,)
+            )
+        ]
 
     @property
     def sums(self) -> list[LinearSplit]:
@@ -140,15 +142,12 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
 
 
 def _split(tree: Tree, node: int, precision: int | None) -> AnySplit:
-    split = split_in_original_units(tree, node)
-    written = [
+    written = tuple(
         _comparison(part, node, one, precision)
-        for part, one in zip(
-            comparisons_at(tree, node), conditions_of(split), strict=True
-        )
-    ]
-    if isinstance(split, Conjunction):
-        return replace(split, conditions=tuple(written))
+        for part, one in conditions_at(tree, node)
+    )
+    if tree.kind[node] == SplitKind.CONJUNCTION:
+        return Conjunction(conditions=written)
     return written[0]
 
 
@@ -230,22 +229,48 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
         stack += [(sides[larger], depth, False), (sides[nested], depth + 1, True)]
 
 
+def plain_categories(schema: TableSchema, name: str) -> list[Any]:
+    """Convert the categories of a column to plain values, None for missing ones."""
+    attribute = schema.discrete.index(schema.names.index(name))
+    return [plain_category(one, name) for one in schema.categories[attribute]]
+
+
+def are_texts(categories: Sequence[Any], name: str) -> bool:
+    """Whether a column's categories are texts, for a variable of one type.
+
+    Raises
+    ------
+    TypeError
+        If some are texts and some are numbers.
+    """
+    texts = {isinstance(one, str) for one in categories if one is not None}
+    if len(texts) > 1:
+        raise TypeError(
+            f"Column {name!r} has texts and numbers as categories, and a variable of "
+            "this language holds one or the other. Turn the column into text before "
+            "fitting."
+        )
+    return True in texts
+
+
 def plain_category(category: Any, name: str) -> str | bool | int | float | None:
     """Convert a category to a plain value that can be written in any language.
 
     Raises
     ------
     TypeError
-        If it is neither text nor a number nor a truth value.
+        If it is neither text nor a finite number nor a truth value.
     """
     if isinstance(category, np.generic):
         category = category.item()
     if isinstance(category, str):
         return str.__str__(category)
-    if category is None or isinstance(category, bool | int | float):
+    if category is None or isinstance(category, bool | int):
+        return category
+    if isinstance(category, float) and math.isfinite(category):
         return category
     raise TypeError(
         f"Column {name!r} has the category {category!r}, a "
         f"{type(category).__name__}, which cannot be written as code. Turn the column "
-        "into text or numbers before fitting."
+        "into text or finite numbers before fitting."
     )

@@ -1,14 +1,12 @@
 """Trees and their sums as Python functions that need nothing but Python."""
 
-from __future__ import annotations
-
 import keyword
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from secret_jax.data.attributes import DAYS
 from secret_jax.inspect.code.dialect import FIXED_SPACE
-from secret_jax.inspect.code.procedural import Procedural, Result
+from secret_jax.inspect.code.procedural import Kind, Procedural, Result
 from secret_jax.inspect.code.program import plain_category
 from secret_jax.tree.soft import HARD_LOGIT
 
@@ -21,14 +19,15 @@ class Python(Procedural):
     words: ClassVar[frozenset[str]] = frozenset(keyword.kwlist)
     used: ClassVar[frozenset[str]] = frozenset(_USED.split())
     comment, end, branch, block_end = "# ", "", ("if ", ":"), ()
-    types: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("number", "text", "missing"), ""
-    )
+    types: ClassVar[Mapping[str, str]] = dict.fromkeys(get_args(Kind), "")
+    addition = "scores = ", "[a + b for a, b in zip(scores, {})]"
+    chances_of = "chances = [*{0}_proba(row, **columns).values()]"
     as_number, as_category = "float({})", "None if missing({0}) else {0}"
     at_most, at_least = "min({}, {})", "max({}, {})"
     logical_or, logical_and, logical_not = "or", "and", "not"
     # The parts of a date are those that `secret_jax.data.attributes` makes.
-    helpers: ClassVar[Mapping[str, str]] = {
+    short_helper = "def {}({}):\n    return {}\n"
+    helpers: ClassVar[Mapping[str, str | tuple[str, ...]]] = {
         "calendar": f"""\
 def calendar(value, part):
     if value is None or value != value:
@@ -45,39 +44,21 @@ def calendar(value, part):
         return value.toordinal() - 719163
     return getattr(value, part)  # year, month
 """,
-        "largest": """\
-def largest(values):
-    return values.index(max(values))
-""",
-        "expected": """\
-def expected(total):
-    return exp(min(total, 30.0))
-""",
+        "largest": ("values", "values.index(max(values))"),
+        "expected": ("total", "exp(min(total, 30.0))"),
         "softmax": """\
 def softmax(scores):
     odds = [exp(score - max(scores)) for score in scores]
     return [each / sum(odds) for each in odds]
 """,
-        "shares": """\
-def shares(scores):
-    return [clip(score, 0.0, 1.0) for score in scores]
-""",
-        "gate": f"""\
-def gate(distance):
-    return 1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))
-""",
-        "clip": """\
-def clip(value, low, high):
-    return min(max(value, low), high)
-""",
-        "number": """\
-def number(value, mean):
-    return mean if missing(value) else float(value)
-""",
-        "missing": """\
-def missing(value):
-    return value is None or value != value
-""",
+        "shares": ("scores", "[clip(score, 0.0, 1.0) for score in scores]"),
+        "gate": (
+            "distance",
+            f"1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))",
+        ),
+        "clip": ("value, low, high", "min(max(value, low), high)"),
+        "number": ("value, mean", "mean if missing(value) else float(value)"),
+        "missing": ("value", "value is None or value != value"),
     }
 
     def literal(self, category: Any, name: str) -> str:
@@ -107,7 +88,7 @@ def missing(value):
         return f"{self.column(name)} {word} ({', '.join(listed)})"
 
     def head_of_tree(self, name: str) -> str:
-        return f"def {name}({', '.join(each.name for each in self.variables)}):"
+        return f"def {self.call_of_tree(name)}:"
 
     def head(self, name: str, result: Result) -> list[str]:
         lines = [f"def {name}(row=None, /, **columns):"]
@@ -118,14 +99,8 @@ def missing(value):
             )
         return lines
 
-    def add_each(self, tree: str) -> tuple[str, str]:
-        return "scores = ", f"[a + b for a, b in zip(scores, {tree})]"
-
     def give_chances(self) -> list[str]:
         return [*self.label_list(), "    return dict(zip(labels, chances))"]
-
-    def ask_chances(self) -> str:
-        return f"chances = [*{self.function}_proba(row, **columns).values()]"
 
     def written(self, code: str) -> str:
         code, imports = super().written(code), ""

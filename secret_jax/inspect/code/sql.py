@@ -5,8 +5,6 @@ clips, so leaves and sums have names, in common table expressions of one row. Th
 MATERIALIZED: SQLite would otherwise put what they stand for in each place of the name.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

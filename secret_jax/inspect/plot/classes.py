@@ -1,7 +1,5 @@
 """What pictures show of classes: a table of equations, probabilities and shares."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fitted curve over one column of numbers, or marks over categories."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import MOST_BARS, check_counts
+from secret_jax.inspect.arguments import MOST_BARS
 from secret_jax.inspect.plot.picture import (
     FONT_SIZE,
     MIDDLE_COLOR,
@@ -23,26 +23,18 @@ if TYPE_CHECKING:
 _WIDTH, _BAR, _REST = 6.0, 0.28, 0.9  # inches
 
 
-def plot_importances(
-    model: Any,
-    *,
-    max_columns: int | None = MOST_BARS,
-    ax: Axes | None = None,
-) -> Picture:
-    """Draw ``feature_importances_`` as bars, the largest first.
+def plot_importances(model: Any, *, ax: Axes | None = None) -> Picture:
+    """Draw ``feature_importances_`` as bars, the largest twelve first.
 
     Parameters
     ----------
-    max_columns : int or None
-        Most columns that are drawn, without those of share zero; None: all.
     ax : matplotlib Axes, optional
         By default a new figure is made.
     """
-    check_counts(max_columns=max_columns)
     shares, names = model.feature_importances_, model._schema.input_names
     order = np.argsort(-shares, kind="stable")
     order = order[shares[order] > 0]
-    shown = order[:max_columns]
+    shown = order[:MOST_BARS]
     size = _WIDTH, _REST + _BAR * max(len(shown), 2)
     axes = new_axes(ax, size)
     place = name_bars(axes, [str(names[column]) for column in shown])

@@ -6,8 +6,6 @@ table, and an inner node stands half-way between its children (Reingold & Tilfor
 Subtrees own disjoint ranges of rows, which keeps boxes and edges apart.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -84,9 +82,7 @@ def readable_depth(tree: Tree) -> int | None:
     return min(max(int(np.flatnonzero(ends <= _MOST_ENDS)[-1]), 1), _MOST_LEVELS)
 
 
-def boxes_of(
-    view: TreeView, max_depth: int | None, precision: int | None
-) -> dict[int, Box]:
+def boxes_of(view: TreeView, max_depth: int | None) -> dict[int, Box]:
     """Boxes of the nodes that are drawn, parents before their children."""
     view = with_short_names(view)
     tree = view.tree
@@ -99,9 +95,9 @@ def boxes_of(
     for node in order:
         below = "" if tree.is_leaf[node] else counted_leaves(n_leaves[node])
         if node in ends:
-            lines[node] = _end_lines(view, node, precision, below, n_lines)
+            lines[node] = _end_lines(view, node, below, n_lines)
         else:
-            lines[node] = _split_lines(view, node, precision)
+            lines[node] = _split_lines(view, node)
     bars = {node: tuple(view.bar(node)) for node in lines}
     height = {node: _height(lines[node], bool(bars[node])) for node in lines}
     middle = _middles(tree, ends, height)
@@ -152,10 +148,8 @@ def _height(lines: tuple[str, ...], with_bar: bool) -> float:
     return len(lines) * LINE_HEIGHT + bar + 2 * PADDING
 
 
-def _split_lines(view: TreeView, node: int, precision: int | None) -> tuple[str, ...]:
-    wording = Wording(
-        precision=precision, max_terms=_SPLIT_TERMS, max_categories=_SPLIT_CATEGORIES
-    )
+def _split_lines(view: TreeView, node: int) -> tuple[str, ...]:
+    wording = Wording(max_terms=_SPLIT_TERMS, max_categories=_SPLIT_CATEGORIES)
     first, *others = split_parts(view.tree, node, wording)
     lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)
     # The error of a node that is split on is nobody's.
@@ -163,9 +157,7 @@ def _split_lines(view: TreeView, node: int, precision: int | None) -> tuple[str,
     return (*lines, *in_lines(facts, _SPLIT_CHARACTERS, separator=", "))
 
 
-def _end_lines(
-    view: TreeView, node: int, precision: int | None, below: str, n_lines: int
-) -> tuple[str, ...]:
+def _end_lines(view: TreeView, node: int, below: str, n_lines: int) -> tuple[str, ...]:
     """The equations as far as there is room, and what is known about the rows."""
     first, *facts = view.fact_parts(node)
     facts += [f"{below} below"] if below else []
@@ -175,22 +167,18 @@ def _end_lines(
     shown = view.equations_of(node)
     if len(shown) == 1:
         named = isinstance(view, ClassView)
-        return (*_equation(shown[0], node, precision, n_lines, named), *facts)
-    each = [_equation(tree, node, precision, n_lines, named=True) for tree in shown]
+        return (*_equation(shown[0], node, n_lines, named), *facts)
+    each = [_equation(tree, node, n_lines, named=True) for tree in shown]
     if sum(map(len, each)) <= n_lines:
         return (*(line for lines in each for line in lines), *facts)
     return (*facts, *_facts(most_moving(shown, node)))
 
 
-def _equation(
-    tree: Tree, node: int, precision: int | None, n_lines: int, named: bool
-) -> list[str]:
+def _equation(tree: Tree, node: int, n_lines: int, named: bool) -> list[str]:
     """An equation in so many lines, if a few terms fit there."""
     n_terms = len(tree.schema.labels)
     while True:
-        wording = Wording(
-            precision=precision, max_terms=n_terms, max_categories=_SPLIT_CATEGORIES
-        )
+        wording = Wording(max_terms=n_terms, max_categories=_SPLIT_CATEGORIES)
         parts = model_parts(tree, node, wording)[0 if named else 1 :]
         lines = in_lines(parts, _LEAF_CHARACTERS)
         if len(lines) <= n_lines or n_terms <= _LEAF_TERMS:

@@ -1,7 +1,5 @@
 """One node as a picture: what its equation weighs, and how well it fits its rows."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from typing import Any

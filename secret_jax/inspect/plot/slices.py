@@ -1,7 +1,5 @@
 """Slices through a tree: one or two columns vary, the others are held."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any

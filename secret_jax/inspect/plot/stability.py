@@ -1,13 +1,10 @@
 """How often resamples split on columns and where, as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.plot.picture import (
     DARK_COLOR,
     FONT_SIZE,
@@ -18,24 +15,26 @@ from secret_jax.inspect.plot.picture import (
     open_frame,
 )
 
+_MOST_COLUMNS = 6  # whose thresholds are drawn
 _BINS = 24
 _DIGITS = 6  # of thresholds; what is beyond is the rounding of float32
 _WIDTH, _ROW_HEIGHT, _LEAST_HEIGHT = 7.5, 0.28, 1.6
 
 
-def plot_stability(stability: Any, *, max_columns: int | None = 6) -> Picture:
+def plot_stability(stability: Any) -> Picture:
     """Draw how often columns are split on, and where.
 
     First the frequencies; a bar is dark as far as the root is split on the column, and
     the name of a column that the fitted tree splits on is bold. Then a histogram of
-    thresholds for each column of numbers, the most frequent first, as many as
-    ``max_columns``; lines are the thresholds of the fitted tree.
+    thresholds for each column of numbers, of the most frequent six; lines are the
+    thresholds of the fitted tree.
     """
-    check_counts(max_columns=max_columns)
     pyplot = import_pyplot()
     order = stability.order()
     names = [stability.names[column] for column in order]
-    numeric = [name for name in names if len(stability.thresholds(name))][:max_columns]
+    numeric = [name for name in names if len(stability.thresholds(name))][
+        :_MOST_COLUMNS
+    ]
     heights = [max(_LEAST_HEIGHT, 0.8 + _ROW_HEIGHT * len(order))]
     heights += [_LEAST_HEIGHT] * len(numeric)
     _, axes = pyplot.subplots(

@@ -1,7 +1,5 @@
 """The fitted surface over two columns, its colours, and the rows on it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_counts, checked_precision
+from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
 from secret_jax.inspect.plot.layout import (
@@ -66,8 +65,6 @@ def plot_tree(
     *,
     ax: Axes | None = None,
     max_depth: int | Literal["auto"] | None = "auto",
-    precision: int | None = None,
-    feature_names: Sequence[str] | None = None,
     output: int | str | None = None,
 ) -> Picture:
     """Draw the tree, with the splits and equations in the units of the data.
@@ -81,10 +78,6 @@ def plot_tree(
         Deepest level that is drawn; inner nodes on it are drawn with their own model.
         "auto" draws up to six levels, as many as have at most 20 ends, and says so;
         None: all.
-    precision : int, optional
-        Significant digits relative to the effect, 3 by default; see `export_text`.
-    feature_names : sequence of str, optional
-        Other names for the columns, one for each.
     output : int or str, optional
         Which one, of several.
 
@@ -106,14 +99,13 @@ def plot_tree(
     pyplot = import_pyplot()
     if ax is not None:
         check_axes(ax)
-    view = as_view(tree, output, feature_names)
+    view = as_view(tree, output)
     tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
     depth = cast("int | None", max_depth)
     check_counts(max_depth=depth)
-    checked_precision(precision)
-    boxes = boxes_of(view, depth, precision)
+    boxes = boxes_of(view, depth)
     right = max(box.right for box in boxes.values())
     lines = _title_lines(view, depth, right - 2 * MARGIN)
     width = max(right, MARGIN + max(map(_title_width, lines))) + MARGIN

@@ -1,7 +1,5 @@
 """Content of a page about a tree that predicts classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,9 +51,6 @@ class ClassParts(Parts):
 
     def bar(self, node: int) -> list[tuple[float, str]]:
         return self.view.bar(node)
-
-    def bounds(self, node: int) -> str:
-        return self.view.range_facts(node)
 
     def tiles(self) -> list[tuple[str, str, str]]:
         rows = self.rows

@@ -1,7 +1,5 @@
 """Small drawings in squares as paths of SVG: points, lines, dots with whiskers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

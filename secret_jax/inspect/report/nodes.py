@@ -1,7 +1,5 @@
 """What the page says of every node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from secret_jax.inspect.arguments import Wording
@@ -38,7 +36,7 @@ def shown_nodes(
         leaf, depth = bool(tree.is_leaf[node]), int(tree.depth[node])
         is_end = leaf or depth == max_depth
         reason = StopReason(int(tree.stop_reason[node])).sentence if leaf else ""
-        remarks = [parts.bounds(node), one_leaf_sentence(tree) or reason]
+        remarks = [parts.view.bounds(node), one_leaf_sentence(tree) or reason]
         above = [split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
         view = {
             "node": node,

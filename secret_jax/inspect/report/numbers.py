@@ -1,7 +1,5 @@
 """Content of a page about a tree that predicts a number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +15,8 @@ from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.rows import Rows
 from secret_jax.losses.numbers import SquaredError
 
-# Pixels.
-_CARD_CHART, _LARGE_CHART = 150, 300
+# Pixels, and most points.
+_CARD_CHART, _LARGE_CHART = (150, 300), (300, 3000)
 
 
 class NumberParts(Parts):
@@ -60,9 +58,6 @@ class NumberParts(Parts):
         share = float(weight[node] / weight[0]) if weight[0] > 0 else 0.0
         return [(share, self.view.fills[node])]
 
-    def bounds(self, node: int) -> str:
-        return self.view.bounds(node)
-
     def tiles(self) -> list[tuple[str, str, str]]:
         if self.rows is None:
             tree, leaf = self.tree, self.tree.is_leaf
@@ -99,15 +94,14 @@ class NumberParts(Parts):
         """Predicted against actual values, and residuals."""
         assert self.rows is not None
         predicted, actual = self.rows.predicted, self.rows.actual
-        size, most = _LARGE_CHART, max(10 * self.max_points, 1)
         return {
-            "fit": fit_chart(predicted, actual, size, most),
-            "residuals": residual_chart(predicted, actual - predicted, size, most),
+            "fit": fit_chart(predicted, actual, *_LARGE_CHART),
+            "residuals": residual_chart(predicted, actual - predicted, *_LARGE_CHART),
         }
 
     def card(self, node: int, rows: Rows | None) -> dict[str, Any]:
         """Terms of a leaf, and its rows as points."""
-        card, size, most = term_lines(self.tree, node), _CARD_CHART, self.max_points
-        if rows is not None and most:
-            card["fit"] = fit_chart(rows.predicted, rows.actual, size, most)
+        card = term_lines(self.tree, node)
+        if rows is not None:
+            card["fit"] = fit_chart(rows.predicted, rows.actual, *_CARD_CHART)
         return card

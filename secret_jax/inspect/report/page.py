@@ -1,7 +1,5 @@
 """The whole page, and the foldable tree alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -9,15 +7,9 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import check_counts, check_pair
+from secret_jax.inspect.arguments import check_pair
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.notes import (
-    longer_facts,
-    missing_facts,
-    mixture_facts,
-    shortening_facts,
-    tail_facts,
-)
+from secret_jax.inspect.notes import facts_of, mixture_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.nodes import shown_nodes
@@ -44,7 +36,6 @@ def to_html(
     *,
     comparison: Mapping[str, Mapping[str, Any]] | None = None,
     title: str | None = None,
-    max_points: int = 300,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as a page of HTML: one file that needs no network.
@@ -59,8 +50,6 @@ def to_html(
         ``error`` (the share that is wrong) and ``log_loss``.
     title : str, optional
         By default the name of the target.
-    max_points : int
-        Most points of a leaf's drawing.
     output : int or str, optional
         Which one, of several.
 
@@ -71,18 +60,14 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_counts(max_points=max_points)
     check_pair(X, y)
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
-    parts = _parts(view, rows, max_points)
+    parts = _parts(view, rows)
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(parts, depth)
-    notes = (
-        *(longer_facts(view.tree), shortening_facts(view.tree)),
-        *(missing_facts(view.tree), tail_facts(view.tree)),
-        *(mixture_facts(view.tree), _cut(view.tree, depth), _abbreviated(nodes)),
-    )
+    cut = _cut(view.tree, depth), _abbreviated(nodes)
+    notes = *facts_of(view.tree), mixture_facts(view.tree), *cut
     lines = parts.lines(comparison)
     program, ways = what_if(view, rows), []
     if rows is not None:
@@ -147,8 +132,8 @@ def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
         depth -= 1
 
 
-def _parts(view: TreeView, *rows: Any) -> NumberParts | ClassParts:
-    return (ClassParts if isinstance(view, ClassView) else NumberParts)(view, *rows)
+def _parts(view: TreeView, rows: Rows | None = None) -> NumberParts | ClassParts:
+    return (ClassParts if isinstance(view, ClassView) else NumberParts)(view, rows)
 
 
 @cache

@@ -1,7 +1,5 @@
 """What is on every page: rows that the tree did not learn from, and errors."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -20,17 +18,15 @@ Figures = list[tuple[str, str]]
 class Parts(ABC):
     """Parts of a page that numbers and classes share: errors and importances.
 
-    Errors are measured on ``rows``; ``max_points`` are those of the drawing of a leaf.
-    Both have a ``key`` to the colours, ``tiles`` (label, value, remark) and
-    ``drawings`` of quality, and for a node its ``color``, ``facts``, the shares of its
-    ``bar``, the ``bounds`` of its predictions, and the ``card`` of a leaf.
+    Errors are measured on ``rows``. Both have a ``key`` to the colours, ``tiles``
+    (label, value, remark) and ``drawings`` of quality, and for a node its ``color``,
+    ``facts``, the shares of its ``bar``, and the ``card`` of a leaf.
     """
 
     headings: ClassVar[tuple[str, str]]  # of the figures in the table of errors
 
-    def __init__(self, view: Any, rows: Rows | None = None, max_points: int = 0):
-        self.view, self.tree = view, view.tree
-        self.rows, self.max_points = rows, max_points
+    def __init__(self, view: Any, rows: Rows | None = None):
+        self.view, self.tree, self.rows = view, view.tree, rows
 
     @property
     @abstractmethod

@@ -1,7 +1,5 @@
 """Ways of single rows through the tree, with what every column adds on them."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What if: the tree as a program of the page, and an input for all that it asks."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any
@@ -15,7 +13,7 @@ from secret_jax.inspect.code.export import exported
 from secret_jax.inspect.code.functions import functions
 from secret_jax.inspect.code.javascript import JavaScript
 from secret_jax.inspect.code.program import ExportedModel, plain_category
-from secret_jax.inspect.equations import LinearModel, LinearSplit
+from secret_jax.inspect.equations import LinearSplit
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -29,15 +27,11 @@ _STEPS = 100  # of a slider, at least
 
 
 def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
-    """Write the functions of the page; None where there can be none.
+    """Write the functions of the page: ``code``, its ``inputs`` and ``labels``.
 
-    These are very large trees, own losses, and categories that code cannot hold.
-
-    Returns
-    -------
-    dict
-        ``code``: ``predict(row)``, or of classes ``predict_proba(row)``, and
-        ``leaf_of(row)``; ``inputs`` as `_input` describes them; ``labels`` of classes.
+    They are ``predict(row)``, or of classes ``predict_proba(row)``, and
+    ``leaf_of(row)``. None for very large trees, losses of one's own, and categories
+    that code cannot hold.
     """
     if view.tree.n_leaves > _MOST_LEAVES or view.tree.loss.link is None:
         return None
@@ -66,39 +60,27 @@ def _of_leaves(model: ExportedModel) -> ExportedModel:
         outputs[0],
         tree=hardened(outputs[0].tree),
         splits=splits,
-        models={leaf: _number(leaf) for leaf in outputs[0].models},
+        models={
+            leaf: replace(
+                model, intercept=float(leaf), terms=(), low=-math.inf, high=math.inf
+            )
+            for leaf, model in outputs[0].models.items()
+        },
     )
     return model._replace(
         trees=[[program]], constants=(0.0,), loss=SQUARED_ERROR, classes=None
     )
 
 
-def _number(leaf: int) -> LinearModel:
-    return LinearModel(
-        target="leaf",
-        intercept=float(leaf),
-        terms=(),
-        low=-math.inf,
-        high=math.inf,
-        level_error=math.nan,
-        target_spread=1.0,
-    )
-
-
 def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
-    """Describe the input for an attribute.
+    """Describe the input for an attribute: its ``name`` and a ``value`` to begin with.
 
-    Returns
-    -------
-    dict
-        ``name``, ``value`` to begin with, and ``choices``, pairs of words and value; or
-        of numbers ``low``, ``high`` and ``step`` of a slider, and whether they are
-        days of a ``date``.
+    Then ``choices``, pairs of words and value; or of numbers ``low``, ``high`` and
+    ``step`` of a slider, and whether they are days of a ``date``.
     """
     schema = view.tree.schema
     position = schema.names.index(name)
     _, part, levels = schema.origin(position)
-    column = None if rows is None else np.asarray(rows.columns[position])
     if position in schema.discrete or levels:
         known = levels or schema.categories[schema.discrete.index(position)]
         plain = [plain_category(one, name) for one in known if one is not None]
@@ -108,24 +90,22 @@ def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
         return {"name": name, "choices": choices, "value": plain[0] if plain else None}
     place = schema.position_of(position)
     center, spread = float(schema.center[place]), float(schema.scale[place])
-    low, high = center - _SPREADS * spread, center + _SPREADS * spread
-    if column is not None:
-        known = column[np.isfinite(column.astype(np.float64))].astype(np.float64)
+    low = high = center
+    if rows is not None:
+        column = np.asarray(rows.columns[position]).astype(np.float64)
+        known = column[np.isfinite(column)]
         if len(known):
             ends = np.quantile(known, [_TAIL, 0.5, 1.0 - _TAIL], method="nearest")
-            center = float(ends[1])
-            if ends[0] < ends[2]:
-                low, high = float(ends[0]), float(ends[2])
-            else:  # the rows tell no range
-                low, high = center - _SPREADS * spread, center + _SPREADS * spread
+            low, center, high = ends.tolist()
+    if not low < high:  # the rows, if any, tell no range
+        low, high = center - _SPREADS * spread, center + _SPREADS * spread
     step = 10.0 ** math.floor(math.log10(max(high - low, 1e-300) / _STEPS))
     step = max(step, 1.0) if position in schema.whole else step
     digits = max(0, -round(math.log10(step)))
     low, high = math.floor(low / step) * step, math.ceil(high / step) * step
-    ends = (round(end, digits) for end in (low, max(high, low + step), center))
-    low, high, center = ends
-    slider = {"low": low, "high": high, "step": step, "date": part == DAYS}
-    return {"name": name, **slider, "value": center}
+    ends = {"low": low, "high": max(high, low + step), "value": center}
+    slider = {key: round(end, digits) for key, end in ends.items()}
+    return {"name": name, **slider, "step": step, "date": part == DAYS}
 
 
 def held_values(

@@ -131,11 +131,8 @@ def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
 def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list[Tree]:
     """Initial trees: for every candidate the pruned tree and a larger one.
 
-    Returns
-    -------
-    list of Tree
-        Each with at least one split that can be a gate, which those on categories
-        cannot, and at most ``options.max_leaves`` leaves.
+    Each has at least one split that can be a gate, which those on categories cannot,
+    and at most ``options.max_leaves`` leaves.
     """
     trees: list[Tree] = []
     for candidate in candidates:
@@ -156,12 +153,7 @@ def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.
 
-    Parameters
-    ----------
-    tree : Tree
-        Soft.
-    rows : Rows
-        Rows that trained it.
+    ``tree``: soft; ``rows``: rows that trained it.
     """
     hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)

@@ -26,16 +26,8 @@ _CHUNKS_PER_POINTS = 8
 def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -> Tree:
     """Train a tree on the committee's mean prediction; keep the closest tree.
 
-    Parameters
-    ----------
-    committee : list of Start
-        Trained, the best first.
-
-    Returns
-    -------
-    Tree
-        Its best or its largest member, trained on the mean; or the best member as it
-        is, if neither comes closer.
+    ``committee``: trained, the best first. Returns its best or its largest member,
+    trained on the mean; or the best member as it is, if neither comes closer.
     """
     teachers = [member.tree for member in committee]
     best = committee[0]

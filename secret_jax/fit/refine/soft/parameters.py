@@ -30,15 +30,9 @@ _SHORTEST = 1e-12
 def deviations(tree: Tree, rows: Rows) -> np.ndarray:
     """Standard deviation of every split's projection among the rows of its node.
 
-    Parameters
-    ----------
-    rows : Rows
-        In random order: of many rows the first 65536 are read.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), float64
-        0 in leaves, at splits on discrete attributes and in nodes without two rows.
+    ``rows``: in random order: of many rows the first 65536 are read. Returns
+    (n_nodes,), float64: 0 in leaves, at splits on discrete attributes and in nodes
+    without two rows.
     """
     rows = rows.take(slice(None, _MOST_ROWS))
     inner = np.flatnonzero(~tree.is_leaf)
@@ -60,12 +54,8 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
 def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
     """Soften the tree with gates of one relative width.
 
-    Parameters
-    ----------
-    relative : float
-        Width in units of each node's deviation; 0 makes the tree hard.
-    deviation : ndarray of shape (n_nodes,)
-        As `deviations` gives it.
+    ``relative``: width in units of each node's deviation; 0 makes the tree hard;
+    ``deviation`` (n_nodes,): as `deviations` gives it.
     """
     least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
     width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
@@ -83,40 +73,26 @@ def with_range_of_nodes(tree: Tree) -> Tree:
 
 
 class Parameters(NamedTuple):
-    """Trainable arrays of a soft tree; padding is zero and stays zero.
+    """Trainable arrays of a soft tree; padding is zero and stays zero."""
 
-    Attributes
-    ----------
-    direction : ndarray of shape (n_inner, n_continuous), float32
-        In units of the gate's width: the logit is ``offset - direction @ x``.
-    offset : ndarray of shape (n_inner,), float32
-    coefficient : ndarray of shape (n_leaves, n_outputs, 1 + n_regressors), float32
-    """
-
+    # (n_inner, n_continuous), float32: in units of the gate's width: the logit is
+    # ``offset - direction @ x``.
     direction: AnyArray
-    offset: AnyArray
-    coefficient: AnyArray
+    offset: AnyArray  # (n_inner,), float32
+    coefficient: AnyArray  # (n_leaves, n_outputs, 1 + n_regressors), float32
 
 
 class Structure(NamedTuple):
-    """Fixed arrays of a soft tree.
-
-    Attributes
-    ----------
-    free : ndarray of shape (n_inner, n_continuous), float32
-        1 where the direction may change.
-    discrete_attribute, goes_left, larger_left
-        Splits on discrete attributes, see `secret_jax.tree.soft.discrete_logits`.
-    start : Parameters
-        Where training started.
-    """
+    """Fixed arrays of a soft tree."""
 
     along: Paths
-    free: AnyArray
+    free: AnyArray  # (n_inner, n_continuous), float32: 1 where the direction may change
+    # discrete_attribute, goes_left, larger_left: splits on discrete attributes, see
+    # `secret_jax.tree.soft.discrete_logits`.
     discrete_attribute: AnyArray
     goes_left: AnyArray
     larger_left: AnyArray
-    start: Parameters
+    start: Parameters  # where training started
 
 
 def to_parameters(
@@ -124,12 +100,8 @@ def to_parameters(
 ) -> tuple[Parameters, Structure]:
     """Convert a tree whose linear splits are gates to padded parameters.
 
-    Parameters
-    ----------
-    oblique : bool
-        Whether the direction of a split on one attribute may come to hold others.
-    n_inner, n_leaves : int
-        Sizes after padding.
+    ``oblique``: whether the direction of a split on one attribute may come to hold
+    others; ``n_inner``, ``n_leaves``: sizes after padding.
     """
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
 
@@ -225,15 +197,8 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     Directions of several attributes get unit length, so that widths are in units of the
     projection; splits on one attribute keep that form.
 
-    Parameters
-    ----------
-    tree : Tree
-        Tree that the parameters were made of.
-
-    Returns
-    -------
-    Tree
-        Weights, ranges and errors are still those of ``tree``.
+    ``tree``: tree that the parameters were made of. Weights, ranges and errors
+    are still those of ``tree``.
     """
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     gate = tree.kind[inner] != SplitKind.DISCRETE

@@ -55,25 +55,16 @@ _FEWEST_LEAVES, _FEWEST_ROWS, _FEWEST_JUDGED = 16, 256, 64
 
 @dataclass(eq=False, kw_only=True)
 class Start:
-    """Training state of a tree with gates of one initial relative width.
-
-    Attributes
-    ----------
-    best : Parameters
-        Parameters of least error on the pruning rows.
-    best_error : float
-        Summed over the pruning rows.
-    history : list of ndarray of shape (n_folds,)
-        Errors after every chunk.
-    """
+    """Training state of a tree with gates of one initial relative width."""
 
     origin: Tree
     width: float
     structure: Structure
     state: TrainingState
-    best: Parameters
-    best_error: float = np.inf
+    best: Parameters  # parameters of least error on the pruning rows
+    best_error: float = np.inf  # summed over the pruning rows
     best_step: int = 0
+    # (n_folds,) each: errors after every chunk.
     history: list[np.ndarray] = field(default_factory=list)
 
     @property
@@ -90,12 +81,8 @@ class Start:
 class Trainer:
     """Rows on the device, and the padded sizes that all starts share.
 
-    Parameters
-    ----------
-    oblique : bool
-        Whether splits on one attribute may come to hold others.
-    trees : list of Tree
-        Trees to start from, which determine the padding.
+    ``oblique``: whether splits on one attribute may come to hold others; ``trees``:
+    trees to start from, which determine the padding.
     """
 
     def __init__(
@@ -186,19 +173,9 @@ class Trainer:
     ) -> np.ndarray:
         """Train some starts by one chunk of steps.
 
-        Parameters
-        ----------
-        starts : list of Start
-            Their states are replaced.
-        n_rows : int
-            Minibatches come from the first rows of the data.
-        data : TrainingData, optional
-            Data to use in place of the trainer's own.
-
-        Returns
-        -------
-        ndarray of shape (n_starts, n_folds), float64
-            Errors on the pruning rows.
+        ``starts``: their states are replaced; ``n_rows``: minibatches come from the
+        first rows of the data; ``data``: data to use in place of the trainer's own.
+        Returns (n_starts, n_folds), float64: errors on the pruning rows.
         """
         given = self.data if data is None else data
         rows = minibatches(self.random, n_rows, self.options.chunk, self.batch_size)

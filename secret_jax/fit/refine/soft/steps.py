@@ -38,29 +38,17 @@ _JUDGED_ROWS = 1024
 
 
 class TrainingData(NamedTuple):
-    """Padded rows on the device.
+    """Padded rows on the device."""
 
-    Attributes
-    ----------
-    x : Array of shape (n_padded, n_continuous), float32
-    codes : Array of shape (n_padded, n_discrete), int32
-    targets : Array of shape (n_padded, n_outputs), float32
-    weight : Array of shape (n_padded,), float32
-        Weights with a mean of one.
-    validation : Array of shape (n_validation,), int32
-        Rows to judge by.
-    fold : Array of shape (n_folds, n_validation), float32
-        Their weights, in parts that are judged apart; 0 for padding.
-    low, high : Array of shape (n_outputs,), float32
-        Range of the predictions.
-    """
-
-    x: AnyArray
-    codes: AnyArray
-    targets: AnyArray
-    weight: AnyArray
-    validation: AnyArray
+    x: AnyArray  # (n_padded, n_continuous), float32
+    codes: AnyArray  # (n_padded, n_discrete), int32
+    targets: AnyArray  # (n_padded, n_outputs), float32
+    weight: AnyArray  # (n_padded,), float32: weights with a mean of one
+    validation: AnyArray  # (n_validation,), int32: rows to judge by
+    # (n_folds, n_validation), float32: their weights, in parts that are judged apart; 0
+    # for padding.
     fold: AnyArray
+    # low, high (n_outputs,), float32: range of the predictions.
     low: AnyArray
     high: AnyArray
 
@@ -178,17 +166,9 @@ def train_start(
 ) -> tuple[TrainingState, Any]:
     """Run some steps of Adam for one start.
 
-    Parameters
-    ----------
-    rows : Array of shape (n_steps, batch_size), int32
-        Minibatches.
-    kind : Loss
-        See `row_losses`.
-
-    Returns
-    -------
-    error : Array of shape (n_folds,), float32
-        Losses of the averaged parameters on the validation rows, summed.
+    ``rows`` (n_steps, batch_size), int32: minibatches; ``kind``: see `row_losses`.
+    Returns ``error`` (n_folds,), float32: losses of the averaged parameters on the
+    validation rows, summed.
     """
     start = structure.start
     n_gate, n_leaf = start.direction.size + start.offset.size, start.coefficient.size
@@ -255,14 +235,8 @@ def train_chunk(
 ) -> tuple[TrainingState, jax.Array]:
     """Run `train_start` for a batch of starts, on the same minibatches, compiled.
 
-    Parameters
-    ----------
-    state, structure
-        With the starts as their first axis.
-
-    Returns
-    -------
-    error : Array of shape (n_starts, n_folds), float32
+    ``state``, ``structure``: with the starts as their first axis. Returns ``error``
+    (n_starts, n_folds), float32.
     """
     one = partial(train_start, kind=kind, xp=jnp)
     return jax.vmap(one, in_axes=(0, 0, None, None, None))(
@@ -280,14 +254,7 @@ def minibatches(
 ) -> np.ndarray:
     """Draw the rows of each step: permutations cut into batches.
 
-    Parameters
-    ----------
-    n_rows : int
-        At least 1.
-
-    Returns
-    -------
-    ndarray of shape (n_steps, batch_size), int32
+    ``n_rows``: at least 1. Returns (n_steps, batch_size), int32.
     """
     wanted = n_steps * batch_size
     if n_rows > _MANY_CALLS * wanted:

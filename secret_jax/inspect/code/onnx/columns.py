@@ -1,7 +1,5 @@
 """Columns of an ONNX graph: numbers and flags that splits and equations ask for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.code.onnx.graph import ML, Graph
-from secret_jax.inspect.code.program import ExportedModel, plain_category
+from secret_jax.inspect.code.program import (
+    ExportedModel,
+    are_texts,
+    plain_categories,
+)
 from secret_jax.inspect.equations import Term
 
 # Column of the table of numbers (name, value if missing, bounds), flag that a number is
@@ -118,18 +120,10 @@ class Columns:
         )
 
     def _flag_block(self, name: str, flags: Sequence[_Flag]) -> str:
-        graph, schema = self.graph, self.schema
-        attribute = schema.discrete.index(schema.names.index(name))
-        known = [plain_category(one, name) for one in schema.categories[attribute]]
+        graph, known = self.graph, plain_categories(self.schema, name)
         table = [[one in flag[1] for flag in flags] for one in known]
         table = np.array([*table, [False] * len(flags)], np.float64)
-        texts = {isinstance(one, str) for one in known if one is not None}
-        if len(texts) > 1:
-            raise TypeError(
-                f"Column {name!r} has texts and numbers as categories, and a tensor "
-                "holds one or the other. Turn the column into text before fitting."
-            )
-        if True in texts:
+        if are_texts(known, name):
             alike = [table[known.index(one)] for one in ("", None) if one in known]
             if len(alike) == 2 and (alike[0] != alike[1]).any():
                 raise TypeError(

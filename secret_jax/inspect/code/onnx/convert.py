@@ -6,8 +6,6 @@ says which leaf a row of it reaches; the coefficients of that leaf are gathered 
 multiplied by the row. The graph is of opset 17, with ``ai.onnx.ml`` 3, in float64.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

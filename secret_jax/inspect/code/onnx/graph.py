@@ -1,7 +1,5 @@
 """Nodes, constants and inputs of an ONNX graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

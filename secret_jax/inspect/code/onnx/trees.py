@@ -1,7 +1,5 @@
 """Trees in an ONNX graph: the leaf of a row by its splits, and what the leaf says."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -142,11 +140,7 @@ def _logit(columns: Columns, split: AnySplit) -> str:
         share = graph.to_double(_left(columns, split))
         twice = graph.add("Mul", share, graph.constant(2.0 * HARD_LOGIT))
         return graph.add("Sub", twice, graph.constant(HARD_LOGIT))
-    terms = [*split.terms]
-    if split.missing_value is not None:
-        more = split.missing_value - (terms[0].missing_as or 0.0)
-        terms.append(terms[0]._replace(asks="missing", factor=more))
-    ends = graph.constant(split.threshold), _sum(columns, terms)
+    ends = graph.constant(split.threshold), _sum(columns, split.gate_terms)
     distance = graph.add("Sub", *(ends if split.at_most else ends[::-1]))
     distance = graph.add("Div", distance, graph.constant(split.width))
     return graph.clip(distance, -HARD_LOGIT, HARD_LOGIT)

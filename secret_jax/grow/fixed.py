@@ -1,0 +1,120 @@
+"""Splits that the user fixes before a fit, from the root down."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.attributes import Role
+from secret_jax.data.columns import listed
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.values import is_real
+from secret_jax.splits.interface import Split
+from secret_jax.tree.structure import SplitKind
+
+_FORM = (
+    "a split of fixed_splits is (column, threshold) or (column, [categories]), with up "
+    "to two more: what is fixed on the left and on the right, or None"
+)
+
+
+class FixedSplits(NamedTuple):
+    """Some splits, each with the positions of those below it.
+
+    Attributes
+    ----------
+    kind, attribute, direction, threshold, goes_left : ndarray
+        As in `secret_jax.splits.interface.Split`, with a leading axis.
+    below : ndarray of shape (n_splits, 2), int
+        Position of the split of the left and the right child; -1: it is searched.
+    """
+
+    kind: np.ndarray
+    attribute: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
+    goes_left: np.ndarray
+    below: np.ndarray
+
+    def put(self, splits: Split, position: np.ndarray) -> Split:
+        """Replace found splits; -1 keeps one. Their gain is infinite: none is cut."""
+        chosen, own = position >= 0, position[position >= 0]
+        changed = {name: np.array(getattr(splits, name)) for name in Split._fields[:8]}
+        for name in ("kind", "attribute", "direction", "threshold"):
+            changed[name][chosen] = getattr(self, name)[own]
+        changed["goes_left"][chosen] = False  # beyond the categories is padding
+        changed["goes_left"][chosen, : self.goes_left.shape[1]] = self.goes_left[own]
+        changed["gain"][chosen], changed["pure"][chosen] = np.inf, False
+        return splits._replace(**changed)
+
+    def of_children(self, position: np.ndarray) -> np.ndarray:
+        """Positions for both children of every node in turn."""
+        return np.where(position[:, None] >= 0, self.below[position], -1).ravel()
+
+
+def fixed_splits_of(given: Any, schema: TableSchema) -> FixedSplits | None:
+    """Encode splits as the user writes them; None without any.
+
+    Raises
+    ------
+    ValueError
+        If one has another form, or names an unknown column or category.
+    """
+    if given is None:
+        return None
+    n_categories = max(map(len, schema.categories), default=0)
+    found: list[list[Any]] = []
+
+    def add(split: Any) -> int:
+        if split is None:
+            return -1
+        if not isinstance(split, list | tuple) or not 2 <= len(split) <= 4:
+            raise ValueError(f"{_FORM}. Got {split!r}.")
+        position, one = len(found), _encoded(split[0], split[1], schema, n_categories)
+        found.append(one)
+        below = [add(each) for each in split[2:]]
+        one.append([*below, -1, -1][:2])
+        return position
+
+    add(given)
+    arrays = [np.array(each) for each in zip(*found, strict=True)]
+    return FixedSplits(*arrays)
+
+
+def _encoded(column: Any, at: Any, schema: TableSchema, n_categories: int) -> list[Any]:
+    if not isinstance(column, str) or column not in schema.names:
+        raise ValueError(
+            f"fixed_splits names {column!r}, but there is no such column. The columns "
+            f"are {listed(schema.names)}."
+        )
+    position = schema.names.index(column)
+    direction = np.zeros(schema.n_columns, np.float32)
+    goes_left = np.zeros(n_categories, bool)
+    if schema.roles[position] is Role.DISCRETE:
+        attribute = schema.discrete.index(position)
+        categories = schema.categories[attribute]
+        chosen = at if isinstance(at, list | tuple) else [at]
+        for one in chosen:
+            if not isinstance(one, Hashable) or one not in categories:
+                raise ValueError(
+                    f"fixed_splits sends {one!r} of column {column!r} to the left, but "
+                    f"its categories are {listed([*map(str, categories)])}."
+                )
+            goes_left[categories.index(one)] = True
+        kind, threshold = SplitKind.DISCRETE, np.float32(0.0)
+    else:
+        levels = schema.origin(position).levels
+        at = levels.index(at) if isinstance(at, str) and at in levels else at
+        if not is_real(at) or not np.isfinite(at):
+            raise ValueError(
+                f"fixed_splits splits column {column!r} at {at!r}. Give a number"
+                f"{f', or one of {listed(levels)}' if levels else ''}: rows up to it "
+                "go left."
+            )
+        attribute = schema.position_of(position)
+        center, scale = schema.center[attribute], schema.scale[attribute]
+        kind, threshold = SplitKind.AXIS, np.float32((at - center) / scale)
+        direction[attribute] = 1.0
+    return [np.int32(kind), np.int32(attribute), direction, threshold, goes_left]

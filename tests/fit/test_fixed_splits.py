@@ -1,0 +1,69 @@
+"""Splits that the user fixes are in the tree, at their numbers, whatever prunes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.datasets import make_fried
+
+FIXED = ("x9", 0.3137, ("town", ["a", "b"]), ("x8", 0.5))
+
+
+def table() -> tuple[pd.DataFrame, np.ndarray]:
+    X, y = make_fried(500, random_state=0)
+    towns = np.random.default_rng(0).choice(["a", "b", "c"], len(y))
+    return pd.DataFrame(X, columns=[f"x{i}" for i in range(10)]).assign(town=towns), y
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"distill": False},
+        {"prune": "holdout"},
+        {"prune": "bic"},
+        {"max_leaf_nodes": 4},
+        {"loss": "absolute"},
+    ],
+)
+def test_fixed_splits_stay_although_noise_chose_them(options):
+    X, y = table()
+    model = SecretRegressor(fixed_splits=FIXED, **options).fit(X, y)
+    segment = [X["x9"] <= 0.3137, np.where(X["x9"] <= 0.3137, X["town"] < "c", False)]
+    segment[1] = np.where(segment[0], segment[1], X["x8"] <= 0.5)
+    frame = pd.DataFrame({"leaf": model.apply(X), "s": 2 * segment[0] + segment[1]})
+    assert (frame.groupby("leaf")["s"].nunique() == 1).all()
+    assert model.n_leaves_ >= 4
+    assert "if x9 <= 0.3137" in model.export_text()
+
+
+def test_classes_have_fixed_splits_too():
+    X, y = table()
+    model = SecretClassifier(fixed_splits=("town", "a")).fit(X, y > 14)
+    assert model.export_text().count("if town in {a}") == 1
+
+
+def test_without_rows_on_a_side_there_is_no_split():
+    X, y = table()
+    model = SecretRegressor(fixed_splits=("x9", 7.0), max_leaf_nodes=2).fit(X, y)
+    assert "x9 <= 7" not in model.export_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("x9",), r"\(column, threshold\) or"),
+        (5, "Got 5"),
+        (("q", 1.0), "names 'q', but there is no such column"),
+        (("town", ["z"]), "sends 'z' of column 'town'"),
+        (("x1", "a"), "splits column 'x1' at 'a'"),
+        (("x1", 0.5, ("x2", np.nan)), "splits column 'x2' at nan"),
+    ],
+)
+def test_other_forms_are_refused(given, message):
+    X, y = table()
+    with pytest.raises(ValueError, match=message):
+        SecretRegressor(fixed_splits=given).fit(X, y)
