@@ -22,6 +22,7 @@ from secret_jax.composed.kernel.covariances import SMOOTHERS
 from secret_jax.composed.kernel.interface import Regions
 from secret_jax.data.encoding import encode
 from secret_jax.data.validation import validated
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
@@ -207,8 +208,9 @@ def test_a_hundred_thousand_rows_take_bounded_memory(head, monkeypatch):
     target = np.sin(x[:, :1]) + 0.1 * rng.normal(size=(n, 1))
     rows = Regions(x, leaf, target, np.zeros_like(target), np.ones(n))
     tracemalloc.start()
-    fit = head.fit(rows)
-    said, _ = fit.model.predict(x[::100], leaf[::100], rows.base[::100])
+    with one_thread_for_products():
+        fit = head.fit(rows)
+        said, _ = fit.model.predict(x[::100], leaf[::100], rows.base[::100])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 400e6
