@@ -33,7 +33,12 @@ from sklearn.svm import SVC, SVR
 
 from benchmarks.shared import folder_of_data, whole_number
 from secret_jax import KernelTreeClassifier, KernelTreeRegressor, SecretRegressor
-from secret_jax.composed.kernel import GeneticSearch, GreedySearch
+from secret_jax.composed.kernel import (
+    GaussianProcess,
+    GeneticSearch,
+    GreedySearch,
+    Head,
+)
 
 
 class Task(NamedTuple):
@@ -46,6 +51,7 @@ class Task(NamedTuple):
     reported: str
 
 
+_RELEVANCES = GaussianProcess(relevances=True)
 _VOWEL = ("vowel_train", "vowel_test")
 _OF_VOWEL = "tree .42, RBF .42, kernel .46"
 TASKS = {
@@ -80,7 +86,7 @@ def splits(task: Task, n_rows: int, n_splits: int) -> list[tuple[np.ndarray, ...
     return [(order[: task.n_train], order[task.n_train :]) for order in orders]
 
 
-def ours(task: Task, head: str, search: Any = None) -> Any:
+def ours(task: Task, head: str | Head, search: Any = None) -> Any:
     """Our estimator of a task."""
     if not task.classes:
         return KernelTreeRegressor(head=head, search=search)
@@ -119,14 +125,17 @@ def two_processes(task: Task) -> Any:
     if task.classes:
         return None
     tree = SecretRegressor(splits="cart", leaf="constant", oblique=False, distill=False)
-    regions = KernelTreeRegressor(tree, head="gp")
-    return VotingRegressor([("equations", ours(task, "gp")), ("regions", regions)])
+    regions = KernelTreeRegressor(tree, head=_RELEVANCES)
+    return VotingRegressor(
+        [("equations", ours(task, _RELEVANCES)), ("regions", regions)]
+    )
 
 
 METHODS: dict[str, Callable[[Task], Any]] = {
     "RBF": lambda task: ours(task, "rbf"),
     "kernel (gp)": lambda task: ours(task, "gp"),
-    "two gp": two_processes,
+    "gp, relevances": lambda task: ours(task, _RELEVANCES),
+    "two of these": two_processes,
     "RBF, greedy": lambda task: ours(task, "rbf", GreedySearch()),
     "RBF, genetic": lambda task: ours(task, "rbf", GeneticSearch()),
     "kernel ridge": lambda task: peer(task, "ridge"),
