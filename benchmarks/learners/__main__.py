@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+
+import pandas as pd
 
 from benchmarks.accuracy.__main__ import chosen_sources, make_missing, planned_tasks
 from benchmarks.accuracy.data import REAL
@@ -45,6 +48,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--synthetic-rows", type=whole_number, default=2048, help="in each part")
     add("--code", default=code_version(), help="name of our code in the records")
     add("--out", type=Path, default=Path("results/learners.jsonl"), help="JSON lines")
+    add("--long", type=Path, help="also write a CSV file with one line for each fit")
     add("--picture", type=Path, help="PNG; by default beside --out")
     add("--summary-only", action="store_true", help="fit nothing, print the table")
     options = parser.parse_args(arguments)
@@ -73,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     baseline = results.models[0]
     print(f"Code {options.code}. Test MSE over the variance of the test target.\n")
     print(learner_table(results, baseline))
+    if options.long:
+        chosen_runs = [asdict(made[run]) for run, _, _ in tasks if run in made]
+        pd.DataFrame(chosen_runs).to_csv(options.long, index=False)
     picture = options.picture or options.out.with_suffix(".png")
     draw(results, chosen, baseline, picture)
     print(f"\nPicture: {picture}")

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from secret_jax.cli.kinds import name_of, schema_of
 from secret_jax.cli.messages import say
 from secret_jax.inspect.class_errors import class_errors
 from secret_jax.inspect.printing import number
@@ -69,11 +70,11 @@ def evaluate(
         )
     test, training = drawn(table, n_test, seed)
     n_test, n_training = len(test), len(training)
-    say(f"growing the tree on {n_training:,} rows")
+    say(f"fitting on {n_training:,} rows")
     grown_on = table.take(training)
     started = perf_counter()
     fitted: Any = clone(model)
-    fitted.fit(grown_on.X, grown_on.y, grown_on.weight)
+    grown_on.fit(fitted)
     seconds = perf_counter() - started
     say(f"fitted in {seconds:.1f} s")
     if not n_test:
@@ -85,8 +86,10 @@ def evaluate(
     which = which if table.time is None else "latest rows"
     say(f"measuring on {n_test} {which}, beside two other methods")
     held_out = table.take(test)
-    scores = {TREE: measured(fitted, held_out.X, held_out.y, held_out.weight)}
-    scores[TREE] |= {"leaves": fitted.n_leaves_}
+    own = measured(fitted, held_out.X, held_out.y, held_out.weight)
+    if hasattr(fitted, "n_leaves_"):
+        own |= {"leaves": fitted.n_leaves_}
+    scores = {name_of(fitted): own}
     scores |= _baselines(fitted, grown_on, held_out, seed)
     return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
 
@@ -159,7 +162,7 @@ def _baselines(
     """
     import pandas as pd
 
-    schema = model.tree_.schema
+    schema = schema_of(model)
     encoder = make_column_transformer(
         (
             OneHotEncoder(handle_unknown="ignore", sparse_output=False),

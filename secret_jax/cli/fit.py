@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it beside the baselines, save and report it."""
     check_output(arguments.out)
+    if arguments.stream and arguments.model != "tree":
+        raise CommandError(
+            f"--stream goes with one tree, not --model {arguments.model}"
+        )
     if arguments.stream:
         from secret_jax.cli.streaming import fit_streamed
 
@@ -57,10 +61,12 @@ def fit(arguments: argparse.Namespace) -> None:
         say(f"  {table.y.name}: {n_classes}, so the tree is a classifier")
     model = chosen_model(arguments, classes, table.reading.labels)
     # Probabilities say how sure they are, and other losses predict no means.
-    has_intervals = not classes and model.loss == "squared"
+    loss = model.get_params().get("loss", model.get_params().get("tree__loss"))
+    has_intervals = hasattr(model, "conformalize") and not classes
+    has_intervals = has_intervals and loss in ("squared", None)
     if arguments.calibrate and not has_intervals:
         raise CommandError(
-            f"--calibrate needs --loss squared, and the loss is {model.loss!r}"
+            f"--calibrate needs --loss squared and one tree, and the loss is {loss!r}"
         )
     aside = None
     if n_aside := round(len(table.X) * arguments.calibrate):  # for intervals alone
@@ -71,8 +77,9 @@ def fit(arguments: argparse.Namespace) -> None:
     fitted = evaluation.model
     if arguments.refit_all and evaluation.n_test:
         say(f"growing the tree again on all {len(table.X)} rows")
-        fitted.fit(table.X, table.y, table.weight)
-    fitted.set_params(verbose=0)
+        table.fit(fitted)
+    told = [name for name in fitted.get_params() if name.endswith("verbose")]
+    fitted.set_params(**dict.fromkeys(told, 0))
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
     if aside is not None and has_intervals:
@@ -101,15 +108,14 @@ def chosen_model(
     arguments: argparse.Namespace, classes: bool, labels: dict[str, str]
 ) -> Any:
     """Build the estimator that the options ask for, with the model's column names."""
+    from secret_jax.cli.kinds import estimator_of
     from secret_jax.cli.parameters import given_parameters
-    from secret_jax.estimators.classifier import SecretClassifier
-    from secret_jax.estimators.regressor import SecretRegressor
 
-    estimator: Any = SecretClassifier if classes else SecretRegressor
+    estimator = estimator_of(arguments.model, classes)
     given = given_parameters(arguments, estimator)
     build = getattr(estimator, arguments.preset) if arguments.preset else estimator
     label = labels.get
-    return build().set_params(
+    model = build().set_params(
         **given,
         categorical_features=[label(name, name) for name in arguments.categorical]
         or None,
@@ -120,12 +126,18 @@ def chosen_model(
         random_state=arguments.seed,
         verbose=not arguments.quiet,
     )
+    if arguments.model != "additive":
+        return model
+    from secret_jax.composed.additive.estimator import SecretAdditiveRegressor
+
+    return SecretAdditiveRegressor(model)
 
 
 def _result_text(evaluation: Evaluation, refitted: bool) -> str:
     from secret_jax.cli.evaluation import score_table
+    from secret_jax.cli.kinds import text_of
 
-    parts = [evaluation.model.export_text().rstrip("\n")]
+    parts = [text_of(evaluation.model).rstrip("\n")]
     if evaluation.scores:
         heading = f"Errors on {evaluation.n_test:,} held-out rows"
         parts.append(score_table(evaluation.scores, heading))
@@ -158,6 +170,12 @@ def _write_report(
     # After growing again, the held-out rows are no longer held out.
     seen = None if arguments.refit_all else evaluation.held_out
     held_out = (None, None) if seen is None else (seen.X, seen.y)
+    errors = json.dumps(content, indent=2, default=repr)
+    (folder / "errors.json").write_text(errors + "\n", encoding="utf-8")
+    for what in ("effects", "curves"):  # of what is no single tree
+        if hasattr(model, f"plot_{what}"):
+            getattr(model, f"plot_{what}")().savefig(folder / f"{what}.png")
+            return
     before = f"the tree of the {evaluation.n_training:,} training rows"
     comparison = {
         before if name == TREE else name: score
@@ -167,6 +185,4 @@ def _write_report(
     title = f"{arguments.target} from {Path(arguments.file).name}"
     page = model.to_html(*held_out, comparison=comparison, title=title)
     (folder / "report.html").write_text(page, encoding="utf-8")
-    errors = json.dumps(content, indent=2, default=repr)
-    (folder / "errors.json").write_text(errors + "\n", encoding="utf-8")
     draw(model, folder / "tree.png")

@@ -63,6 +63,8 @@ def given_parameters(arguments: argparse.Namespace, estimator: type) -> dict[str
     strange = [name.replace("_", "-") for name in parameters if name not in known]
     if arguments.preset and not hasattr(estimator, arguments.preset):
         strange.append(f"preset {arguments.preset}")
+    if strange and arguments.model == "booster":
+        raise CommandError(f"--{strange[0]} goes with one tree, not --model booster")
     if strange:
         kind = "classes" if estimator is SecretRegressor else "numbers"
         raise CommandError(f"--{strange[0]} goes with a target of {kind}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from secret_jax.cli import demo, fit, saved
+from secret_jax.cli.kinds import KINDS
 from secret_jax.cli.messages import PROGRAM, CommandError
 from secret_jax.runtime.version import VERSION
 
@@ -145,6 +146,11 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
         'Python: --splits "RssSplits(max_split_features=2)", '
         '--prune "CostComplexity(alpha=3.5)".',
     )
+    purpose = (
+        "one readable tree; curves of single columns and a tree of the rest; or the "
+        "sum of many trees (default: %(default)s)"
+    )
+    tree.add_argument("--model", choices=KINDS, default="tree", help=purpose)
     tree.add_argument(
         "--preset",
         choices=PRESETS,

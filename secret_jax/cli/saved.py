@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from secret_jax.cli.kinds import loaded, schema_of
 from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
@@ -31,17 +32,6 @@ if TYPE_CHECKING:
     from secret_jax.cli.reading.table import Reading
 
 _DIGITS = 7  # that float32 carries
-
-
-def loaded(path: str) -> Any:
-    """Load a saved model; a misspelt name is guessed."""
-    from secret_jax.cli.reading.problems import check_exists
-    from secret_jax.estimators.classifier import SecretClassifier
-    from secret_jax.estimators.regressor import SecretRegressor
-    from secret_jax.tree.file import holds_classes
-
-    check_exists(path)
-    return (SecretClassifier if holds_classes(path) else SecretRegressor).load(path)
 
 
 def predict(arguments: argparse.Namespace) -> None:
@@ -79,11 +69,13 @@ def _predictions(
         names = [f"probability of {name}" for name in model.classes_]
         columns |= dict(zip(names, chances, strict=True))
     elif prediction.ndim > 1:
-        names = [f"prediction of {name}" for name in model.tree_.schema.target_names]
+        names = [f"prediction of {name}" for name in schema_of(model).target_names]
         columns = dict(zip(names, prediction.T, strict=True))
     if arguments.interval is not None:
         bounds = model.predict_interval(X, coverage=arguments.interval)
         columns |= dict(zip(("lower", "upper"), bounds, strict=True))
+    if arguments.leaf and not hasattr(model, "apply"):
+        raise CommandError("--leaf goes with a model of one tree")
     if arguments.leaf:
         columns["leaf"] = model.apply(X)
     return columns
@@ -92,7 +84,7 @@ def _predictions(
 def explain(arguments: argparse.Namespace) -> None:
     """Print why rows get their predictions, or write what each column adds."""
     check_output(arguments.out)
-    model = loaded(arguments.model)
+    model = loaded(arguments.model, "explain")
     table, X, _ = _read_rows(model, arguments)
     if arguments.out is None:
         X = X.iloc[: arguments.rows]
@@ -139,9 +131,9 @@ def _target_of(model: Any, classes: bool) -> str:
     """Name the column that a model predicts; classifiers keep names of classes only."""
     reading = _reading(model)
     if not classes:
-        return reading.name_of(str(model.tree_.schema.target_name))
+        return reading.name_of(str(schema_of(model).target_name))
     *_, last = [None, *reading.formats]  # the target
-    if last is None or reading.labels[last] in model.tree_.schema.input_names:
+    if last is None or reading.labels[last] in schema_of(model).input_names:
         raise CommandError(
             "the model does not know which column holds its classes: it was not "
             f"fitted by {PROGRAM} fit"
@@ -159,16 +151,16 @@ def export(arguments: argparse.Namespace) -> None:
         raise CommandError(f"--name does not go with {language}")
     if language == "onnx" and arguments.out is None:
         raise CommandError("onnx is no text; name a file for it with --out FILE")
-    model = loaded(arguments.model)
+    methods = {"dot": "export_dot", "onnx": "to_onnx"}
+    model = loaded(arguments.model, methods.get(language, "export_code"))
     if language == "dot":
         text = model.export_dot()
     elif language == "onnx":
         require("onnx", "onnx", "write an ONNX model")
         text = model.to_onnx().SerializeToString()
     else:
-        text = model.export_code(
-            language, function_name=arguments.name, table=arguments.table
-        )
+        of_sql = {"table": arguments.table} if arguments.table is not None else {}
+        text = model.export_code(language, function_name=arguments.name, **of_sql)
     if language != "dot":
         _say_what_it_takes(model, language)
     if arguments.out is None:
@@ -189,7 +181,7 @@ def _say_what_it_takes(model: Any, language: str) -> None:
     reading = _reading(model)
     dates = "its parts as numbers, each a column of its own"
     dates = "dates, or text as in 2024-02-29" if language == "python" else dates
-    for name in model.tree_.schema.input_names:
+    for name in schema_of(model).input_names:
         chosen = reading.formats[reading.name_of(name)]
         if isinstance(chosen, NumberFormat) and not chosen.is_plain:
             say(f"{name}: the program takes numbers, not the texts of the file")
@@ -201,7 +193,7 @@ def show(arguments: argparse.Namespace) -> None:
     """Print a saved model, and draw it if asked to."""
     if arguments.plot is not None:
         check_picture(arguments.plot)
-    model = loaded(arguments.model)
+    model = loaded(arguments.model, "export_text")
     whole = {"max_categories": None} if arguments.categories else {}
     text = model.export_text(
         max_depth=arguments.max_depth,
@@ -220,7 +212,7 @@ def _reading(model: Any) -> Reading:
 
     if hasattr(model, "reading_"):
         return Reading.from_json(model.reading_)
-    return Reading.of_schema(model.tree_.schema)
+    return Reading.of_schema(schema_of(model))
 
 
 def _read_rows(
@@ -230,7 +222,7 @@ def _read_rows(
     from secret_jax.cli.training_table import read
     from secret_jax.inspect.printing import some
 
-    schema, reading = model.tree_.schema, _reading(model)
+    schema, reading = schema_of(model), _reading(model)
     reading = replace(reading, missing=(*reading.missing, *arguments.na))
     needed = [reading.name_of(label) for label in schema.input_names]
     wanted = (*needed, *kept) if schema.named else kept
@@ -262,9 +254,12 @@ def _read_rows(
 
 
 def _asked_columns(model: Any) -> set[str]:
-    """Columns on which predictions depend, by the model's names for them."""
-    tree = model.tree_
-    schema = tree.schema
+    """Columns on which predictions depend, by the model's names; of a sum, all."""
+    from secret_jax.tree.structure import Tree
+
+    schema, tree = schema_of(model), getattr(model, "tree_", None)
+    if not isinstance(tree, Tree):
+        return {*schema.input_names}
     in_sums = tree.in_splits
     slopes = (tree.coefficient[tree.is_leaf][:, :, 1:] != 0).any(axis=(0, 1))
     in_sums[: len(slopes)] |= slopes

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
 from secret_jax.cli.messages import CommandError, flags_for_parameters, require, say
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "dates")
 _NAMING += ("ignore_case",)
 _BESIDE = ("weight", "group", "time")
+# Of time, by which a tree's size is chosen: a few for each fold.
+_STRETCHES = 20
 
 
 class TrainingTable(NamedTuple):
@@ -37,6 +40,26 @@ class TrainingTable(NamedTuple):
     weight: pd.Series | None = None
     group: pd.Series | None = None
     time: pd.Series | None = None
+
+    @property
+    def groups(self) -> pd.Series | None:
+        """Groups of rows that choose a tree's size together.
+
+        Of times stretches of the table: whole ones are held out (blocked
+        cross-validation: Bergmeir & Benítez, Information Sciences 191, 2012).
+        """
+        if self.time is None:
+            return self.group
+        n_earlier = self.time.rank(method="min") - 1
+        return _STRETCHES * n_earlier // len(self.time)
+
+    def fit(self, model: Any) -> None:
+        """Fit a model, whose own folds keep groups together where it can."""
+        beside = {} if self.groups is None else {"groups": self.groups}
+        if beside and not has_fit_parameter(model, "groups"):
+            say("  choices within the fit do not know of groups: held-out rows do")
+            beside = {}
+        model.fit(self.X, self.y, self.weight, **beside)
 
     def take(self, rows: np.ndarray) -> TrainingTable:
         """Some of the rows."""
@@ -141,14 +164,11 @@ def check_names(
     arguments: argparse.Namespace, known: Callable[[str, str], Any]
 ) -> None:
     """Refuse options that name the target, or columns that ``known`` does not know."""
-    for flag in _NAMING:
-        for name in getattr(arguments, flag):
+    named = [(flag, name) for flag in _NAMING for name in getattr(arguments, flag)]
+    named += [(role, getattr(arguments, role)) for role in _BESIDE]
+    for flag, name in named:
+        if name:
             known(name, f"--{flag.replace('_', '-')} names")
-            if name == arguments.target:
-                raise CommandError(f"{name!r} is the target; name it in no other role")
-    for role in _BESIDE:
-        if name := getattr(arguments, role):
-            known(name, f"--{role} names")
             if name == arguments.target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
     if arguments.group and arguments.time:

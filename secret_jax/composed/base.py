@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
@@ -15,10 +15,10 @@ from secret_jax.data.validation import (
     restore_names,
     validated,
 )
+from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.runtime.values import check_constraints, refuse
 from secret_jax.tree.file import load_model, save_model
@@ -110,7 +110,7 @@ class ComposedRegressor(ConformalMixin, RegressorMixin, ComposedEstimator):
     tree_: SecretRegressor
 
 
-class ComposedClassifier(ClassSetsMixin, ClassifierMixin, ComposedEstimator):
+class ComposedClassifier(ClassesMixin, ComposedEstimator):
     """Base of composed estimators of classes."""
 
     def _members(

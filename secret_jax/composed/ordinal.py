@@ -83,7 +83,7 @@ class SecretOrdinalClassifier(ComposedClassifier):
         tree.tree_ = replace(tree.tree_, schema=schema)
         return {"classes_": classes, "tree_": tree}
 
-    def _probability(self, X: TableLike) -> np.ndarray:
+    def _probabilities(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         reached = self.tree_.predict(validated(self, X, reset=False))
         return from_at_least(reached.reshape(len(reached), -1))

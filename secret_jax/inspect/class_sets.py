@@ -12,46 +12,13 @@ from secret_jax.inspect.intervals import calibrated_factor, conformity_scores
 
 
 class ClassSetsMixin:
-    """Classes, probabilities and conformal sets of a classifier with ``classes_``.
-
-    A subclass implements `_probability`.
-    """
+    """Conformal sets for a classifier with ``predict_proba`` and ``classes_``."""
 
     classes_: np.ndarray
     conformity_scores_: np.ndarray
     conformity_weight_: np.ndarray
 
-    def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the likeliest class of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Predicted classes, of the type of the labels.
-        """
-        likeliest = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[likeliest]
-
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
-        return self._probability(X)
-
-    def _probability(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes, for `predict_proba`."""
+    def predict_proba(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
     def predict_log_proba(self, X: TableLike) -> np.ndarray:

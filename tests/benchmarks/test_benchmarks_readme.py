@@ -15,7 +15,7 @@ MODULES = [path.relative_to(FOLDER) for path in sorted(FOLDER.rglob("*.py"))]
 COMMANDS = [
     ".".join(["benchmarks", *path.with_suffix("").parts]).removesuffix(".__main__")
     for path in MODULES
-    if "__main__" in (FOLDER / path).read_text(encoding="utf-8")
+    if "__name__ ==" in (FOLDER / path).read_text(encoding="utf-8")
 ]
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
 README = (FOLDER / "README.md").read_text(encoding="utf-8")

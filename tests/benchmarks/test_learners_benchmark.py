@@ -12,9 +12,11 @@ import pytest
 from benchmarks import plots
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.learners import __main__ as bench
+from benchmarks.learners.grid import grid
 from benchmarks.learners.parts import FINDERS, LEAVES, PRUNINGS, Learner, learners
 from benchmarks.learners.report import draw, learner_table
 from secret_jax import SecretRegressor
+from secret_jax.datasets import make_fried
 from secret_jax.estimators.planning import plan_of
 
 
@@ -109,3 +111,12 @@ def test_labels_of_a_picture_cover_neither_points_nor_each_other():
         assert figure.bbox.x0 < box.x0 < box.x1 < figure.bbox.x1
         for place in places:
             assert not box.contains(*axis.transData.transform(place))
+
+
+def test_a_grid_from_python_has_a_line_for_each_fit():
+    X, y = make_fried(120, random_state=0)
+    found = grid({"mine": (X, y)}, finders=["rss"], leaves=["linear", "ridge"], seeds=2)
+    assert len(found) == 4
+    assert found["leaf"].tolist() == ["linear", "ridge"] * 2
+    assert found["seed"].tolist() == [0, 0, 1, 1]
+    assert (found["error"] < 1).all()

@@ -1,6 +1,7 @@
 """Weights, groups and times of rows on the command line, and programs of a model."""
 
-from __future__ import annotations
+import io
+import json
 
 import numpy as np
 import pandas as pd
@@ -71,6 +72,16 @@ def test_the_latest_rows_are_held_out():
         drawn(rows_of(alike, time="day"), 60, 0)
 
 
+def test_groups_and_stretches_of_time_choose_the_size():
+    frame = make_table().assign(day=lambda one: pd.to_datetime(one["day"]))
+    assert rows_of(frame).groups is None
+    assert rows_of(frame, group="person").groups.equals(frame["person"])
+    stretch = rows_of(frame, time="day").groups
+    assert stretch.nunique() == 20
+    assert stretch[frame["day"].argsort()].is_monotonic_increasing
+    assert (stretch.groupby(frame["day"]).nunique() == 1).all()
+
+
 def test_weights_are_rows_and_a_group_is_no_column(folder, capsys):
     model = fitted(folder, "--weight", "count", "--group", "person")
     assert [*model.feature_names_in_] == ["length", "day"]
@@ -112,3 +123,27 @@ def test_a_model_is_written_as_programs(folder, capsys):
     out = folder / "a.onnx"
     assert main(["export", path, "onnx", "--out", str(out)]) == 0
     assert out.read_bytes() == model.to_onnx().SerializeToString()
+
+
+@pytest.mark.parametrize("kind", ["booster", "additive"])
+def test_other_kinds_of_models(folder, capsys, kind):
+    table, out = folder / "table.csv", folder / f"{kind}.model"
+    words = ["fit", table, "cost", "--drop", "person,day", "--out", out]
+    report = ["--report", folder / kind, "--model", kind]
+    words += ["--max-leaf-nodes", 4] if kind == "booster" else QUICK
+    assert main([str(word) for word in (*words, *report)]) == 0
+    assert "SECRET" in capsys.readouterr().out
+    errors = json.loads((folder / kind / "errors.json").read_text())["errors"]
+    own, straight, _ = (score["mae"] for score in errors.values())
+    assert own < 0.5 * straight  # of |length|, which no plane fits
+    assert main(["predict", str(out), str(table)]) == 0
+    predicted = pd.read_csv(io.StringIO(capsys.readouterr().out))["prediction"]
+    assert np.corrcoef(predicted, make_table()["cost"])[0, 1] > 0.95
+    assert main(["explain", str(out), str(table)]) == 2
+    assert "which has no explain" in capsys.readouterr().err
+
+
+def test_options_of_trees_are_none_of_boosters(folder, capsys):
+    words = ["fit", folder / "table.csv", "cost", "--model", "booster"]
+    assert main([str(word) for word in (*words, "--prune", "bic")]) == 2
+    assert "--prune goes with one tree" in capsys.readouterr().err

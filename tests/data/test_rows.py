@@ -1,7 +1,5 @@
 """Encoded rows: put together, put in order, and identical ones as one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ def random_rows(rng, n_rows: int) -> Rows:
 
 def together(rows: Rows) -> np.ndarray:
     """Content and weight of every row, float64."""
-    (x, codes), targets, weight = rows
+    (x, codes), targets, weight, _ = rows
     return np.column_stack([x, codes, targets, weight])
 
 

@@ -116,7 +116,7 @@ class KernelTreeClassifier(_Parameters, ComposedClassifier, KernelTree):
         probability = self._scores(fit, rows).probability(said)
         return of_classes(name, fit, rows, probability, member, head)
 
-    def _probability(self, X: TableLike) -> np.ndarray:
+    def _probabilities(self, X: TableLike) -> np.ndarray:
         value, _, _ = self._said(X)
         return self.scores_.probability(value)
 
