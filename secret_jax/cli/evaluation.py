@@ -73,7 +73,7 @@ def evaluate(
     grown_on = table.take(training)
     started = perf_counter()
     fitted: Any = clone(model)
-    fitted.fit(grown_on.X, grown_on.y, grown_on.weight)
+    fitted.fit(grown_on.X, grown_on.y, grown_on.weight, groups=grown_on.groups)
     seconds = perf_counter() - started
     say(f"fitted in {seconds:.1f} s")
     if not n_test:

@@ -71,7 +71,7 @@ def fit(arguments: argparse.Namespace) -> None:
     fitted = evaluation.model
     if arguments.refit_all and evaluation.n_test:
         say(f"growing the tree again on all {len(table.X)} rows")
-        fitted.fit(table.X, table.y, table.weight)
+        fitted.fit(table.X, table.y, table.weight, groups=table.groups)
     fitted.set_params(verbose=0)
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out

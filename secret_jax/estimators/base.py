@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
+from secret_jax.data.sampling import group_numbers
 from secret_jax.data.shards import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
@@ -70,6 +71,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         eval_set: Any = None,
     ) -> Self:
         """Grow and prune a tree.
@@ -79,6 +81,10 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: the size of the tree is
+            chosen on rows of groups that did not grow it. Without ``eval_set``, which
+            says what to choose it on.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
             grown on them as well, and their categories are those of the tree; up to
@@ -113,7 +119,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         plan = self._plan()
         with shown(self.verbose) as progress, one_thread_for_products():
             return self._fit(
-                replace(plan, progress=progress), X, y, sample_weight, eval_set
+                replace(plan, progress=progress), X, y, sample_weight, eval_set, groups
             )
 
     def _fit(
@@ -123,6 +129,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         eval_set: Any = None,
+        groups: ArrayLike | None = None,
         copies: np.ndarray | None = None,
     ) -> Self:
         """Fit; ``copies`` are rows per given row, by default those of the weights."""
@@ -133,6 +140,11 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
                 if copies is not None:
                     given = given._replace(copies=copies)
                 others = self._pruning_rows(eval_set, targets)
+                if groups is not None:
+                    if others is not None:
+                        raise ValueError("Give groups or eval_set, not both.")
+                    number = group_numbers(groups, len(given.targets))
+                    given = given._replace(group=number)
                 together = others is not None and len(eval_set) == 3
                 given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)

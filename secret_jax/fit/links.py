@@ -54,10 +54,10 @@ def _error(result: FitResult, unit: np.ndarray, *, of_root: bool = False) -> flo
     """Mean squared error on unseen rows, in units of each output, summed over them."""
     ratio = np.array(result.prepared.schema.target_scales) / unit
     squares = weight = 0.0
-    for tree, _, (table, targets, weights) in result.fitted.folds:
+    for tree, _, rows in result.fitted.folds:
         tree = of_size(tree, 1) if of_root else tree
-        (value,) = raw_predictions([tree], table)
-        residual = ratio * (targets - tree.loss.prediction(value))
-        squares += float(weights @ np.square(residual).sum(axis=1))
-        weight += float(weights.sum())
+        (value,) = raw_predictions([tree], rows.table)
+        residual = ratio * (rows.targets - tree.loss.prediction(value))
+        squares += float(rows.weight @ np.square(residual).sum(axis=1))
+        weight += float(rows.weight.sum())
     return squares / weight

@@ -43,6 +43,8 @@ class CheckedRows(NamedTuple):
     # `secret_jax.data.validation.copies_of`.
     copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
+    # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
+    group: np.ndarray | None = None
 
 
 class Prepared(NamedTuple):
@@ -105,12 +107,13 @@ def read_rows(
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
-    X, targets, weight, copies, names = given
+    X, targets, weight, copies, names, group = given
     n_enough = enough_rows(plan, len(X))
     learner, tail_share = Learner(plan.columns, names), plan.columns.tail_share
     every_target, every_weight = targets, weight
     if is_resident(X) or is_sharded(X):
-        shards = as_they_lie(X) if n_enough < len(X) and _stays(plan, weight) else None
+        stays = n_enough < len(X) and group is None and _stays(plan, weight)
+        shards = as_they_lie(X) if stays else None
         sums = None if shards is None else sums_of_shards(shards, weight)
         if shards is not None and sums is not None:
             nothing = [np.zeros(0, np.float32)] * shards.shape[1]
@@ -139,7 +142,8 @@ def read_rows(
     if not weight.all():
         used = weight > 0
         targets, weight, copies = targets[used], weight[used], copies[used]
-    source = HostRows(schema, columns, targets, weight, copies)
+        group = None if group is None else group[used]
+    source = HostRows(schema, columns, targets, weight, copies, group)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = columns if index is None else columns.take(index)
     weight = source.weight if index is None else source.weight[index]
