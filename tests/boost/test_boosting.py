@@ -15,7 +15,7 @@ from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.data.encoding import encode
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.tree import routing
-from secret_jax.tree.file import ModelFileError, load_tree
+from secret_jax.tree.file import ModelFileError
 
 SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}
 
@@ -286,8 +286,6 @@ def test_files_bring_the_model_back(holed, tmp_path):
         assert list(map(tree_bytes, one)) == list(map(tree_bytes, other))
     with pytest.raises(ModelFileError, match="booster"):
         SecretRegressor.load(path)
-    with pytest.raises(ModelFileError, match="booster"):
-        load_tree(path)
     with refusal("file", "X"):
         again.effect("width")
     tree = tmp_path / "tree.model"
