@@ -64,7 +64,7 @@ class Recipe:
         stage: Stage | None = None,
     ) -> list[Tree]:
         """Fit models for the nodes of grown trees, or take those of their search."""
-        parts = [_rows_of(root, rows) for root in roots]
+        parts = [root.rows_of(rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
         searched = self.options.finder.node_model
         return with_leaf_models(grown, parts, self.leaf, searched, stage=stage)
@@ -118,9 +118,3 @@ def with_leaf_models(
         else with_models(tree, *each.fitted, leaf)
         for tree, each in zip(found, grown, strict=True)
     ]
-
-
-def _rows_of(root: Root, rows: Rows) -> Rows:
-    own = rows.take(root.rows)
-    targets = own.targets if root.targets is None else root.targets
-    return Rows(own.table, targets, own.weight if root.weight is None else root.weight)
