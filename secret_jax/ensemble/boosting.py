@@ -173,11 +173,17 @@ class Boosting:
                 going = [each for each in going if each is not other]
         told = rounds * options.learning_rate
         if told >= _SOON and len(started) > 2:
-            self.candidates = _preferred(started, decided=told >= _DECIDED)
+            self.candidates = _in_race(started, decided=told >= _DECIDED)
             going = [each for each in going if each in self.candidates]
         if first not in going:
             limit = _NEAR * first.least
-            self.candidates = [c for c in self.candidates if c.least <= limit]
+            near = {c.size.leaf for c in self.candidates if c.least <= limit}
+            # The only size of its kind may still take a share.
+            self.candidates = [
+                c
+                for c in self.candidates
+                if c.least <= limit or c.size.leaf not in near
+            ]
             return [each for each in going if each.least <= limit]
         return going
 
@@ -280,7 +286,7 @@ class Boosting:
         return f"{size}: error {error:.4g} in unseen rows"
 
 
-def _preferred(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
+def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
     """Sizes near the best with their kind of leaves, or the first such of each kind."""
     least: dict[str, float] = {}
     for each in candidates:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -121,6 +122,20 @@ def test_of_each_kind_the_first_size_that_errs_hardly_more_goes_on():
         least = min(error for _, error in alike)
         first = next(size for size, error in alike if error <= 1.02 * least)
         assert first in [size for size, _ in model.shares_]
+
+
+def test_sizes_far_behind_leave_before_one_of_each_kind_is_left():
+    sizes = [TreeSize(max_leaf_nodes=n) for n in (4, 8, 16)]
+    sizes.append(TreeSize(leaf="constant"))
+    errors = [1.12, 1.01, 1.0, 9.0]
+    raced = [
+        SimpleNamespace(size=size, least=error)
+        for size, error in zip(sizes, errors, strict=True)
+    ]
+    in_race = boosting_module._in_race
+    assert in_race(raced, decided=False) == raced[1:]
+    decided = in_race(raced, decided=True)
+    assert decided == [raced[1], raced[3]]
 
 
 def test_warm_start_goes_on_where_the_last_fit_stopped(model):
