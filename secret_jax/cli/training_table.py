@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "dates")
 _NAMING += ("ignore_case",)
 _BESIDE = ("weight", "group", "time")
+# Of time, by which a tree's size is chosen: a few for each fold.
+_STRETCHES = 20
 
 
 class TrainingTable(NamedTuple):
@@ -37,6 +39,18 @@ class TrainingTable(NamedTuple):
     weight: pd.Series | None = None
     group: pd.Series | None = None
     time: pd.Series | None = None
+
+    @property
+    def groups(self) -> pd.Series | None:
+        """Groups of rows that choose a tree's size together.
+
+        Of times stretches of the table: whole ones are held out (blocked
+        cross-validation: Bergmeir & Benítez, Information Sciences 191, 2012).
+        """
+        if self.time is None:
+            return self.group
+        n_earlier = self.time.rank(method="min") - 1
+        return _STRETCHES * n_earlier // len(self.time)
 
     def take(self, rows: np.ndarray) -> TrainingTable:
         """Some of the rows."""
@@ -141,14 +155,11 @@ def check_names(
     arguments: argparse.Namespace, known: Callable[[str, str], Any]
 ) -> None:
     """Refuse options that name the target, or columns that ``known`` does not know."""
-    for flag in _NAMING:
-        for name in getattr(arguments, flag):
+    named = [(flag, name) for flag in _NAMING for name in getattr(arguments, flag)]
+    named += [(role, getattr(arguments, role)) for role in _BESIDE]
+    for flag, name in named:
+        if name:
             known(name, f"--{flag.replace('_', '-')} names")
-            if name == arguments.target:
-                raise CommandError(f"{name!r} is the target; name it in no other role")
-    for role in _BESIDE:
-        if name := getattr(arguments, role):
-            known(name, f"--{role} names")
             if name == arguments.target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
     if arguments.group and arguments.time:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedEstimator
@@ -18,11 +18,11 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.data.validation import checked_weight, validated
+from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.class_sets import ClassSetsMixin
 
 
-class SecretOrdinalClassifier(ClassSetsMixin, ClassifierMixin, ComposedEstimator):
+class SecretOrdinalClassifier(ClassesMixin, ComposedEstimator):
     """Readable tree of classes in order.
 
     One tree with an output for each class but the first: the probability of that class
@@ -95,37 +95,7 @@ class SecretOrdinalClassifier(ClassSetsMixin, ClassifierMixin, ComposedEstimator
         tree.tree_ = replace(tree.tree_, schema=schema)
         return {"classes_": classes, "tree_": tree}
 
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
+    def _probabilities(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         reached = self.tree_.predict(validated(self, X, reset=False))
         return from_at_least(reached.reshape(len(reached), -1))
-
-    def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the likeliest class of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        likeliest = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[likeliest]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags

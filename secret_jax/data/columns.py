@@ -7,7 +7,7 @@ only while it is looked at.
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -200,9 +200,11 @@ def made_up_names(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(n_columns))
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+def listed(names: Iterable[Any], most: int = 8) -> str:
+    """List the first of several names, and how many more there are."""
+    texts = [repr(str(name)) for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:

@@ -94,7 +94,7 @@ def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarra
         first = labels[unknown].tolist()[0]
         raise ValueError(
             f"{where} holds the class {first!r}, which y does not: it has "
-            f"{listed(tuple(map(str, classes)))}."
+            f"{listed(classes)}."
         )
     member = labels[:, None] == classes
     return member[:, 1:].astype(float) if len(classes) == 2 else member.astype(float)
@@ -153,7 +153,7 @@ def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
     try:
         off = [abs(place[true] - place[said]) for true, said in pairs]
     except KeyError as error:
-        names = listed(tuple(map(str, place)))
+        names = listed(place)
         raise ValueError(f"{error.args[0]!r} is none of the classes {names}.") from None
     return float(np.mean(off))
 
@@ -194,7 +194,7 @@ def class_weights(
         if unknown:
             raise ValueError(
                 f"class_weight names the class {unknown[0]!r}, which y does not hold: "
-                f"it has {listed(tuple(map(str, classes)))}."
+                f"it has {listed(classes)}."
             )
         _refuse_bad_numbers("class_weight", class_weight)
         found = found * (member @ [float(class_weight.get(name, 1)) for name in names])
@@ -225,8 +225,8 @@ def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
         names = classes.tolist()
         if set(priors) != set(names):
             raise ValueError(
-                f"priors has the classes {listed(tuple(map(str, priors)))}; give one "
-                f"for each of {listed(tuple(map(str, names)))}."
+                f"priors has the classes {listed(priors)}; give one "
+                f"for each of {listed(names)}."
             )
         _refuse_bad_numbers("priors", priors)
         priors = [priors[name] for name in names]
@@ -234,7 +234,7 @@ def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
     if shares.shape != classes.shape:
         raise ValueError(
             f"priors must hold one number for each of the {len(classes)} classes "
-            f"{listed(tuple(map(str, classes)))}. Got shape {shares.shape}."
+            f"{listed(classes)}. Got shape {shares.shape}."
         )
     named = dict(zip(classes.tolist(), shares.tolist(), strict=True))
     _refuse_bad_numbers("priors", named)
@@ -254,7 +254,7 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
     if table.shape != (n, n):
         raise ValueError(
             f"costs must be a table of {n} rows, the classes "
-            f"{listed(tuple(map(str, classes)))}, and as many columns, what they are "
+            f"{listed(classes)}, and as many columns, what they are "
             f"taken for. Got shape {table.shape}."
         )
     bad = ~(np.isfinite(table) & (table >= 0))

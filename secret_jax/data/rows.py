@@ -48,12 +48,14 @@ class Rows(NamedTuple):
     """Encoded rows with targets and weights.
 
     ``targets`` are float64 of shape (n_rows, n_outputs) in standardised units, weights
-    positive.
+    positive. ``group`` are numbers, float64: rows of one number, as those of one
+    person, are held out together. None: each row for itself.
     """
 
     table: Table
     targets: np.ndarray
     weight: np.ndarray
+    group: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -63,14 +65,15 @@ class Rows(NamedTuple):
     def take(self, index: np.ndarray | slice) -> Rows:
         """Select rows."""
         table = self.table.take(index)
-        return Rows(table, self.targets[index], self.weight[index])
+        group = None if self.group is None else self.group[index]
+        return Rows(table, self.targets[index], self.weight[index], group)
 
 
 def join(parts: list[Rows]) -> Rows:
-    """Concatenate the rows of several parts."""
+    """Concatenate the rows of several parts, which belong to no groups then."""
     if len(parts) == 1:
         return parts[0]
-    tables, targets, weights = zip(*parts, strict=True)
+    tables, targets, weights, _ = zip(*parts, strict=True)
     x, codes = zip(*tables, strict=True)
     table = Table(np.concatenate(x), np.concatenate(codes))
     return Rows(table, np.concatenate(targets), np.concatenate(weights))
@@ -144,6 +147,8 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     """Order rows by content hash; also the hashes, and where distinct rows begin."""
     targets = rows.targets.astype(np.float32)
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
+    if rows.group is not None:  # equal rows of two groups stay two
+        columns.append(rows.group)
     hashed = content_hash([np.rint(_STEPS * column) for column in columns], seed)
     exact = content_hash(columns, seed)
     order = np.argsort(hashed)

@@ -75,6 +75,14 @@ def category_numbers(categories: Sequence[Any]) -> np.ndarray:
     return np.array([zlib.crc32(text) >> 8 for text in written], np.float32)
 
 
+def group_numbers(groups: Any, n_rows: int) -> np.ndarray:
+    """Number the groups of rows by a hash of their names, which orders them anyhow."""
+    names, member = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    if member.shape != (n_rows,):
+        raise ValueError(f"groups must name one of each row: {n_rows} names.")
+    return category_numbers(names.tolist()).astype(np.float64)[member]
+
+
 def sampling_limit(share: float) -> np.uint32:
     """Threshold of `sampling_hash` below which about a given share of rows lies."""
     return np.uint32(min(max(share, 0.0), 1.0) * (2**32 - 1))

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from secret_jax.data.device import is_resident
+from secret_jax.data.device import check_array, is_resident
 from secret_jax.runtime.devices import computing_on
 
 AXIS = "rows"
@@ -170,12 +169,7 @@ def as_they_lie(X: Any) -> RowShards:
             "X lies on devices of several processes. Give every process its own rows: "
             "fit_stream((X, y), processes=True)."
         )
-    if not (
-        jnp.issubdtype(X.dtype, jnp.floating) or jnp.issubdtype(X.dtype, jnp.integer)
-    ):
-        raise ValueError(
-            f"X is a device array of dtype {X.dtype}; it must hold numbers."
-        )
+    check_array(X)
     places = X.sharding.devices_indices_map(X.shape)
     order = sorted(places, key=lambda device: places[device][0].start or 0)
     mesh = Mesh(np.array(order), (AXIS,))

@@ -113,8 +113,9 @@ class HostRows(WeighedRows):
     """Source of unencoded rows in host memory.
 
     ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
-    ``copies`` the numbers of rows that each one stands for (None: one). ``drawn`` are
-    the indices of samples, by their arguments: `below` remembers them.
+    ``copies`` the numbers of rows that each one stands for (None: one), ``group`` as in
+    `Rows`. ``drawn`` are the indices of samples, by their arguments: `below` remembers
+    them.
     """
 
     schema: TableSchema
@@ -122,6 +123,7 @@ class HostRows(WeighedRows):
     targets: np.ndarray
     weight: np.ndarray
     copies: np.ndarray | None = None
+    group: np.ndarray | None = None
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
@@ -147,12 +149,14 @@ class HostRows(WeighedRows):
         return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
 
     def take(self, index: np.ndarray | None) -> Rows:
-        columns, targets, weight = self.columns, self.targets, self.weight
+        columns, targets = self.columns, self.targets
+        weight, group = self.weight, self.group
         if index is not None:
             columns = columns.take(index)
             targets, weight = targets[index], weight[index]
+            group = None if group is None else group[index]
         table = encoded(self.schema, columns)
-        return Rows(table, self.schema.scale_targets(targets), weight)
+        return Rows(table, self.schema.scale_targets(targets), weight, group)
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int

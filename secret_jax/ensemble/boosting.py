@@ -44,12 +44,7 @@ _RACING_ROWS, _RACING_ROUNDS = 1 << 14, 20
 class Boosting:
     """Boosters of a fit, which grow until their errors on held-out rows rise.
 
-    Parameters
-    ----------
-    rows : Rows
-        In hash order.
-    others : Rows, optional
-        Rows for early stopping, in place of folds.
+    ``rows``: in hash order; ``others``: rows for early stopping, in place of folds.
     """
 
     def __init__(
@@ -251,13 +246,8 @@ class Boosting:
     ) -> tuple[list[float], np.ndarray, float]:
         """Choose the weights of one or two kinds of boosters by their held-out errors.
 
-        Returns
-        -------
-        shares : list of float
-            Of the first one alone if the other adds next to nothing.
-        value : ndarray of shape (n_rows, n_outputs)
-        error : float
-            Mean loss of the weighted mean.
+        Returns ``shares``: the first alone if the other adds next to nothing;
+        ``value`` (n_rows, n_outputs); ``error``: mean loss of the weighted mean.
         """
         known = np.concatenate(self.held_out)
         judges, first = self.rows.take(known), values[0]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -21,17 +20,17 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
+from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import ClassifierParameters
 from secret_jax.estimators.targets import Targets
-from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin):
+class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves, for classes.
 
     The first model is a logistic regression; every round adds a small tree with linear
@@ -101,34 +100,8 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     }
     _loss: ClassVar[Loss] = CrossEntropy()
 
-    def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the most likely class of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Predicted classes, of the type of the labels.
-        """
-        likeliest = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[likeliest]
-
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
-        return self._probabilities(self._scores(X))
+    def _probabilities(self, X: TableLike) -> np.ndarray:
+        return _probabilities(self._scores(X))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Predict the log-odds or scores of the classes.
@@ -158,7 +131,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         ndarray of shape (n_rows, n_classes), float64
         """
         for scores in self._staged(X):
-            yield self._probabilities(scores.reshape(len(scores), -1))
+            yield _probabilities(scores.reshape(len(scores), -1))
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         """Predict the class after every round; see `staged_predict_proba`."""
@@ -171,16 +144,13 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
             member = with_all_classes(rows.targets[known]) > 0.5
-            said = self._probabilities(found.unseen[known])
+            said = _probabilities(found.unseen[known])
             self._calibrated(said, member, rows.weight[known])
 
     def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             return self.ensemble_.values(self._unencoded(X))
-
-    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        return with_all_classes(CrossEntropy().prediction(scores))
 
     def _targets(
         self,
@@ -202,7 +172,6 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _single_tree(self, **parameters: Any) -> SecretClassifier:
         return SecretClassifier(class_weight=self.class_weight, **parameters)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags
+
+def _probabilities(scores: np.ndarray) -> np.ndarray:
+    return with_all_classes(CrossEntropy().prediction(scores))

@@ -38,24 +38,17 @@ _SOFT_START = 16  # leaves of the tree whose gates are trained, unless a number 
 
 
 class Teacher(NamedTuple):
-    """Predictions of boosters, for students to learn from.
+    """Predictions of boosters, for students to learn from."""
 
-    Attributes
-    ----------
-    predict : callable
-        Predicts a table with all boosters, of shape (n_rows, n_outputs): values, or
-        class probabilities.
-    unseen : ndarray of shape (n_rows, n_outputs)
-        Predictions for the rows, by boosters that have not seen them.
-    folds : list of callable
-        Prediction function of the booster of each fold.
-    parts : list of ndarray of shape (n_rows,), bool
-        The rows that each has not seen.
-    """
-
+    # Predicts a table with all boosters, of shape (n_rows, n_outputs): values, or class
+    # probabilities.
     predict: Callable[[Table], np.ndarray]
+    # (n_rows, n_outputs): predictions for the rows, by boosters that have not seen
+    # them.
     unseen: np.ndarray
+    # Prediction function of the booster of each fold.
     folds: list[Callable[[Table], np.ndarray]]
+    # (n_rows,), bool, each: the rows that each has not seen.
     parts: list[np.ndarray]
 
     @classmethod
@@ -77,28 +70,17 @@ class Teacher(NamedTuple):
 
 
 class Distilled(NamedTuple):
-    """Result of a distillation.
-
-    Attributes
-    ----------
-    error : float
-        Mean squared error on rows that neither student nor teacher have seen, in units
-        of the variance of the target, or of classes mean cross-entropy; of soft trees,
-        and without folds, NaN.
-    fidelity : float
-        R² of the student to the boosters on the same rows.
-    n_steps : int
-        Gradient steps of a soft tree.
-    refusal : str
-        Why gates were not taken.
-    """
+    """Result of a distillation."""
 
     tree: Tree
     n_leaves_grown: int
+    # Mean squared error on rows that neither student nor teacher have seen, in units of
+    # the variance of the target, or of classes mean cross-entropy; of soft trees, and
+    # without folds, NaN.
     error: float
-    fidelity: float
-    n_steps: int = 0
-    refusal: str = ""
+    fidelity: float  # R² of the student to the boosters on the same rows
+    n_steps: int = 0  # gradient steps of a soft tree
+    refusal: str = ""  # why gates were not taken
 
 
 def distil(
@@ -112,17 +94,10 @@ def distil(
 ) -> Distilled:
     """Grow one tree on the predictions of boosters.
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows that trained the boosters.
-    plan : Plan
-        Plan of the tree.
-    max_leaf_nodes : int or None
-        None: students of the folds choose the size of the tree, on rows that neither
-        they nor their teachers have seen.
-    soft : bool
-        Whether gates and leaves are trained then.
+    ``rows``: rows that trained the boosters; ``plan``: plan of the tree;
+    ``max_leaf_nodes``, if None: students of the folds choose the size of the tree, on
+    rows that neither they nor their teachers have seen. ``soft``: whether gates and
+    leaves are trained then.
     """
     options = Distillation()
     learned = student_rows(rows, teacher.predict, schema, options, teacher.unseen)

@@ -21,13 +21,10 @@ _MOST_ROWS = 1 << 16
 def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
     """Share of every column in the reduction of squared training error.
 
-    Returns
-    -------
-    ndarray of shape (n_columns,), float64
-        Not negative; sums to 1, or is zero everywhere if nothing is explained. A step
-        of a share of a tree saves less than the tree by itself, ``s (2 - s)`` of it.
-        What a single tree saves is shared out by
-        `secret_jax.inspect.importances.feature_importances`.
+    Returns (n_columns,), float64: not negative; sums to 1, or is zero everywhere if
+    nothing is explained. A step of a share of a tree saves less than the tree by
+    itself, ``s (2 - s)`` of it. What a single tree saves is shared out by
+    `secret_jax.inspect.importances.feature_importances`.
     """
     total = np.zeros(len(ensemble.schema.names))
     for booster, share in zip(ensemble.boosters, ensemble.shares, strict=True):
@@ -40,63 +37,40 @@ def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
 
 
 class Meaning(NamedTuple):
-    """Quantity of an ensemble that is analysed.
+    """Quantity of an ensemble that is analysed."""
 
-    Attributes
-    ----------
-    label : str
-        Name of the quantity that is averaged.
-    of_values : callable
-        Computes it, of shape (n_rows, n_numbers), from predictions of the ensemble in
-        standardised units.
-    importances : ndarray of shape (n_columns,), float64
-        Importances of the columns for it; see `booster_importances`.
-    classes : tuple of str
-        Whose probabilities the numbers are, if there are several.
-    """
-
-    label: str
+    label: str  # name of the quantity that is averaged
+    # Computes it, of shape (n_rows, n_numbers), from predictions of the ensemble in
+    # standardised units.
     of_values: Callable[[np.ndarray], np.ndarray]
+    # (n_columns,), float64: importances of the columns for it; see
+    # `booster_importances`.
     importances: np.ndarray
+    # Whose probabilities the numbers are, if there are several.
     classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effect:
-    """Partial dependence of the prediction on one column.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_values,)
-        Numbers in the units of the column, or categories.
-    mean : ndarray of shape (n_values,), or (n_values, n_classes), float64
-        In the units of the target; of classes mean probabilities.
-    label : str
-        "mean of price" or "mean probability of yes".
-    classes : tuple of str
-        Names of several classes.
-    """
+    """Partial dependence of the prediction on one column."""
 
     name: str
-    values: np.ndarray
+    values: np.ndarray  # (n_values,): numbers in the units of the column, or categories
+    # (n_values,), or (n_values, n_classes), float64: in the units of the target; of
+    # classes mean probabilities.
     mean: np.ndarray
     is_category: bool
-    label: str
-    classes: tuple[str, ...] = ()
+    label: str  # "mean of price" or "mean probability of yes"
+    classes: tuple[str, ...] = ()  # names of several classes
 
 
 class Interaction(NamedTuple):
-    """Pair of columns with the strength of its interaction.
-
-    Attributes
-    ----------
-    share : float
-        Share of the variance of the predictions due to the joint effect of the two,
-        beyond their single effects.
-    """
+    """Pair of columns with the strength of its interaction."""
 
     first: str
     second: str
+    # Share of the variance of the predictions due to the joint effect of the two,
+    # beyond their single effects.
     share: float
 
 
@@ -142,18 +116,10 @@ def interactions(
 ) -> list[Interaction]:
     """Compute the strength of all pairs of columns (Friedman & Popescu 2008).
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows used, the first in hash order: the predictions that are
-        needed grow with their square.
-
-    Returns
-    -------
-    list of Interaction
-        The largest first. The share is the numerator of H squared (Friedman & Popescu
-        2008, equation 44) over the variance of the predictions, both summed over the
-        classes, if there are several.
+    ``n_rows``: number of rows used, the first in hash order: the predictions that are
+    needed grow with their square. The largest comes first. The share is the numerator
+    of H squared (Friedman & Popescu 2008, equation 44) over the variance of the
+    predictions, both summed over the classes, if there are several.
     """
     schema, few = ensemble.schema, rows.take(slice(n_rows))
     share = few.weight / few.weight.sum()

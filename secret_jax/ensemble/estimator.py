@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, encode, unencoded
@@ -31,7 +30,7 @@ from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import TableParameters
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
@@ -90,14 +89,7 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         """Check the parameters, and plan how to read tables, as for a single tree."""
         own = self.get_params(deep=False)
         check_constraints(constraints_of(type(self)), own, type(self).__name__)
-        seed = 0
-        if self.random_state is not None:
-            try:
-                random = check_random_state(self.random_state)
-            except ValueError as error:
-                message = f"random_state={self.random_state!r}: {error}."
-                raise ValueError(message) from None
-            seed = int(random.randint(2**31 - 1))
+        seed = 0 if self.random_state is None else seed_of(self.random_state)
         of_tree = {name: own[name] for name in OF_THE_TREE}
         tree = self._single_tree(splits=RssSplits(max_samples=None), **of_tree)
         plan = plan_of(tree, seed, type(self).__name__)

@@ -90,7 +90,7 @@ def grown_with_models(
 
 
 def _rows_of(root: Root, rows: Rows) -> Rows:
-    table, targets, weight = rows.take(root.rows)
+    table, targets, weight, _ = rows.take(root.rows)
     targets = targets if root.targets is None else root.targets
     return Rows(table, targets, weight if root.weight is None else root.weight)
 

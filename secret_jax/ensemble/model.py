@@ -21,24 +21,13 @@ from secret_jax.tree.sums import TreeSum
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
-    """Weighted mean of boosters.
+    """Weighted mean of boosters."""
 
-    Attributes
-    ----------
-    boosters : tuple of tuple of Tree
-        Trees of each; the first is a single leaf and counts fully.
-    shares : tuple of float
-        Weights of the boosters, which sum to 1.
-    learning_rate : float
-        Weight of each further tree in its booster.
-    size : TreeSize
-        Size of the further trees of the first booster, which leads.
-    """
-
+    # Trees of each; the first is a single leaf and counts fully.
     boosters: tuple[tuple[Tree, ...], ...]
-    shares: tuple[float, ...]
-    learning_rate: float
-    size: TreeSize
+    shares: tuple[float, ...]  # weights of the boosters, which sum to 1
+    learning_rate: float  # weight of each further tree in its booster
+    size: TreeSize  # size of the further trees of the first booster, which leads
     schema: TableSchema
 
     @classmethod
@@ -155,56 +144,32 @@ def booster_values(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Member:
-    """Boosters of one size, as a part of the model.
-
-    Attributes
-    ----------
-    share : float
-        Weight in the prediction.
-    folds : tuple of tuple of Tree
-        Boosters that have each not seen a part of the rows, if there are any.
-    whole : tuple of Tree
-        The booster of all rows.
-    errors : ndarray of shape (n_rounds_run + 1,)
-        Mean loss on unseen rows after each round (squared errors in units of the
-        variance of the targets); empty if nothing was left out.
-    """
+    """Boosters of one size, as a part of the model."""
 
     size: TreeSize
-    share: float
+    share: float  # weight in the prediction
+    # Boosters that have each not seen a part of the rows, if there are any.
     folds: tuple[tuple[Tree, ...], ...]
-    whole: tuple[Tree, ...]
+    whole: tuple[Tree, ...]  # the booster of all rows
+    # (n_rounds_run + 1,): mean loss on unseen rows after each round (squared errors in
+    # units of the variance of the targets); empty if nothing was left out.
     errors: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Boosted:
-    """Result of a fit of boosters.
+    """Result of a fit of boosters."""
 
-    Attributes
-    ----------
-    members : tuple of Member
-        Members of one size, or of two that predict together; the first one leads.
-    average : bool
-        Whether the boosters of the folds are part of the model.
-    sizes : list of [TreeSize, float]
-        Sizes that raced, and the least error of each.
-    parts : list of ndarray of int
-        Rows of each fold.
-    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        Predictions of all members for rows that their boosters have not seen; NaN
-        where there are no such boosters.
-    error : float
-        Mean loss of that; NaN if nothing was left out.
-    """
-
+    # Members of one size, or of two that predict together; the first one leads.
     members: tuple[Member, ...]
     learning_rate: float
-    average: bool
-    sizes: list[list]
-    parts: list[np.ndarray]
+    average: bool  # whether the boosters of the folds are part of the model
+    sizes: list[list]  # sizes that raced, and the least error of each
+    parts: list[np.ndarray]  # rows of each fold
+    # (n_rows, n_outputs), float64, or None: predictions of all members for rows that
+    # their boosters have not seen; NaN where there are no such boosters.
     unseen: np.ndarray | None
-    error: float
+    error: float  # mean loss of that; NaN if nothing was left out
 
     @property
     def ensemble(self) -> Ensemble:

@@ -82,31 +82,17 @@ SIZES = (
 
 @dataclass(frozen=True, kw_only=True)
 class BoostOptions:
-    """Options of a fit of boosters.
+    """Options of a fit of boosters."""
 
-    Attributes
-    ----------
-    sizes : tuple of TreeSize
-        Sizes to choose from.
-    learning_rate : float
-        Share of each tree but the first in the prediction.
-    subsample : float
-        Share of a booster's rows that each tree sees.
-    max_iter : int
-        Maximum number of rounds, or with ``early_stopping=False`` their number.
-    patience : int
-        Rounds without a lower error on held-out rows after which a size stops.
-    average : bool
-        Whether the boosters of the folds are part of the model.
-    """
-
-    sizes: tuple[TreeSize, ...]
-    learning_rate: float
-    subsample: float
+    sizes: tuple[TreeSize, ...]  # sizes to choose from
+    learning_rate: float  # share of each tree but the first in the prediction
+    subsample: float  # share of a booster's rows that each tree sees
     loss: Loss
     seed: int
+    # Maximum number of rounds, or with ``early_stopping=False`` their number.
     max_iter: int
     early_stopping: bool
+    # Rounds without a lower error on held-out rows after which a size stops.
     patience: int
     n_folds: int
-    average: bool
+    average: bool  # whether the boosters of the folds are part of the model

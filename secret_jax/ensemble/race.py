@@ -11,18 +11,11 @@ from secret_jax.ensemble.options import BoostOptions, TreeSize
 
 
 class Candidate(NamedTuple):
-    """Boosters of one tree size.
-
-    Attributes
-    ----------
-    folds : list of Booster
-        Each has not seen its held-out rows.
-    whole : Booster
-        Of all rows that train; without folds it may have held-out rows itself.
-    """
+    """Boosters of one tree size."""
 
     size: TreeSize
-    folds: list[Booster]
+    folds: list[Booster]  # each has not seen its held-out rows
+    # Of all rows that train; without folds it may have held-out rows itself.
     whole: Booster
 
     @property

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
+from secret_jax.data.sampling import group_numbers
 from secret_jax.data.shards import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
@@ -24,7 +25,7 @@ from secret_jax.data.validation import (
 )
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import TableParameters
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.steering import Steering
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.links import fit_tree
@@ -70,6 +71,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         eval_set: Any = None,
     ) -> Self:
         """Grow and prune a tree.
@@ -79,6 +81,10 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: the size of the tree is
+            chosen on rows of groups that did not grow it. Without ``eval_set``, which
+            says what to choose it on.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
             grown on them as well, and their categories are those of the tree; up to
@@ -113,7 +119,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         plan = self._plan()
         with shown(self.verbose) as progress, one_thread_for_products():
             return self._fit(
-                replace(plan, progress=progress), X, y, sample_weight, eval_set
+                replace(plan, progress=progress), X, y, sample_weight, eval_set, groups
             )
 
     def _fit(
@@ -123,31 +129,32 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         eval_set: Any = None,
+        groups: ArrayLike | None = None,
         copies: np.ndarray | None = None,
     ) -> Self:
         """Fit; ``copies`` are rows per given row, by default those of the weights."""
         names_before = fitted_names(self)
-        try:
-            with self._computing(X):
+        with self._computing(X):
+            try:
                 given, targets = self._given(X, y, sample_weight)
                 if copies is not None:
                     given = given._replace(copies=copies)
                 others = self._pruning_rows(eval_set, targets)
+                if groups is not None:
+                    if others is not None:
+                        raise ValueError("Give groups or eval_set, not both.")
+                    number = group_numbers(groups, len(given.targets))
+                    given = given._replace(group=number)
                 together = others is not None and len(eval_set) == 3
                 given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)
-        except BaseException:
-            restore_names(self, names_before)
-            raise
-        vars(self).update(targets.learned)
-        return self._finish(plan, finished, self._computing(X))
+            except BaseException:
+                restore_names(self, names_before)
+                raise
+            vars(self).update(targets.learned)
+            return self._finish(plan, finished)
 
-    def _finish(
-        self,
-        plan: Plan,
-        finished: FitResult,
-        computing: AbstractContextManager[None],
-    ) -> Self:
+    def _finish(self, plan: Plan, finished: FitResult) -> Self:
         """Store a fitted tree, refined if requested."""
         self.tree_ = finished.tree
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
@@ -156,8 +163,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         for name in ("reading_", "distillation_"):
             self.__dict__.pop(name, None)
         if plan.refine is not None:
-            with computing:
-                refined = refine_tree(finished)
+            refined = refine_tree(finished)
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
@@ -165,11 +171,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
 
     def _plan(self) -> Plan:
         """Check the parameters and convert them to a plan."""
-        try:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        except ValueError as error:
-            raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
-        return plan_of(self, seed)
+        return plan_of(self, seed_of(self.random_state))
 
     def _given(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
@@ -19,6 +17,7 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.estimators.base import TreeEstimator
+from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.parameters import (
     CLASS_NAMED,
     ClassifierParameters,
@@ -26,8 +25,7 @@ from secret_jax.estimators.parameters import (
 )
 from secret_jax.estimators.presets import AccuratePreset, cart_parameters
 from secret_jax.estimators.targets import Targets
-from secret_jax.inspect.class_sets import ClassSetsMixin
-from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import Brier
 from secret_jax.models.glm import ClassFrequencies
 from secret_jax.runtime.warning import warn
@@ -37,8 +35,7 @@ from secret_jax.tree import routing
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecretClassifier(
     AccuratePreset,
-    ClassSetsMixin,
-    ClassifierMixin,
+    ClassesMixin,
     TreeEstimator,
     ClassifierParameters,
 ):
@@ -148,41 +145,7 @@ class SecretClassifier(
         leaf = ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None)
         return cls(**cart_parameters("gini", leaf) | parameters)
 
-    @property
-    def n_classes_(self) -> int:
-        """Number of classes."""
-        check_is_fitted(self)
-        return len(self.classes_)
-
-    def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the most likely class of every row, or that of least expected cost.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Predicted classes, of the type of the labels.
-        """
-        probability = self.predict_proba(X)
-        costs = checked_costs(self.costs, self.classes_)
-        known = Classes(tuple(self.classes_.tolist()), costs)
-        return self.classes_[known.chosen(probability)]
-
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
+    def _probabilities(self, X: TableLike) -> np.ndarray:
         found = self._outputs(X)
         return with_all_classes(found.reshape(len(found), -1))
 
@@ -230,11 +193,6 @@ class SecretClassifier(
         weight = class_weights(labels, classes, weight, self.class_weight, priors)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
         return Targets(values, names, weight, {"classes_": classes})
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags
 
 
 def _warn_of_single_rows(labels: np.ndarray, classes: np.ndarray) -> None:

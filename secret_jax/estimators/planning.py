@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sklearn.utils import check_random_state
+
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
@@ -13,6 +17,14 @@ from secret_jax.losses.deviance import Poisson
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.linear import MixtureLeaf
 from secret_jax.runtime.values import check_constraints, constraints_of, refuse
+
+
+def seed_of(random_state: Any) -> int:
+    """Seed that a parameter ``random_state`` stands for."""
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise ValueError(f"random_state={random_state!r}: {error}.") from None
 
 
 def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:

@@ -38,7 +38,9 @@ def judged_kinds(
         )
         return Kind(tuple(trees), rule(trees[0], judges), oblique)
 
-    n_first = len(parts_of(training.weight, rule.n_folds)) if rule.n_folds else 0
+    n_first = 0
+    if rule.n_folds:
+        n_first = len(parts_of(training.weight, rule.n_folds, group=training.group))
     seen = [every_row, *(every_row[~part] for part in unseen)]
     started = [roots(seen[: n_first + 1], oblique) for oblique in kinds]
 

@@ -32,13 +32,14 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     sums. Errors are of rows that were held out, or of folds; without any, or with fewer
     than 200 rows, there is no race.
     """
-    first = fit_prepared(plan, prepare(plan, given, eval_set))
+    prepared = prepare(plan, given, eval_set)
+    first = fit_prepared(plan, prepared)
     others = () if eval_set is None else (eval_set.targets,)
     positive = all((targets > 0).all() for targets in (given.targets, *others))
     few = len(given.targets) < _FEWEST or not first.fitted.folds
     if plan.log_leaf is None or few or not positive:
         return first
-    unit = np.array(first.prepared.schema.target_scales)
+    unit = np.array(prepared.schema.target_scales)
     of_logarithms = replace(plan, leaf=plan.log_leaf, log_leaf=None)
     prepared = prepare(of_logarithms, given, eval_set)
     single = fit_prepared(replace(of_logarithms, max_depth=0), prepared)
@@ -53,10 +54,10 @@ def _error(result: FitResult, unit: np.ndarray, *, of_root: bool = False) -> flo
     """Mean squared error on unseen rows, in units of each output, summed over them."""
     ratio = np.array(result.prepared.schema.target_scales) / unit
     squares = weight = 0.0
-    for tree, _, (table, targets, weights) in result.fitted.folds:
+    for tree, _, rows in result.fitted.folds:
         tree = of_size(tree, 1) if of_root else tree
-        (value,) = raw_predictions([tree], table)
-        residual = ratio * (targets - tree.loss.prediction(value))
-        squares += float(weights @ np.square(residual).sum(axis=1))
-        weight += float(weights.sum())
+        (value,) = raw_predictions([tree], rows.table)
+        residual = ratio * (rows.targets - tree.loss.prediction(value))
+        squares += float(rows.weight @ np.square(residual).sum(axis=1))
+        weight += float(rows.weight.sum())
     return squares / weight

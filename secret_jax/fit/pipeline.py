@@ -101,6 +101,9 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     rows, others = prepared.rows, prepared.prune_rows
     if rule.fraction and others is not None:
         return Evidence(rows, others)
+    if rule.fraction and rows.group is not None:  # one of as many parts as it says
+        part, *_ = parts_of(rows.weight, round(1 / rule.fraction), group=rows.group)
+        return Evidence(rows.take(~part), rows.take(part))
     if rule.fraction:
         cut = hold_out(rows.weight, rule.fraction)
         if cut < rows.n_rows:
@@ -109,7 +112,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
     if rule.n_folds:
         return Evidence(
-            rows, unseen=parts_of(rows.weight, rule.n_folds, rule.n_repeats)
+            rows, unseen=parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
         )
     return Evidence(rows)
 

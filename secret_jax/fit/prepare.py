@@ -43,6 +43,8 @@ class CheckedRows(NamedTuple):
     # `secret_jax.data.validation.copies_of`.
     copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
+    # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
+    group: np.ndarray | None = None
 
 
 class Prepared(NamedTuple):
@@ -105,11 +107,13 @@ def read_rows(
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
-    X, targets, weight, copies, names = given
+    X, targets, weight, copies, names, group = given
+    n_enough = enough_rows(plan, len(X))
     learner, tail_share = Learner(plan.columns, names), plan.columns.tail_share
     every_target, every_weight = targets, weight
     if is_resident(X) or is_sharded(X):
-        shards = as_they_lie(X) if _stays(plan, X, weight) else None
+        stays = n_enough < len(X) and group is None and _stays(plan, weight)
+        shards = as_they_lie(X) if stays else None
         sums = None if shards is None else sums_of_shards(shards, weight)
         if shards is not None and sums is not None:
             nothing = [np.zeros(0, np.float32)] * shards.shape[1]
@@ -117,7 +121,7 @@ def read_rows(
             learner.measure(sums, targets, weight)
             schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
-            index = source.below(enough_rows(plan, len(X)), ROW_ORDER)
+            index = source.below(n_enough, ROW_ORDER)
             values = [*source.values_at(index).T]
             schema = with_flat_tails(schema, values, weight[index], tail_share)
             source = replace(source, schema=schema)
@@ -138,7 +142,8 @@ def read_rows(
     if not weight.all():
         used = weight > 0
         targets, weight, copies = targets[used], weight[used], copies[used]
-    source = HostRows(schema, columns, targets, weight, copies)
+        group = None if group is None else group[used]
+    source = HostRows(schema, columns, targets, weight, copies, group)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = columns if index is None else columns.take(index)
     weight = source.weight if index is None else source.weight[index]
@@ -189,12 +194,11 @@ def _prune_source(
     return EncodedRows(rows.take(used), eval_set.copies[used])
 
 
-def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
-    """Whether rows on a device are worth keeping there: many plain numbers."""
+def _stays(plan: Plan, weight: np.ndarray) -> bool:
+    """Whether many rows on a device are worth keeping there: they are plain numbers."""
     columns = plan.columns
     plain = columns.categorical_features is None and columns.split_features is None
-    many = enough_rows(plan, len(X)) < len(X)
-    return plain and many and columns.use_regressors and bool(weight.all())
+    return plain and columns.use_regressors and bool(weight.all())
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:

@@ -22,10 +22,8 @@ class AttributeDraw:
     are none left, as in scikit-learn: an attribute that is constant in a node should
     not make it a leaf.
 
-    Parameters
-    ----------
-    max_features : int or None
-        Attributes of a draw, of those that the root allows; None: all of them.
+    ``max_features``: attributes of a draw, of those that the root allows; None: all of
+    them.
     """
 
     def __init__(self, search: Search, schema: TableSchema, max_features: int | None):

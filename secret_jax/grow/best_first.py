@@ -22,13 +22,9 @@ _UNKNOWN = -1
 class BestFirst:
     """Best-first growth, replayed on the splits known so far.
 
-    Parameters
-    ----------
-    max_leaf_nodes : sequence of int or None
-        Of every tree; None: any number, and every split is made at once.
-    eager : bool
-        Whether to make every split that growth may come to, so that trees are complete
-        after every turn.
+    ``max_leaf_nodes``: of every tree; None: any number, and every split is made at
+    once. ``eager``: whether to make every split that growth may come to, so that trees
+    are complete after every turn.
     """
 
     def __init__(self, max_leaf_nodes: Sequence[int | None], *, eager: bool = False):
@@ -64,12 +60,8 @@ class BestFirst:
     def chosen(self) -> tuple[list[int], list[int]]:
         """Nodes whose splits are made now, which counts as done.
 
-        Returns
-        -------
-        node : list of int
-            Empty: growth has come to its end.
-        full : list of int
-            Those of them whose children growth cannot come to.
+        ``node`` is empty where growth has come to its end. ``full``: those of them
+        whose children growth cannot come to.
         """
         found, full = [], []
         for tree, most in enumerate(self._most):

@@ -121,16 +121,9 @@ class Builder:
     ) -> tuple[list[Tree], np.ndarray]:
         """Make trees of the arrays; models are those implied by the finder, or zero.
 
-        Parameters
-        ----------
-        max_leaf_nodes : sequence of int or None
-            Maximum number of leaves of every tree.
-
-        Returns
-        -------
-        number : ndarray of shape (n_nodes,), int64
-            Final number of every node: its own, or that of the leaf that replaced its
-            ancestor. Numbers continue from tree to tree.
+        ``max_leaf_nodes``: maximum number of leaves of every tree. Returns ``number``
+        (n_nodes,), int64: final number of every node: its own, or that of the leaf that
+        replaced its ancestor. Numbers continue from tree to tree.
         """
         order = self._in_breadth()
         order = order[np.argsort(self._tree[order], kind="stable")]

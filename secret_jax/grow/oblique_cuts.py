@@ -58,30 +58,20 @@ class ObliqueOptions:
 
 @dataclass(eq=False, kw_only=True)
 class ObliqueCuts:
-    """Best cuts of nodes so far, and how they become better.
-
-    Attributes
-    ----------
-    z : ndarray of shape (n_rows, n_columns), float32
-        Columns, standardised in their nodes.
-    gain : ndarray of shape (n_nodes,), float32
-    direction : ndarray of shape (n_nodes, n_columns), float32
-        In these columns; zero where the first cut is still the best.
-    threshold : ndarray of shape (n_nodes,), float32
-    models : ndarray of shape (n_nodes, 2, 1 + n_model, n_outputs), float32
-        Of both sides.
-    """
+    """Best cuts of nodes so far, and how they become better."""
 
     nodes: NodeMoments
     options: ObliqueOptions
-    z: np.ndarray
+    z: np.ndarray  # (n_rows, n_columns), float32: columns, standardised in their nodes
     covariance: np.ndarray
     cross: np.ndarray
     allowed: np.ndarray
-    gain: np.ndarray
+    gain: np.ndarray  # (n_nodes,), float32
+    # (n_nodes, n_columns), float32: in these columns; zero where the first cut is still
+    # the best.
     direction: np.ndarray
-    threshold: np.ndarray
-    models: np.ndarray
+    threshold: np.ndarray  # (n_nodes,), float32
+    models: np.ndarray  # (n_nodes, 2, 1 + n_model, n_outputs), float32: of both sides
 
     @classmethod
     def of(
@@ -95,10 +85,7 @@ class ObliqueCuts:
     ) -> ObliqueCuts:
         """Improve on given splits, by their gains and the models of their sides.
 
-        Parameters
-        ----------
-        allowed : ndarray of shape (n_nodes, n_columns), bool
-            Which columns directions may combine.
+        ``allowed``: which columns directions may combine.
         """
         n_columns, weight = z.shape[1], nodes.weight
         total = np.add.reduceat(weight, nodes.first)

@@ -48,21 +48,12 @@ def _at_least(fewest: int, n: int) -> int:
 
 @dataclass(frozen=True)
 class Padding:
-    """Where the columns of a table stand among padded ones.
+    """Where the columns of a table stand among padded ones."""
 
-    Attributes
-    ----------
-    columns : Columns
-        What programs know of the padded table.
-    position : ndarray of shape (n_columns,), int
-        Of each column among the padded ones.
-    n_columns, n_discrete : int
-        With padding.
-    """
-
-    columns: Columns
+    columns: Columns  # what programs know of the padded table
     roles: Roles
-    position: np.ndarray
+    position: np.ndarray  # (n_columns,), int: of each column among the padded ones
+    # n_columns, n_discrete: with padding.
     n_columns: int
     n_discrete: int
 
@@ -135,12 +126,7 @@ class Padding:
     def narrower(self, found: Split, n_regressors: int) -> Split:
         """Convert splits of padded columns to splits of the table.
 
-        Parameters
-        ----------
-        found : Split of ndarrays
-            With a leading axis of nodes.
-        n_regressors : int
-            Of the table.
+        ``found``: with a leading axis of nodes; ``n_regressors``: of the table.
         """
         models: Any = found.child_models
         return found._replace(

@@ -29,23 +29,13 @@ class Sample(NamedTuple):
 
 
 class SampleRows(NamedTuple):
-    """Rows of the nodes of a sample.
+    """Rows of the nodes of a sample."""
 
-    Attributes
-    ----------
-    arrays : list of ndarray
-        Columns, codes, targets and weights.
-    extra : dict of str to ndarray
-        Inputs of the finder's own.
-    source : Any
-        Where a program finds the rows, if ``arrays`` are nothing but their shapes.
-    pieces : Pieces or None
-        Of the rows, where nodes do not have an axis of their own.
-    """
-
-    arrays: list[np.ndarray]
-    extra: dict[str, np.ndarray]
+    arrays: list[np.ndarray]  # columns, codes, targets and weights
+    extra: dict[str, np.ndarray]  # inputs of the finder's own
+    # Where a program finds the rows, if ``arrays`` are nothing but their shapes.
     source: Any = None
+    # Of the rows, where nodes do not have an axis of their own.
     pieces: Pieces | None = None
 
 

@@ -19,26 +19,18 @@ from secret_jax.tree.structure import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Settings for growing and fitting trees on any rows.
-
-    Attributes
-    ----------
-    min_split_weight, min_leaf_weight : float
-        Least weights of a node that is split, and of a leaf.
-    oblique : bool
-        Whether any tree may split obliquely.
-    progress : callable, optional
-        Receives the progress of the stages of the fit.
-    """
+    """Settings for growing and fitting trees on any rows."""
 
     schema: TableSchema
     options: GrowOptions
     leaf: LeafModel
+    # min_split_weight, min_leaf_weight: least weights of a node that is split, and of a
+    # leaf.
     min_split_weight: float
     min_leaf_weight: float
-    oblique: bool
+    oblique: bool  # whether any tree may split obliquely
     seed: int
-    progress: Progress = silent
+    progress: Progress = silent  # receives the progress of the stages of the fit
 
     def root(self, rows: np.ndarray, *, oblique: bool) -> Root:
         """Make a root over some rows of a table."""
@@ -107,12 +99,7 @@ def with_leaf_models(
 ) -> list[Tree]:
     """Fit models for the nodes of grown trees, or take those of their search.
 
-    Parameters
-    ----------
-    searched : LeafModel or None
-        What the search has fitted.
-    parts, leaves
-        See `fit_models`.
+    ``searched``: what the search has fitted; ``parts``, ``leaves``: see `fit_models`.
     """
     trees, fitted = [each.tree for each in grown], [each.fitted for each in grown]
     alike = searched is not None and leaf.fits_like(searched)

@@ -50,25 +50,9 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
 
     Split-conformal prediction: with n calibration rows it is their score of rank
     ``ceil((n + 1) * coverage)``. If they and a new row are exchangeable, the new output
-    lies in its interval with at least that probability, whatever the tree is like.
-
-    Parameters
-    ----------
-    scores, weight : ndarray of shape (n_rows,)
-        From `conformity_scores`; a row of weight two is two rows.
-    coverage : float
-        In (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If the rows are too few for the coverage.
-
-    References
-    ----------
-    J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman.
-    Distribution-Free Predictive Inference for Regression. Journal of the American
-    Statistical Association 113, 2018, sections 2.2 and 5.2.
+    lies in its interval with at least that probability, whatever the tree is like (Lei,
+    G'Sell, Rinaldo, Tibshirani & Wasserman, Distribution-Free Predictive Inference for
+    Regression, JASA 113, 2018, sections 2.2 and 5.2). A row of weight two is two rows.
 
     Examples
     --------

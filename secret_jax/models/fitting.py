@@ -178,7 +178,7 @@ def _sums(tree: Tree, rows: Rows, leaf: np.ndarray) -> NodeStatistics:
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
     last = np.append(first, len(order))[1:]
-    (x, _), targets, weight = rows
+    (x, _), targets, weight, _ = rows
     sums = slice_statistics(x, None, targets, weight, n_regressors, order, first, last)
     statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
     for every, some in zip(statistics, sums, strict=True):

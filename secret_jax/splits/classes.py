@@ -106,12 +106,7 @@ def gini_drop(
 ) -> Float[Array, ""]:
     """Drop of the Gini impurity, times the weight, if some rows go left.
 
-    Parameters
-    ----------
-    share : Array of shape (n_rows, n_classes)
-    weight : Array of shape (n_rows,)
-    left : Array of shape (n_rows,)
-        1 for the rows on the left, 0 for the others.
+    ``left``: 1 for the rows on the left, 0 for the others.
     """
 
     def purity(weight: jax.Array) -> jax.Array:

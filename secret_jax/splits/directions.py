@@ -61,15 +61,8 @@ def discriminants(
 ) -> Float[AnyArray, "... n_labels n_coordinates"]:
     """Ridged LDA directions between weighted classes, of unit length, or zero.
 
-    Parameters
-    ----------
-    first, second : Array of shape (..., n_labels, n_rows)
-        Weight of every row in the first and in the second class.
-
-    Returns
-    -------
-    Array of shape (..., n_labels, n_coordinates)
-        In the coordinates.
+    ``first``, ``second``: weight of every row in the first and in the second class.
+    In the coordinates.
     """
     xp = namespace(first)
     n_coordinates = rows.coordinates.shape[-1]
@@ -101,10 +94,6 @@ def hessian_directions(
     """Principal Hessian directions (Li 1992): where the residuals bend most.
 
     Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
-
-    Returns
-    -------
-    Array of shape (..., n, n_coordinates)
     """
     xp = namespace(rows.residual)
     n_outputs = rows.residual.shape[-1]
@@ -135,16 +124,8 @@ def sparse(
     The attributes with the largest effects are kept, and the projection is regressed
     on them.
 
-    Parameters
-    ----------
-    direction : Array of shape (..., n_directions, n_attributes)
-        In standardised attributes; what is zero stays zero.
-    covariance : Array of shape (..., n_attributes, n_attributes)
-    n_kept : int or ndarray of shape (n_directions,), int
-
-    Returns
-    -------
-    Array of shape (..., n_directions, n_attributes)
+    ``direction``: in standardised attributes; what is zero stays zero; ``n_kept`` for
+    all or for each direction.
     """
     xp = namespace(direction)
     n_directions, n_attributes = direction.shape[-2:]

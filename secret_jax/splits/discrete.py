@@ -16,18 +16,11 @@ from secret_jax.splits.impurity import gini_gain
 
 
 class DiscreteSplit(NamedTuple):
-    """The best split of one discrete attribute.
+    """The best split of one discrete attribute."""
 
-    Attributes
-    ----------
-    gain : Array of shape ()
-        Minus infinity where no split is allowed.
-    goes_left : Array of shape (n_categories,), bool
-        Categories absent from the node follow the larger side; the first present one
-        is on the left.
-    """
-
-    gain: jax.Array
+    gain: jax.Array  # (): minus infinity where no split is allowed
+    # (n_categories,), bool: categories absent from the node follow the larger side; the
+    # first present one is on the left.
     goes_left: jax.Array
 
 
@@ -36,13 +29,7 @@ def category_counts(
     class_weight: Float[Array, "2 n_rows"],
     n_categories: int,
 ) -> jax.Array:
-    """Weight of each class in each category, shape (2, n_categories).
-
-    Parameters
-    ----------
-    codes : Array of shape (n_rows,), int32
-    class_weight : Array of shape (2, n_rows)
-    """
+    """Weight of each class in each category, shape (2, n_categories)."""
     member = codes[:, None] == jnp.arange(n_categories)
     return jnp.matmul(
         class_weight, member.astype(class_weight.dtype), precision="highest"
@@ -54,12 +41,8 @@ def best_subset(
 ) -> DiscreteSplit:
     """Best subset of categories by Gini gain.
 
-    Parameters
-    ----------
-    counts : Array of shape (2, n_categories)
-        Weight of each class in each category.
-    min_weight : Array of shape ()
-        Least weight on each side.
+    ``counts``: weight of each class in each category; ``min_weight``: least weight on
+    each side.
     """
     weight = counts.sum(axis=0)
     total = weight.sum()

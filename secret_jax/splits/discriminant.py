@@ -33,17 +33,8 @@ def qda_threshold(
     \alpha_2\sigma_2)`; where one class has no spread,
     :math:`\alpha_1\eta_1 + \alpha_2\eta_2`.
 
-    Parameters
-    ----------
-    fraction : Array of shape (2,)
-        Class probabilities.
-    mean, variance : Array of shape (2, ...)
-
-    Returns
-    -------
-    threshold : Array of shape (...)
-    between : Array of shape (...), bool
-        Whether it is a root between the means.
+    ``fraction``: class probabilities. Returns ``between``: whether it is a root between
+    the means.
 
     Examples
     --------
@@ -95,18 +86,8 @@ def lda_direction(
 ) -> Float[Array, " n"]:
     r"""Fisher's direction, :math:`(\sum_i \alpha_i\Sigma_i)^{-1}(\mu_1-\mu_2)`.
 
-    Parameters
-    ----------
-    fraction : Array of shape (2,)
-    mean : Array of shape (2, n)
-    covariance : Array of shape (2, n, n)
-    tolerance : float
-        Columns whose within-class pivot is at or below it get a zero.
-
-    Returns
-    -------
-    Array of shape (n,)
-        Of unit length, or zero where the means coincide.
+    ``tolerance``: columns whose within-class pivot is at or below it get a zero.
+    Of unit length, or zero where the means coincide.
     """
     within = fraction[0] * covariance[0] + fraction[1] * covariance[1]
     return unit_vectors(guarded_solve(within, mean[0] - mean[1], tolerance))
@@ -116,10 +97,6 @@ def oriented(direction: Float[AnyArray, "... n"]) -> AnyArray:
     """Unit vector whose largest component is positive; zero stays zero.
 
     Which class is called the first is chance; which side is left must not be.
-
-    Parameters
-    ----------
-    direction : Array of shape (..., n)
     """
     xp = namespace(direction)
     largest = xp.argmax(xp.abs(direction), axis=-1)

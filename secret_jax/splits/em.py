@@ -58,19 +58,9 @@ def maximise(
 ) -> tuple[MixtureParameters, jax.Array]:
     """Parameters from the moments of the first component and of all rows (M step).
 
-    Parameters
-    ----------
-    first, total : Array of shape (1 + n_dimensions, 1 + n_dimensions)
-        From `moments_of`.
-    active : Array of shape (n_dimensions,), bool
-        Dimensions that carry information; the others are zero in ``z``.
-    floor : float
-        The prior's variance, in whitened units.
-
-    Returns
-    -------
-    mass : Array of shape (2,)
-        Weight of each component.
+    ``first``, ``total``: from `moments_of`; ``active``: dimensions that carry
+    information; the others are zero in ``z``; ``floor``: the prior's variance, in
+    whitened units. Returns ``mass`` (2,): weight of each component.
     """
     weight = total[0, 0]
     tiny = jnp.finfo(total.dtype).tiny
@@ -103,11 +93,7 @@ def expect(
 
     The latter less that of one Gaussian, of which float32 keeps more digits.
 
-    Returns
-    -------
-    first : Array of shape (1 + n_dimensions, 1 + n_dimensions)
-    objective : Array of shape ()
-        Minus infinity where a component has no density.
+    The objective is minus infinity where a component has no density.
     """
     forms = LogForms.of(parameters)
     # Those of the lighter component are summed: a difference would eat their digits.
@@ -148,24 +134,11 @@ def fit_mixture(
 ) -> MixtureFit:
     """Fit two Gaussians to whitened rows, from given responsibilities.
 
-    Parameters
-    ----------
-    responsibility : Array of shape (n_tiles, n_tile_rows), float32
-        The start: of the first component.
-    active : Array of shape (n_dimensions,), bool
-    max_iter : int or Array of shape (), int32
-        Most M steps.
-    tolerance : float
-        EM has converged when the penalised log-likelihood per unit of weight rises by
-        less.
-    floor : float
-        Smallest variance, in whitened units.
-
-    Returns
-    -------
-    MixtureFit
-        With status COLLAPSED if the weight of a component fell to the number of
-        dimensions or below: its covariance would be singular.
+    ``responsibility``: the start, that of the first component. ``max_iter``: most M
+    steps; ``tolerance``: EM has converged when the penalised log-likelihood per unit of
+    weight rises by less; ``floor``: smallest variance, in whitened units. The status is
+    COLLAPSED if the weight of a component fell to the number of dimensions or below:
+    its covariance would be singular.
     """
     n_dimensions, dtype = len(active), rows.z.dtype
     n_active = jnp.sum(active).astype(dtype)

@@ -30,9 +30,7 @@ def implied_models(
     Section 4.2.3, second method. Each child takes the Gaussian to which most of its
     weight belongs relative to that Gaussian's own.
 
-    Returns
-    -------
-    Array of shape (2, n_outputs, 1 + n_regressors)
+    Returns (2, n_outputs, 1 + n_regressors).
     """
     n = node.columns.n_regressors
     forms = LogForms.of(fit.parameters)

@@ -17,19 +17,9 @@ def gini_gain(
     Equation (1) of Dobra & Gehrke 2002 as it follows from the definition above it; the
     printed one does not.
 
-    Parameters
-    ----------
-    class_fraction : Array
-        P[1], the share of the first class.
-    left_fraction : Array
-        P[L], the share of the rows that go left.
-    left_and_class : Array
-        P[1, L], the share that is of the first class and goes left.
-
-    Returns
-    -------
-    Array
-        Zero where all rows go one way.
+    ``class_fraction``: P[1], the share of the first class; ``left_fraction``: P[L], the
+    share of the rows that go left; ``left_and_class``: P[1, L], the share that is of
+    the first class and goes left. Zero where all rows go one way.
 
     Examples
     --------

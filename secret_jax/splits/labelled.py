@@ -33,10 +33,8 @@ _NO_SPREAD = 1e-10
 def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
     """The candidate with the largest gain: axis, oblique and discrete together.
 
-    Parameters
-    ----------
-    first : Array of shape (n_rows,)
-        Weights of the rows in the first of two classes; the rest is in the second.
+    ``first`` (n_rows,): weights of the rows in the first of two classes; the rest is in
+    the second.
     """
     tiles, n_continuous = Tiles.of(node), node.x.shape[1]
     classes = _Classes(tiles, in_tiles(first), tiles.n_used)

@@ -57,39 +57,22 @@ class MixtureParameters(NamedTuple):
 
 
 class MixtureFit(NamedTuple):
-    """Result of EM.
-
-    Attributes
-    ----------
-    objective : Array of shape ()
-        Penalised log-likelihood per unit of weight.
-    n_iterations : Array of shape (), int32
-    status : Array of shape (), int32
-        A `MixtureStatus`.
-    """
+    """Result of EM."""
 
     parameters: MixtureParameters
-    objective: jax.Array
-    n_iterations: jax.Array
-    status: jax.Array
+    objective: jax.Array  # (): penalised log-likelihood per unit of weight
+    n_iterations: jax.Array  # (), int32
+    status: jax.Array  # (), int32: a `MixtureStatus`
 
 
 class MixtureRows(NamedTuple):
-    """Rows as EM reads them.
+    """Rows as EM reads them."""
 
-    Attributes
-    ----------
-    z : Array of shape (n_tiles, 1 + n_dimensions, n_tile_rows), float32
-        A one, and whitened (regressors, output); inactive dimensions are zero.
-    weight : Array of shape (n_tiles, n_tile_rows), float32
-        Zero for padding.
-    n_tiles : Array of shape (), int32
-        The tiles after these are padding.
-    """
-
+    # (n_tiles, 1 + n_dimensions, n_tile_rows), float32: a one, and whitened
+    # (regressors, output); inactive dimensions are zero.
     z: jax.Array
-    weight: jax.Array
-    n_tiles: jax.Array
+    weight: jax.Array  # (n_tiles, n_tile_rows), float32: zero for padding
+    n_tiles: jax.Array  # (), int32: the tiles after these are padding
 
     @classmethod
     def of(
@@ -104,16 +87,10 @@ class MixtureRows(NamedTuple):
 
 
 class LogForms(NamedTuple):
-    r"""The joint log-densities as :math:`c_i - \frac{1}{2} \lVert A_i (1, z) \rVert^2`.
+    r"""Joint log-densities as :math:`c_i - \frac{1}{2} \lVert A_i (1, z) \rVert^2`."""
 
-    Attributes
-    ----------
-    constant : Array of shape (2,)
-    factor : Array of shape (2 * n_dimensions, 1 + n_dimensions)
-        Of the first component, then of the second.
-    """
-
-    constant: jax.Array
+    constant: jax.Array  # (2,)
+    # (2 * n_dimensions, 1 + n_dimensions): of the first component, then of the second.
     factor: jax.Array
 
     @classmethod
@@ -135,14 +112,7 @@ class LogForms(NamedTuple):
     ) -> tuple[Float[Array, " n_rows"], Float[Array, " n_rows"]]:
         r"""Joint log-densities :math:`\log \alpha_i p_i(z)` of rows.
 
-        Parameters
-        ----------
-        z : Array of shape (1 + n_dimensions, n_rows)
-            As in `MixtureRows`.
-
-        Returns
-        -------
-        first, second : Array of shape (n_rows,)
+        ``z``: as in `MixtureRows`.
         """
         scaled = matmul(self.factor, z)
         squares = (scaled * scaled).reshape(2, -1, scaled.shape[1])

@@ -145,10 +145,8 @@ def _loadings(
 ) -> np.ndarray:
     """Leading principal components of each node, those of the regressors first.
 
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_columns, n_coordinates), float32
-        Combinations of the standardised columns that stand for them.
+    Returns (n_nodes, n_columns, n_coordinates), float32: combinations of the
+    standardised columns that stand for them.
     """
     n_columns = x.shape[2]
     n_model = min(n_regressors, most)

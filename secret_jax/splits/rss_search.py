@@ -67,28 +67,18 @@ _MOST_SPENT = 0.25
 
 
 class Begun(NamedTuple):
-    """Nodes prepared for a search, and the units of the table.
-
-    Attributes
-    ----------
-    center, scale : Array of shape (..., n_columns)
-        By which the nodes' columns are standardised.
-    unit : Array of shape (...)
-        Of the residuals, whose gains it turns into those of the targets by its square.
-    pure : Array of shape (...), bool
-    chance_gain : Array of shape (...)
-        What a split is expected to gain by chance alone.
-    noise : Array of shape (...)
-        What one more degree of freedom would.
-    """
+    """Nodes prepared for a search, and the units of the table."""
 
     node: PreparedNodes
+    # center, scale (..., n_columns): by which the nodes' columns are standardised.
     center: AnyArray
     scale: AnyArray
+    # (...): of the residuals, whose gains it turns into those of the targets by its
+    # square.
     unit: AnyArray
-    pure: AnyArray
-    chance_gain: AnyArray
-    noise: AnyArray
+    pure: AnyArray  # (...), bool
+    chance_gain: AnyArray  # (...): what a split is expected to gain by chance alone
+    noise: AnyArray  # (...): what one more degree of freedom would
 
 
 def begun(finder: Options, batch: Node) -> Begun:

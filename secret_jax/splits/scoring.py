@@ -35,33 +35,23 @@ _ROUNDING = 1e-6
 
 
 class NodeRows(NamedTuple):
-    """Rows of nodes in whitened coordinates, ready for Grams.
+    """Rows of nodes in whitened coordinates, ready for Grams."""
 
-    Attributes
-    ----------
-    coordinates : Array of shape (..., n_rows, n_coordinates)
-        Whitened; those that span the models' regressors come first.
-    residual : Array of shape (..., n_rows, n_outputs)
-        Of the node's own model, of about unit variance.
-    weight : Array of shape (..., n_rows)
-        Zero for padding.
-    products : Array of shape (..., n_rows, n_products)
-        Products of the columns [1, model coordinates, residuals, other coordinates],
-        upper triangle column by column: those of the models are a prefix.
-    total : Array of shape (..., n_products)
-        Weighted sum of the products.
-    penalty : Array of shape (..., n_coordinates, n_coordinates)
-        The identity in units of the attributes, as the coordinates see it.
-    pieces : Pieces or None
-        Of the rows of many nodes: before their axis then comes one of pieces.
-    """
-
+    # (..., n_rows, n_coordinates): whitened; those that span the models' regressors
+    # come first.
     coordinates: AnyArray
+    # (..., n_rows, n_outputs): of the node's own model, of about unit variance.
     residual: AnyArray
-    weight: AnyArray
+    weight: AnyArray  # (..., n_rows): zero for padding
+    # (..., n_rows, n_products): products of the columns [1, model coordinates,
+    # residuals, other coordinates], upper triangle column by column: those of the
+    # models are a prefix.
     products: AnyArray
-    total: AnyArray
+    total: AnyArray  # (..., n_products): weighted sum of the products
+    # (..., n_coordinates, n_coordinates): the identity in units of the attributes, as
+    # the coordinates see it.
     penalty: AnyArray
+    # Of the rows of many nodes: before their axis then comes one of pieces.
     pieces: Pieces | None = None
 
     def take(self, chosen: np.ndarray) -> NodeRows:
@@ -81,18 +71,13 @@ class NodeRows(NamedTuple):
 
 
 class SideModels(NamedTuple):
-    """Exact scores of splits, and the models of their sides.
+    """Exact scores of splits, and the models of their sides."""
 
-    Attributes
-    ----------
-    gain : Array of shape (..., n_splits)
-        Drop of the penalised residual sum of squares; minus infinity where a side has
-        too little weight.
-    left, right : Array of shape (..., n_splits, 1 + n_model, n_outputs)
-        Intercept and slopes in the coordinates.
-    """
-
+    # (..., n_splits): drop of the penalised residual sum of squares; minus infinity
+    # where a side has too little weight.
     gain: AnyArray
+    # left, right (..., n_splits, 1 + n_model, n_outputs): intercept and slopes in the
+    # coordinates.
     left: AnyArray
     right: AnyArray
 
@@ -109,17 +94,7 @@ def triangle(width: int) -> tuple[np.ndarray, np.ndarray]:
 def unpack(
     packed: Float[AnyArray, "... n_products"], columns: Int[np.ndarray, " n"]
 ) -> Float[AnyArray, "... n n"]:
-    """Symmetric matrices of some columns, from packed triangles.
-
-    Parameters
-    ----------
-    packed : Array of shape (..., n_products)
-    columns : ndarray of shape (n,), int
-
-    Returns
-    -------
-    Array of shape (..., n, n)
-    """
+    """Symmetric matrices of some columns, from packed triangles."""
     return packed[..., _places_of_pairs(tuple(columns.tolist()))]
 
 
@@ -147,22 +122,12 @@ def node_rows(
 ) -> tuple[NodeRows, AnyArray]:
     """Whiten the rows of nodes and multiply their columns.
 
-    Parameters
-    ----------
-    basis : Array of shape (..., n_rows, n_coordinates)
-        Attributes, or combinations of them, of zero mean and about unit variance.
-    residual : Array of shape (..., n_rows, n_outputs)
-        Of the node's own model, of about unit variance.
-    weight : Array of shape (..., n_rows)
-    n_model : int
-        How many of the basis columns, the first ones, the models use.
-    ridge : float
-        Penalty of the models, in units of the attributes' variances.
-
-    Returns
-    -------
-    whitener : Array of shape (..., n_coordinates, n_coordinates)
-        Lower triangular; ``coordinates = basis @ whitener.T``.
+    ``basis``: attributes, or combinations of them, of zero mean and about unit
+    variance; ``residual``: of the node's own model, of about unit variance;
+    ``n_model``: how many of the basis columns, the first ones, the models use;
+    ``ridge``: penalty of the models, in units of the attributes' variances. Returns
+    ``whitener`` (..., n_coordinates, n_coordinates): lower triangular; ``coordinates =
+    basis @ whitener.T``.
     """
     xp = namespace(basis)
     n_coordinates = basis.shape[-1]
@@ -206,13 +171,7 @@ def fit_sides(
     *,
     n_model: int,
 ) -> SideModels:
-    """Exact gains of splits, and the ridge models of their sides.
-
-    Parameters
-    ----------
-    left : Array of shape (..., n_splits, n_rows), bool
-    min_weight : Array of shape (...)
-    """
+    """Exact gains of splits, and the ridge models of their sides."""
     xp = namespace(left)
     n_products = n_model_products(rows, n_model)
     weight = xp.where(left, rows.weight[..., None, :], 0.0)

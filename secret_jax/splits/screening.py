@@ -36,16 +36,9 @@ def quantiles(
 ) -> Float[AnyArray, "... n_directions n"]:
     """Quantiles of a prefix of the rows.
 
-    Parameters
-    ----------
-    values : Array of shape (..., n_directions, n_rows)
-    weight : Array of shape (..., n_rows) or (..., n_directions, n_rows)
-        Zero for padding, which comes last, and for rows that do not count.
-
-    Returns
-    -------
-    Array of shape (..., n_directions, n)
-        Values that occur; the smallest is the first.
+    ``weight`` (..., n_rows) or (..., n_directions, n_rows): zero for padding, which
+    comes last, and for rows that do not count. Values that occur; the smallest
+    is the first.
     """
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0  # the smallest value: its group may be rare
@@ -89,19 +82,9 @@ def screen(
     whose inverse is :math:`I + (1 - v) s s^T / (1 - (1 - v) s^T s)` (Sherman &
     Morrison 1950): a few sums for each cut, and no matrix.
 
-    Parameters
-    ----------
-    projection : Array of shape (..., n_directions, n_rows)
-    cuts : Array of shape (..., n_directions, n_cuts)
-    min_weight : Array of shape (...)
-        Least weight on each side.
-    along : Array of shape (..., n_directions, n_rows), optional
-        What the models see of each direction, if that is not the projection.
-
-    Returns
-    -------
-    Array of shape (..., n_directions, n_cuts)
-        Minus infinity where a side has too little weight.
+    ``min_weight``: least weight on each side; ``along``: what the models see of each
+    direction, if that is not the projection. Minus infinity where a side has
+    too little weight.
     """
     xp = namespace(projection)
     pieces, total = rows.pieces, rows.total[..., :1]
@@ -153,15 +136,10 @@ def gains_of_sides(
 ) -> Float[AnyArray, "... n_directions n_sides"]:
     """Gains of sides of splits; see `screen` for the formula.
 
-    Parameters
-    ----------
-    sums : Array of shape (..., n_directions, n_sides, n_sums)
-        Weighted sums over a side of [1, residual, residual * coordinates], the last two
-        of every output.
-    center, spread : Array of shape (..., n_directions, n_sides)
-        Mean and variance of the projection on the side, in units of the node.
-    slope : Array of shape (..., n_directions, n_model)
-        Of each model coordinate on the projection.
+    ``sums``: weighted sums over a side of [1, residual, residual * coordinates], the
+    last two of every output; ``center``, ``spread``: mean and variance of the
+    projection on the side, in units of the node; ``slope``: of each model coordinate on
+    the projection.
     """
     xp = namespace(sums)
     weight = xp.maximum(sums[..., 0], _ROUNDING)

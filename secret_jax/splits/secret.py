@@ -201,11 +201,7 @@ def _best_fit(
 def _rows_at(weight: jax.Array, numbers: jax.Array) -> jax.Array:
     """The rows at some shares of the weight, as it adds up row by row.
 
-    Parameters
-    ----------
-    weight : Array of shape (n_tiles, n_tile_rows)
-    numbers : Array of any shape
-        In (0, 1).
+    ``weight`` (n_tiles, n_tile_rows); ``numbers`` Array of any shape: in (0, 1).
     """
     n_tiles, n_tile_rows = weight.shape
     below = jnp.cumsum(jnp.sum(weight, axis=1))

@@ -24,20 +24,12 @@ _SMALLEST_TILE = 64
 
 
 class Tiles(NamedTuple):
-    """Rows of a node.
+    """Rows of a node."""
 
-    Attributes
-    ----------
-    x : Array of shape (n_tiles, n_tile_rows, n_columns), float32
-    codes : Array of shape (n_tiles, n_tile_rows, n_discrete), int32
-    targets : Array of shape (n_tiles, n_tile_rows, n_outputs), float32
-    weight : Array of shape (n_tiles, n_tile_rows), float32
-    """
-
-    x: jax.Array
-    codes: jax.Array
-    targets: jax.Array
-    weight: jax.Array
+    x: jax.Array  # (n_tiles, n_tile_rows, n_columns), float32
+    codes: jax.Array  # (n_tiles, n_tile_rows, n_discrete), int32
+    targets: jax.Array  # (n_tiles, n_tile_rows, n_outputs), float32
+    weight: jax.Array  # (n_tiles, n_tile_rows), float32
 
     @classmethod
     def of(cls, node: Node) -> Tiles:
@@ -69,13 +61,9 @@ def n_used(weight: Float[Array, "n_tiles n_tile_rows"]) -> Int[Array, ""]:
 def sum_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) -> Any:
     """Sums over tiles; the rounding of each addition is made good by the next.
 
-    Parameters
-    ----------
-    function : callable
-        From one tile of every array to arrays that add up over rows.
-    n_tiles : Array of shape (), int32
-        The tiles after these are left out.
-    *arrays : pytrees of Arrays of shape (n_all_tiles, ...)
+    ``function``: from one tile of every array to arrays that add up over rows;
+    ``n_tiles``: the tiles after these are left out; ``*arrays`` pytrees of Arrays of
+    shape (n_all_tiles, ...).
     """
     if _is_one_tile(arrays):
         return function(*_tile(arrays, 0))
@@ -94,16 +82,8 @@ def sum_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) 
 def each_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) -> Any:
     """Apply a function to every tile; results have an axis of tiles, zero at its end.
 
-    Parameters
-    ----------
-    function : callable
-        From one tile of every array to arrays.
-    n_tiles, *arrays
-        As in `sum_of`.
-
-    Returns
-    -------
-    pytree of Arrays of shape (n_all_tiles, ...)
+    ``function``: from one tile of every array to arrays; ``n_tiles``, ``*arrays``: as
+    in `sum_of`. Returns a pytree of Arrays of shape (n_all_tiles, ...).
     """
     if _is_one_tile(arrays):
         return jax.tree.map(lambda a: a[None], function(*_tile(arrays, 0)))

@@ -36,9 +36,7 @@ class StreamMixin:
     def _plan(self) -> Plan:
         raise NotImplementedError
 
-    def _finish(
-        self, plan: Plan, finished: FitResult, computing: AbstractContextManager[None]
-    ) -> Any:
+    def _finish(self, plan: Plan, finished: FitResult) -> Any:
         raise NotImplementedError
 
     def fit_stream(
@@ -147,16 +145,19 @@ class StreamMixin:
             parameters=self._setting(),
             exchange=exchange,
         )
-        with shown(self.verbose) as progress, one_thread_for_products():
+        with (
+            shown(self.verbose) as progress,
+            one_thread_for_products(),
+            self._streaming(rows.n_rows),
+        ):
             plan = replace(plan, progress=progress)
-            with self._streaming(rows.n_rows):
-                finished = fit_stream(plan, rows, options)
+            finished = fit_stream(plan, rows, options)
             schema = finished.tree.schema
             self.n_features_in_ = len(schema.input_names)
             self.__dict__.pop("feature_names_in_", None)
             if schema.named:
                 self.feature_names_in_ = np.array(schema.input_names, object)
-            return self._finish(plan, finished, self._streaming(rows.n_rows))
+            return self._finish(plan, finished)
 
     def predict_stream(
         self,

@@ -7,7 +7,6 @@ it as well.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 from collections.abc import Collection
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.runtime.version import VERSION
 from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.state import (
@@ -163,7 +163,7 @@ def write(content: dict[str, Any], path: _Path) -> None:
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "package_version": _package_version(),
+        "package_version": VERSION,
         "content": to_json(content, arrays),
     }
     header["checksum"] = checksum_of(header, arrays)
@@ -193,7 +193,7 @@ def _read(path: _Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if version != FORMAT_VERSION:
         raise ModelFileError(
             f"{name} has format version {version!r}, and secret_jax "
-            f"{_package_version()} reads version {FORMAT_VERSION}. Use the version "
+            f"{VERSION} reads version {FORMAT_VERSION}. Use the version "
             f"of the package that wrote it: {header.get('package_version')}."
         )
     try:
@@ -216,7 +216,7 @@ def _decoded(
 
 def _unfit(path: _Path, kind: str, error: Exception) -> ModelFileError:
     return ModelFileError(
-        f"{os.fspath(path)!r} fits no {kind} of version {_package_version()}: {error}. "
+        f"{os.fspath(path)!r} fits no {kind} of version {VERSION}: {error}. "
         "Load it with the version that wrote it."
     )
 
@@ -245,10 +245,3 @@ def _checked(path: _Path, tree: Any) -> Tree:
             f"{os.fspath(path)!r} holds no sound tree: {flaw}. Save it again."
         )
     return tree
-
-
-def _package_version() -> str:
-    try:
-        return importlib.metadata.version("secret-jax")
-    except importlib.metadata.PackageNotFoundError:  # run from a source folder
-        return "unknown"

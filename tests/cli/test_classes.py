@@ -1,7 +1,5 @@
 """Targets of classes on the command line, from the fit to the score."""
 
-from __future__ import annotations
-
 import io
 import json
 

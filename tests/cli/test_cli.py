@@ -1,7 +1,5 @@
 """The command line end to end: results, progress, files, and one line for a failure."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -1,7 +1,5 @@
 """Tables as people keep them: found below titles, and what is odd in them is said."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any

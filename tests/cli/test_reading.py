@@ -3,8 +3,6 @@
 What is expected was written down by hand, or was put into the files by other programs.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -122,6 +120,12 @@ def test_days_and_months_that_may_be_exchanged_are_two_formats_until_one_shows()
 # Whole tables
 
 
+class Learned(NamedTuple):
+    reading: Reading
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 def learned(
     path: Path, content: str, target: str = "y", **options
 ) -> tuple[pd.DataFrame, np.ndarray, Learned]:
@@ -129,12 +133,6 @@ def learned(
     path = path / "table.csv"
     path.write_text(content, encoding="utf-8")
     return learned_of(path, target, **options)
-
-
-class Learned(NamedTuple):
-    reading: Reading
-    left_out: tuple[str, ...]
-    notes: tuple[str, ...]
 
 
 _OPTIONS = dict.fromkeys(("text", "number", "categorical", "split_only"), ())

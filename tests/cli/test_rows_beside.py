@@ -1,7 +1,5 @@
 """Weights, groups and times of rows on the command line, and programs of a model."""
 
-from __future__ import annotations
-
 import io
 import json
 
@@ -72,6 +70,16 @@ def test_the_latest_rows_are_held_out():
     alike = frame.assign(day=1.0)
     with pytest.raises(ValueError, match="one group or time"):
         drawn(rows_of(alike, time="day"), 60, 0)
+
+
+def test_groups_and_stretches_of_time_choose_the_size():
+    frame = make_table().assign(day=lambda one: pd.to_datetime(one["day"]))
+    assert rows_of(frame).groups is None
+    assert rows_of(frame, group="person").groups.equals(frame["person"])
+    stretch = rows_of(frame, time="day").groups
+    assert stretch.nunique() == 20
+    assert stretch[frame["day"].argsort()].is_monotonic_increasing
+    assert (stretch.groupby(frame["day"]).nunique() == 1).all()
 
 
 def test_weights_are_rows_and_a_group_is_no_column(folder, capsys):

@@ -1,7 +1,5 @@
 """Commands for saved models: their files are read as the one of the fit was."""
 
-from __future__ import annotations
-
 import io
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """The command line on folders of Parquet: fitted and predicted in parts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dates and ordered categories as attributes, in fit, predict, text and code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Columns as they come: what was the index of a DataFrame is none."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pyarrow as pa
 

@@ -1,7 +1,5 @@
 """Rows that lie on a device: measured, encoded and read there, as on the host."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Weights of rows by their classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.utils.class_weight import compute_sample_weight

@@ -1,7 +1,5 @@
 """Encoded rows: put together, put in order, and identical ones as one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Which rows, by their content alone: an order, a sample, a hold-out part."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +63,7 @@ def test_one_hash_on_the_host_and_on_a_device(rng, compiled):
         [rng.normal(size=500), 1e6 * rng.standard_cauchy(500), awkward, range(491)]
     ).astype(np.float32)
     values = values.reshape(-1, 3)
+    values[:2] = [[0.0, 1.0, 2.0], [-0.0, 1.0, 2.0]]
     factors = sampling_factors(3, 5)
     there = jax.jit(sampling_hash) if compiled else sampling_hash
     found = there(jnp.asarray(values), factors)
@@ -73,16 +72,8 @@ def test_one_hash_on_the_host_and_on_a_device(rng, compiled):
     assert isinstance(here, np.ndarray)
     assert here.dtype == found.dtype == np.uint32
     assert np.array_equal(found, here)
-    assert len(np.unique(here)) == len(here)
-
-
-@pytest.mark.parametrize("kind", ["host", "device", "compiled"])
-def test_zero_has_one_hash_whatever_its_sign(kind):
-    x = np.array([[0.0, 1.0], [-0.0, 1.0]], np.float32)
-    function = jax.jit(sampling_hash) if kind == "compiled" else sampling_hash
-    x = x if kind == "host" else jnp.asarray(x)
-    first, second = function(x, sampling_factors(2, 0))
-    assert first == second
+    assert here[0] == here[1]  # zero has one hash, whatever its sign
+    assert len(np.unique(here)) == len(here) - 1
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy", "whole numbers"])

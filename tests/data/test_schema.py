@@ -1,7 +1,5 @@
 """Roles, encoding, scaling, and tables that come in any shape and order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

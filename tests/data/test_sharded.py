@@ -3,8 +3,6 @@
 Eight devices need a process of their own, which does everything once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Of many rows a sample grows the tree: which rows, and what they stand for."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Trees of classes are read in shares and probabilities: text, pictures, figures."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pages of classes: their figures are those of the rows, their words of the tree."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

@@ -1,7 +1,5 @@
 """Exported code predicts what the tree predicts, whichever tree it is."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 

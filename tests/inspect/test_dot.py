@@ -1,7 +1,5 @@
 """The DOT text: well formed, complete, and with the links of the tree."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Printed equations: merged levels, columns far from zero, terms that are left out."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

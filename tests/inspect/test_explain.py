@@ -1,7 +1,5 @@
 """Contributions add up, say what the equations say, and come with the right words."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import product
 from math import factorial

@@ -1,7 +1,5 @@
 """The table of the nodes: it says what the tree does, whichever library holds it."""
 
-from __future__ import annotations
-
 import narwhals as nw
 import numpy as np
 import pytest

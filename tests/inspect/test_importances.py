@@ -1,7 +1,5 @@
 """Shares of the explained variance: laws, and functions whose shares are known."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Standard deviations of predictions, and conformal intervals with their coverage."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Of a tree with several outputs every way of reading tells about the one asked for."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures of a slice and of a leaf show what the tree does there."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

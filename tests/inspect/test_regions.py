@@ -1,7 +1,5 @@
 """Regions and equations of leaves agree with `predict`, and a solver uses them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

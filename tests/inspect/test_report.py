@@ -1,7 +1,5 @@
 """The page of HTML: well formed, escaped, on its own, and true."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

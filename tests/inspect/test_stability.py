@@ -1,7 +1,5 @@
 """Stability: tables whose best tree is known, and what draws of rows must add up to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The summary prints the equations of `coefficients`, and t as their ratio."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from configurations import refusal

@@ -1,7 +1,5 @@
 """The printed tree: it says what the tree does, in the units of the data."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from dataclasses import replace

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_classes
@@ -20,8 +19,8 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.data.validation import checked_weight
+from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.inspect.class_sets import ClassSetsMixin
 
 _USUAL = SecretClassifier(
     leaf="constant",
@@ -34,7 +33,7 @@ _USUAL = SecretClassifier(
 )
 
 
-class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
+class KernelTreeClassifier(ClassesMixin, KernelTree):
     """Classification tree with a kernel model over its regions.
 
     The head is a regression of class indicators, as `KernelTreeRegressor`'s of numbers;
@@ -143,40 +142,10 @@ class KernelTreeClassifier(ClassSetsMixin, ClassifierMixin, KernelTree):
         probability = self._scores(fit, rows).probability(said)
         return of_classes(name, fit, rows, probability, member, head)
 
-    def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
-        """
+    def _probabilities(self, X: TableLike) -> np.ndarray:
         value, _, _ = self._said(X)
         return self.scores_.probability(value)
-
-    def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the likeliest class of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-        """
-        likeliest = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[likeliest]
 
     def _base(self, tree: SecretClassifier, X: TableLike) -> np.ndarray:
         probability = tree.predict_proba(X)
         return at_least(probability) if self.ordinal else probability
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = True
-        return tags

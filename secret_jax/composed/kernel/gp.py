@@ -30,13 +30,13 @@ _JITTER = 1e-9
 class GaussianProcess(Head):
     """Kernel regularised least squares on what a `RadialBasis` network leaves.
 
-    The network is the mean of the process; the kernel, in a Mahalanobis distance by
-    the smoothed covariance of rows within leaves, its covariance (Lanning 2008,
-    equations 4.54 and 4.55). What the network leaves of a row is what it leaves when
-    fitted without that row. Bandwidth, noise and how much each column counts are those
-    of the greatest likelihood, over up to 512 rows. With more than ``max_centers``
-    rows the process is projected
-    on so many of them (Csato & Opper 2002; Seeger 2003): the memory is bounded.
+    The network is the mean of the process; the kernel, in a Mahalanobis distance by the
+    smoothed covariance of rows within leaves, its covariance (Lanning 2008, equations
+    4.54 and 4.55). What the network leaves of a row is what it leaves when fitted
+    without that row. Bandwidth, noise and how much each column counts are those of the
+    greatest likelihood, over up to 512 rows. With more than ``max_centers`` rows the
+    process is projected on so many of them (Csato & Opper 2002; Seeger 2003): the
+    memory is bounded.
 
     Attributes
     ----------

@@ -97,13 +97,19 @@ def cross_validated(
     return FoldErrors(path, error, fold_trees)
 
 
-def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.ndarray]:
+def parts_of(
+    weight: np.ndarray,
+    n_folds: int,
+    n_repeats: int = 1,
+    group: np.ndarray | None = None,
+) -> list[np.ndarray]:
     """Divide rows into folds of similar weight, once per repeat.
 
     The order of the rows should have nothing to do with their content. Parts without
     rows are left out, and so are divisions of rows that were told apart before.
 
-    ``weight`` (n_rows,). Returns masks of shape (n_rows,).
+    ``weight`` (n_rows,); ``group`` (n_rows,): rows of one number stay together, and
+    the order of the numbers has no meaning. Returns masks of shape (n_rows,).
 
     Examples
     --------
@@ -113,7 +119,13 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
     [0 0 1 1]
     [1 0 1 0]
     [0 1 0 1]
+    >>> parts_of(np.ones(4), 2, group=np.array([7, 3, 7, 3]))[0].astype(int)
+    array([0, 1, 0, 1])
     """
+    if group is not None:
+        _, member = np.unique(group, return_inverse=True)
+        parts = parts_of(np.bincount(member, weight), n_folds, n_repeats)
+        return [part[member] for part in parts]
     middle = (np.cumsum(weight) - 0.5 * weight) / np.sum(weight)
     n_folds = min(n_folds, max(len(weight), 2))
     parts: list[np.ndarray] = []

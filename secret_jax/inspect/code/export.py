@@ -174,13 +174,7 @@ def exported_sum(
 def export_sum(
     model: ExportedModel, language: Language, function_name: str | None
 ) -> str:
-    """Write a sum of trees as functions.
-
-    Raises
-    ------
-    ValueError
-        If SQL is asked for: databases take long over sums of so many trees.
-    """
+    """Write a sum of trees as functions; SQL is refused."""
     if language == "sql":
         raise ValueError(
             "A sum of trees is not exported to 'sql': databases take long over it. "

@@ -71,16 +71,8 @@ class Program:
 class ExportedModel(NamedTuple):
     """Trees that add up, and the meaning of their sums.
 
-    Attributes
-    ----------
-    trees : list of list of Program
-        For each tree its outputs.
-    constants : tuple of float
-        Added to each output.
-    classes : Classes or None
-        Of which the probabilities are predicted; None: numbers are.
-    only : int or None
-        The class whose probability alone is asked for.
+    ``trees`` are lists of their outputs, to each of which one of the ``constants`` is
+    added. Of ``classes``, or of one ``only``, probabilities are predicted.
     """
 
     title: str
@@ -121,12 +113,8 @@ class ExportedModel(NamedTuple):
 def program_of(tree: Tree, precision: int | None = None) -> Program:
     """Convert a tree of one output to the numbers that are written.
 
-    Parameters
-    ----------
-    precision : int, optional
-        Rounds as `secret_jax.inspect.text.export_text` does; None: all digits, and of
-        hard splits on one column the very number at which the tree, in float32, changes
-        sides, or the whole number that the column's rows hold.
+    Of no ``precision`` all digits, and of hard splits on one column the very number at
+    which the tree, in float32, changes sides, or the whole number that its rows hold.
     """
     low, high = mixture_range(tree)
     if precision is not None:
@@ -236,13 +224,7 @@ def plain_categories(schema: TableSchema, name: str) -> list[Any]:
 
 
 def are_texts(categories: Sequence[Any], name: str) -> bool:
-    """Whether a column's categories are texts, for a variable of one type.
-
-    Raises
-    ------
-    TypeError
-        If some are texts and some are numbers.
-    """
+    """Whether a column's categories are texts; several types are refused."""
     texts = {isinstance(one, str) for one in categories if one is not None}
     if len(texts) > 1:
         raise TypeError(
@@ -254,13 +236,7 @@ def are_texts(categories: Sequence[Any], name: str) -> bool:
 
 
 def plain_category(category: Any, name: str) -> str | bool | int | float | None:
-    """Convert a category to a plain value that can be written in any language.
-
-    Raises
-    ------
-    TypeError
-        If it is neither text nor a finite number nor a truth value.
-    """
+    """Convert a category to text, a finite number or a truth value, or refuse it."""
     if isinstance(category, np.generic):
         category = category.item()
     if isinstance(category, str):

@@ -26,13 +26,7 @@ _AS = "AS MATERIALIZED"
 
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
-    """Write an expression or query; see `secret_jax.inspect.code.export.export_code`.
-
-    Raises
-    ------
-    ValueError
-        If an expression is asked for the probabilities of several classes.
-    """
+    """Write an expression or query; see `export_code`."""
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
         raise ValueError(

@@ -57,12 +57,12 @@ def looks(kept_depth, values=(0.0, 0.0), n_kinds=2):
     return looked, ended, ends.judged
 
 
-def test_a_kind_ends_three_levels_below_what_is_kept():
+def test_a_kind_ends_two_levels_below_what_is_kept():
     looked, ended, found = looks([lambda depth: min(depth, 2), lambda depth: depth])
     # The first kind keeps two levels; the second always wants more.
-    assert [depth for kind, depth in looked if kind == 0] == [4, 5]
-    assert [depth for kind, depth in looked if kind == 1] == [4, 7, 10]
-    assert ended == {0: 5, 2: 5, 4: 5}
+    assert [depth for kind, depth in looked if kind == 0] == [4]
+    assert [depth for kind, depth in looked if kind == 1] == [4, 6, 8, 10, 12]
+    assert ended == {0: 4, 2: 4, 4: 4}
     assert list(found) == [0]
     assert found[0].pruned.tree.max_depth == 2
 
@@ -73,4 +73,4 @@ def test_a_kind_ends_when_another_errs_far_less():
         looked, ended, found = looks(kept, values=(value, 1.0))
         assert ended == end
         assert list(found) == sorted({tree % 2 for tree in end})
-        assert [depth for kind, depth in looked if kind == 1] == [4, 7, 10]
+        assert [depth for kind, depth in looked if kind == 1] == [4, 6, 8, 10, 12]

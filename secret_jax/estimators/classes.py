@@ -1,0 +1,64 @@
+"""Base of all estimators of classes: labels from probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.given import TableLike
+from secret_jax.data.labels import checked_costs
+from secret_jax.inspect.class_sets import ClassSetsMixin
+from secret_jax.inspect.classes import Classes
+
+
+class ClassesMixin(ClassSetsMixin, ClassifierMixin):
+    """Labels of rows, from the ``_probabilities`` that a subclass has."""
+
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes."""
+        check_is_fitted(self)  # pyright: ignore[reportArgumentType]
+        return len(self.classes_)
+
+    def predict(self, X: TableLike) -> np.ndarray:
+        """Predict the most likely class of every row, or that of least expected cost.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predicted classes, of the type of the labels.
+        """
+        probability = self.predict_proba(X)
+        costs = checked_costs(getattr(self, "costs", None), self.classes_)
+        known = Classes(tuple(self.classes_.tolist()), costs)
+        return self.classes_[known.chosen(probability)]
+
+    def predict_proba(self, X: TableLike) -> np.ndarray:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), float64
+            In the order of ``classes_``.
+        """
+        return self._probabilities(X)
+
+    def _probabilities(self, X: TableLike) -> np.ndarray:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_class = True
+        return tags

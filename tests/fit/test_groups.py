@@ -1,0 +1,50 @@
+"""Groups of rows choose the size of a tree together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax import HoldOut, SecretRegressor
+from secret_jax.fit.prune.cross_validation import parts_of
+
+
+def persons(n_persons=50, n_rows=6):
+    """Rows of persons, whose levels are no function of what is known of them."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(n_persons), n_rows)
+    known, level = rng.uniform(size=(2, n_persons))
+    X = np.column_stack([known[who], rng.normal(size=len(who))])
+    return X, level[who] + 0.01 * rng.normal(size=len(who)), who
+
+
+def test_parts_hold_whole_groups_of_similar_weight():
+    rng = np.random.default_rng(1)
+    group, weight = rng.integers(0, 60, 400), rng.uniform(0.5, 1.5, 400)
+    parts = parts_of(weight, 5, 2, group)
+    assert len(parts) == 10
+    for repeat in (parts[:5], parts[5:]):
+        assert (np.sum(repeat, axis=0) == 1).all()
+        for part in repeat:
+            assert not set(group[part]) & set(group[~part])
+            assert 0.1 < weight[part].sum() / weight.sum() < 0.3
+
+
+@pytest.mark.parametrize("prune", ["cross-validation", HoldOut(refit=False)])
+def test_what_holds_for_no_other_person_is_not_learned(prune):
+    X, y, who = persons()
+    model = SecretRegressor(oblique=False, leaf="constant", distill=False, prune=prune)
+    assert model.fit(X, y).n_leaves_ > 20
+    honest = model.fit(X, y, groups=who).predict(X)
+    assert model.n_leaves_ < 10
+    order = np.random.default_rng(2).permutation(len(y))
+    again = model.fit(X[order], y[order], groups=who[order]).predict(X)
+    np.testing.assert_array_equal(again, honest)
+
+
+def test_groups_and_other_rows_to_prune_on_are_refused():
+    X, y, who = persons(10)
+    with pytest.raises(ValueError, match="groups or eval_set"):
+        SecretRegressor().fit(X, y, groups=who, eval_set=(X, y))
+    with pytest.raises(ValueError, match="60 names"):
+        SecretRegressor().fit(X, y, groups=who[:9])
