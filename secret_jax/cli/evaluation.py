@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from secret_jax.cli.kinds import fit_to, name_of, schema_of
+from secret_jax.cli.kinds import name_of, schema_of
 from secret_jax.cli.messages import say
 from secret_jax.inspect.class_errors import class_errors
 from secret_jax.inspect.printing import number
@@ -74,7 +74,7 @@ def evaluate(
     grown_on = table.take(training)
     started = perf_counter()
     fitted: Any = clone(model)
-    fit_to(fitted, grown_on)
+    grown_on.fit(fitted)
     seconds = perf_counter() - started
     say(f"fitted in {seconds:.1f} s")
     if not n_test:

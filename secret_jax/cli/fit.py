@@ -50,7 +50,6 @@ def fit(arguments: argparse.Namespace) -> None:
         os.makedirs(arguments.report, exist_ok=True)
 
     from secret_jax.cli.evaluation import drawn, evaluate
-    from secret_jax.cli.kinds import fit_to
     from secret_jax.cli.training_table import training_table
     from secret_jax.inspect.printing import counted
     from secret_jax.inspect.words import cuts_a_list
@@ -78,7 +77,7 @@ def fit(arguments: argparse.Namespace) -> None:
     fitted = evaluation.model
     if arguments.refit_all and evaluation.n_test:
         say(f"growing the tree again on all {len(table.X)} rows")
-        fit_to(fitted, table)
+        table.fit(fitted)
     told = [name for name in fitted.get_params() if name.endswith("verbose")]
     fitted.set_params(**dict.fromkeys(told, 0))
     if aside is None and not arguments.refit_all:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.cli.messages import CommandError, say
+from secret_jax.cli.messages import CommandError
 
 if TYPE_CHECKING:
-    from secret_jax.cli.training_table import TrainingTable
     from secret_jax.data.schema import TableSchema
 
 KINDS = ("tree", "additive", "booster")
@@ -29,14 +28,6 @@ def estimator_of(kind: str, classes: bool) -> Any:
     from secret_jax.estimators.regressor import SecretRegressor
 
     return SecretClassifier if classes else SecretRegressor
-
-
-def fit_to(model: Any, table: TrainingTable) -> None:
-    """Fit a model; only folds of a tree keep groups and times together."""
-    options = {"groups": table.groups} if hasattr(model, "max_depth") else {}
-    if table.groups is not None and not options:
-        say("groups and times are held out, but the folds that choose sizes mix them")
-    model.fit(table.X, table.y, table.weight, **options)
 
 
 def loaded(path: str, method: str = "predict") -> Any:

@@ -30,8 +30,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         epilog=f"Start with: {PROGRAM} demo. Options of a command: {PROGRAM} COMMAND "
         "--help",
     )
-    version = f"{PROGRAM} {VERSION}"
-    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
     _add_common_options(parser)
     parser.set_defaults(cache=None, quiet=False)
     # They may stand before the command or after it; there they have no default, which
@@ -48,8 +47,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
     first = add("demo", demo.demo, "grow a tree on data that is at hand")
     purpose = "where the picture goes (default: %(default)s)"
-    picture = demo.DEMO_PICTURE
-    first.add_argument("--out", metavar="PICTURE", default=picture, help=purpose)
+    _add_value(first, "--out", "PICTURE", purpose, default=demo.DEMO_PICTURE)
     grow = add(
         "fit",
         fit.fit,
@@ -91,19 +89,19 @@ def _add_value(group: Any, flag: str, metavar: str, purpose: str, **more: Any) -
     group.add_argument(flag, metavar=metavar, help=purpose, **more)
 
 
+def _names(text: str) -> list[str]:
+    """Read names separated by commas; one with a comma stands in quotes."""
+    return next(csv.reader([text], skipinitialspace=True), [])
+
+
 def _add_names(group: Any, flag: str, purpose: str) -> None:
-    """Add an option of names separated by commas; one with a comma stands in quotes."""
-
-    def names(text: str) -> list[str]:
-        return next(csv.reader([text], skipinitialspace=True), [])
-
-    _add_value(group, flag, "A,B", purpose, type=names, action="extend", default=[])
+    _add_value(group, flag, "A,B", purpose, type=_names, action="extend", default=[])
 
 
 def _directions(text: str) -> dict[str, int]:
     """Read columns and their directions."""
     found = {}
-    for part in next(csv.reader([text], skipinitialspace=True), []):
+    for part in _names(text):
         name, colon, sign = part.rpartition(":")
         if not colon or sign not in ("+", "-"):
             raise argparse.ArgumentTypeError(
@@ -200,8 +198,7 @@ def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         return parser
 
     parser = of_model("predict", saved.predict, "predict with a saved model", _FILE)
-    purpose = "columns of the file to write beside the predictions"
-    _add_names(parser, "--keep", purpose)
+    _add_names(parser, "--keep", "columns of the file to write beside the predictions")
     purpose = (
         "also write lower and upper, between which so large a share of new rows "
         "lies, as 0.9"
@@ -223,8 +220,7 @@ def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     of_model("score", saved.score, purpose, f"{_FILE}; with the target")
     parser = of_model("export", saved.export, "write a saved model as a program")
     parser.add_argument("language", choices=LANGUAGES)
-    purpose = "of the function, or of the column of a query"
-    parser.add_argument("--name", help=purpose)
+    parser.add_argument("--name", help="of the function, or of the column of a query")
     parser.add_argument("--table", help="only with sql: a query on this table")
     _add_value(parser, "--out", "FILE", "a file (default: standard output)")
     parser = of_model("show", saved.show, "print a saved model")
@@ -289,9 +285,7 @@ def _mark(text: str) -> str:
     )
 
 
-def _number(
-    kind: type, holds: Callable[[Any], bool], what: str
-) -> Callable[[str], Any]:
+def _number(kind: type, holds: Callable, what: str) -> Callable[[str], Any]:
     """Build the type of numbers for which a condition holds."""
 
     def read(text: str) -> Any:
@@ -306,8 +300,7 @@ def _number(
 
 
 def _whole(least: int) -> Callable[[str], int]:
-    what = f"whole number of at least {least}"
-    return _number(int, lambda value: value >= least, what)
+    return _number(int, lambda v: v >= least, f"whole number of at least {least}")
 
 
 _SHARE = _number(float, lambda v: 0 <= v < 1, "number of at least 0 and below 1")

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import fitted_names, restore_names, validated
+from secret_jax.data.labels import classes_of, validated_labels
+from secret_jax.data.validation import (
+    checked_weight,
+    fitted_names,
+    restore_names,
+    validated,
+)
+from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
@@ -100,3 +108,16 @@ class ComposedRegressor(ConformalMixin, RegressorMixin, ComposedEstimator):
 
     tree: SecretRegressor | None
     tree_: SecretRegressor
+
+
+class ComposedClassifier(ClassesMixin, ComposedEstimator):
+    """Base of composed estimators of classes."""
+
+    def _members(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Checked classes, indicators of them (n_rows, n_classes), and weights."""
+        caller, weight = type(self).__name__, checked_weight(sample_weight, X)
+        labels = validated_labels(y, X, caller)
+        classes = classes_of(labels, weight, caller, y)
+        return classes, (labels[:, None] == classes).astype(float), weight

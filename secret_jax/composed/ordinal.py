@@ -9,20 +9,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.composed.base import ComposedEstimator
+from secret_jax.composed.base import ComposedClassifier
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.labels import (
-    at_least,
-    classes_of,
-    from_at_least,
-    validated_labels,
-)
-from secret_jax.data.validation import checked_weight, validated
-from secret_jax.estimators.classes import ClassesMixin
+from secret_jax.data.labels import at_least, from_at_least
+from secret_jax.data.validation import validated
 from secret_jax.estimators.regressor import SecretRegressor
 
 
-class SecretOrdinalClassifier(ClassesMixin, ComposedEstimator):
+class SecretOrdinalClassifier(ComposedClassifier):
     """Readable tree of classes in order.
 
     One tree with an output for each class but the first: the probability of that class
@@ -73,7 +67,6 @@ class SecretOrdinalClassifier(ClassesMixin, ComposedEstimator):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"tree": [SecretRegressor, None]}
     _predicts_with: ClassVar[str] = "tree_"
-    classes_: np.ndarray
 
     def __init__(self, tree: SecretRegressor | None = None):
         self.tree = tree
@@ -81,14 +74,9 @@ class SecretOrdinalClassifier(ClassesMixin, ComposedEstimator):
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> dict[str, Any]:
-        caller = type(self).__name__
-        labels, weight = (
-            validated_labels(y, X, caller),
-            checked_weight(sample_weight, X),
-        )
-        classes = classes_of(labels, weight, caller, y)
+        classes, member, _ = self._members(X, y, sample_weight)
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
-        reached = at_least((labels[:, None] == classes).astype(float))
+        reached = at_least(member)
         tree.fit(X, reached[:, 0] if len(classes) == 2 else reached, sample_weight)
         names = tuple(f"at least {name}" for name in classes[1:].tolist())
         schema = replace(tree.tree_.schema, target_names=names)

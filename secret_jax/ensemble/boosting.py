@@ -25,8 +25,11 @@ from secret_jax.runtime.progress import Stage
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
-# After so many rounds of a learning rate of 1 one size of each kind of leaves goes on,
-# the first that errs hardly more than the best: those behind seldom win, never by much.
+# After so many rounds of a learning rate of 1 sizes leave that err more than so many
+# times as much as the best with their kind of leaves: none was seen to catch up.
+_SOON, _BEHIND = 0.6, 1.1
+# After so many one size of each kind of leaves goes on, the first that errs hardly more
+# than the best: those behind seldom win, never by much.
 _DECIDED, _HARDLY_MORE = 2.0, 1.02
 # When the best one stops, others go on only if their errors are as near.
 _NEAR = 1.05
@@ -64,6 +67,7 @@ class Boosting:
         self.held_out = held_out
         self.bins = bins_of(rows, schema)  # of those that train
         self.candidates = [self._candidate(size) for size in options.sizes]
+        self._raced = self.candidates
         self._sizes: list[list] = []
 
     @property
@@ -167,20 +171,21 @@ class Boosting:
             _, _, together = self._stacked(said, options)
             if together > (1.0 - _LEAST_SAVED) * first.errors[-1] / self._weight:
                 going = [each for each in going if each is not other]
-        if rounds * options.learning_rate >= _DECIDED and len(started) > 2:
-            self._sizes = self._least_errors()
-            self.candidates = [c for c in started if c is self._preferred(c)]
-            return [c for c in self.candidates if any(c is each for each in going)]
+        told = rounds * options.learning_rate
+        if told >= _SOON and len(started) > 2:
+            self.candidates = _in_race(started, decided=told >= _DECIDED)
+            going = [each for each in going if each in self.candidates]
         if first not in going:
             limit = _NEAR * first.least
+            near = {c.size.leaf for c in self.candidates if c.least <= limit}
+            # The only size of its kind may still take a share.
+            self.candidates = [
+                c
+                for c in self.candidates
+                if c.least <= limit or c.size.leaf not in near
+            ]
             return [each for each in going if each.least <= limit]
         return going
-
-    def _preferred(self, candidate: Candidate) -> Candidate:
-        """First size, of those with the same kind of leaves, that errs hardly more."""
-        alike = [c for c in self.candidates if c.size.leaf == candidate.size.leaf]
-        least = min(each.least for each in alike)
-        return next(each for each in alike if each.least <= _HARDLY_MORE * least)
 
     def _leaders(self, options: BoostOptions) -> list[Candidate]:
         """Best size of each kind of leaves, the best of all first.
@@ -270,7 +275,7 @@ class Boosting:
         return [1.0], first, alone
 
     def _least_errors(self) -> list[list]:
-        started = [each for each in self.candidates if each.n_rounds >= 0]
+        started = [each for each in self._raced if each.n_rounds >= 0]
         return [[c.size, c.least / self._weight] for c in started if self.held_out]
 
     def _told(self) -> str:
@@ -279,6 +284,18 @@ class Boosting:
             return ""
         size, error = min(errors, key=lambda pair: pair[1])
         return f"{size}: error {error:.4g} in unseen rows"
+
+
+def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
+    """Sizes near the best with their kind of leaves, or the first such of each kind."""
+    least: dict[str, float] = {}
+    for each in candidates:
+        least[each.size.leaf] = min(each.least, least.get(each.size.leaf, np.inf))
+    most = _HARDLY_MORE if decided else _BEHIND
+    near = [each for each in candidates if each.least <= most * least[each.size.leaf]]
+    if decided:
+        near = list({each.size.leaf: each for each in reversed(near)}.values())[::-1]
+    return near
 
 
 def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:

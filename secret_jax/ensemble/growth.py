@@ -81,18 +81,12 @@ def grown_with_models(
         else:
             finder = CartSplits(n_thresholds=16) if constant else SPLITS
             part = grown(rows, schema, replace(options, finder=finder), alike)
-        training = [_rows_of(root, rows) for root in alike]
+        training = [root.rows_of(rows) for root in alike]
         leaves = [each.leaf for each in part if each.leaf is not None]
         fitted = with_leaf_models(part, training, leaf, leaf, leaves=leaves)
         for i, tree in zip(which, fitted, strict=True):
             trees[i] = tree
     return [tree for tree in trees if tree is not None]
-
-
-def _rows_of(root: Root, rows: Rows) -> Rows:
-    table, targets, weight, _ = rows.take(root.rows)
-    targets = targets if root.targets is None else root.targets
-    return Rows(table, targets, weight if root.weight is None else root.weight)
 
 
 @dataclass(eq=False, kw_only=True)

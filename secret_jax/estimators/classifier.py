@@ -88,6 +88,7 @@ class SecretClassifier(
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        Sorted; of ordered categories, with rows, in their order.
     n_classes_ : int
     tree_ : secret_jax.tree.structure.Tree
     n_leaves_, depth_, n_leaves_grown_, n_refine_steps_ : int
@@ -95,6 +96,13 @@ class SecretClassifier(
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
+
+    See Also
+    --------
+    secret_jax.SecretOrdinalClassifier : For labels in order. Here ordered categories
+        give ``classes_`` their order and no more: equations are log-odds of one class
+        against all, and what is in order are sums of classes, so that it takes other
+        outputs, which every reader of the tree then tells of.
 
     References
     ----------

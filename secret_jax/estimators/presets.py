@@ -65,8 +65,9 @@ class AccuratePreset:
         """Build the most accurate single tree, at any size.
 
         The default fits on a page: a longer tree has to earn its length. This one is
-        pruned to the least error, and its splits become gates, trained with the leaves,
-        where rows held out say that it helps. It still prints.
+        pruned to the least error, grown down to small regions where pruning keeps most
+        of it (`secret_jax.fit.finer`), and its splits become gates, trained with the
+        leaves, where rows held out say that it helps. It still prints.
 
         Parameters
         ----------

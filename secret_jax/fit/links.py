@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from secret_jax.fit.finer import fit_at_any_size
 from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, prepare
@@ -33,7 +34,7 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     than 200 rows, there is no race.
     """
     prepared = prepare(plan, given, eval_set)
-    first = fit_prepared(plan, prepared)
+    first = fit_at_any_size(plan, prepared)
     others = () if eval_set is None else (eval_set.targets,)
     positive = all((targets > 0).all() for targets in (given.targets, *others))
     few = len(given.targets) < _FEWEST or not first.fitted.folds
@@ -45,7 +46,7 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     single = fit_prepared(replace(of_logarithms, max_depth=0), prepared)
     if _error(single, unit) >= _error(first, unit, of_root=True):
         return first
-    second = fit_prepared(of_logarithms, prepared)
+    second = fit_at_any_size(of_logarithms, prepared)
     worth_it = _error(second, unit) < (1.0 - _WORTH_A_LOGARITHM) * _error(first, unit)
     return second if worth_it else first
 

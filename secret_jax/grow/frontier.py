@@ -53,6 +53,19 @@ class Root:
     max_leaf_nodes: int | None = None
     constant: bool = False
 
+    def targets_of(self, rows: Rows) -> np.ndarray:
+        """Its targets, or those of its rows in a table."""
+        return rows.targets[self.rows] if self.targets is None else self.targets
+
+    def weight_of(self, rows: Rows) -> np.ndarray:
+        """Its weights, or those of its rows in a table."""
+        return rows.weight[self.rows] if self.weight is None else self.weight
+
+    def rows_of(self, rows: Rows) -> Rows:
+        """Take its rows out of a table, with its targets and weights."""
+        table = rows.table.take(self.rows)
+        return Rows(table, self.targets_of(rows), self.weight_of(rows))
+
 
 class Places(NamedTuple):
     """Rows of all roots, concatenated root by root.
@@ -79,14 +92,8 @@ class Places(NamedTuple):
     def of(cls, rows: Rows, roots: Sequence[Root]) -> Places:
         """Collect the rows of roots over a table."""
         row = np.concatenate([root.rows for root in roots])
-        targets = [
-            rows.targets[root.rows] if root.targets is None else root.targets
-            for root in roots
-        ]
-        weight = [
-            rows.weight[root.rows] if root.weight is None else root.weight
-            for root in roots
-        ]
+        targets = [root.targets_of(rows) for root in roots]
+        weight = [root.weight_of(rows) for root in roots]
         return cls(
             rows.table,
             row,

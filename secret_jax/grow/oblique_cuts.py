@@ -175,7 +175,15 @@ class ObliqueCuts:
         whole, own_whole = left[:, :, -1], own[..., -1]
         along = safe_divide(direction @ self.cross, deviation[..., None])
         slope = slopes(nodes, along, own_whole, whole)
-        cuts = Cuts.of(nodes, left[:, :, :-1], whole, own[..., :-1], own_whole, slope)
+        cuts = Cuts.of(
+            nodes,
+            left[:, :, :-1],
+            whole,
+            own[..., :-1],
+            own_whole,
+            slope,
+            free=True,
+        )
         screened, cut = cuts.best()
         ridge = np.full(nodes.n_nodes, options.ridge, np.float32)
         one_side = (code <= cut[nodes.slot]).T.astype(np.float32)

@@ -64,7 +64,7 @@ class Recipe:
         stage: Stage | None = None,
     ) -> list[Tree]:
         """Fit models for the nodes of grown trees, or take those of their search."""
-        parts = [_rows_of(root, rows) for root in roots]
+        parts = [root.rows_of(rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
         searched = self.options.finder.node_model
         return with_leaf_models(grown, parts, self.leaf, searched, stage=stage)
@@ -101,18 +101,20 @@ def with_leaf_models(
 
     ``searched``: what the search has fitted; ``parts``, ``leaves``: see `fit_models`.
     """
-    trees, fitted = [each.tree for each in grown], [each.fitted for each in grown]
     alike = searched is not None and leaf.fits_like(searched)
-    if not alike or None in fitted or trees[0].schema.monotonic:
-        return fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
+    known = alike and not grown[0].tree.schema.monotonic
+    anew = [i for i, each in enumerate(grown) if not known or each.fitted is None]
+    found = [each.tree for each in grown]
+    if anew:
+        own = None if leaves is None else [leaves[i] for i in anew]
+        some = [found[i] for i in anew], [parts[i] for i in anew]
+        for i, tree in zip(
+            anew, fit_models(*some, leaf, leaves=own, stage=stage), strict=True
+        ):
+            found[i] = tree
     return [
-        with_models(tree, *known, leaf)
-        for tree, known in zip(trees, fitted, strict=True)
-        if known is not None
+        tree
+        if not known or each.fitted is None
+        else with_models(tree, *each.fitted, leaf)
+        for tree, each in zip(found, grown, strict=True)
     ]
-
-
-def _rows_of(root: Root, rows: Rows) -> Rows:
-    own = rows.take(root.rows)
-    targets = own.targets if root.targets is None else root.targets
-    return Rows(own.table, targets, own.weight if root.weight is None else root.weight)

@@ -50,8 +50,7 @@ def class_errors(
 
 def log_losses(probability: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """Log-loss of every row in nats, shape (n_rows,)."""
-    known = np.maximum(actual, 0)[:, None]
-    own = np.take_along_axis(probability, known, axis=1)[:, 0]
+    own = probability[np.arange(len(actual)), np.maximum(actual, 0)]
     return -np.log(np.clip(np.where(actual >= 0, own, 0.0), _LEAST, 1.0))
 
 

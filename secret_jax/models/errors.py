@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.routing import values, walk
+from secret_jax.runtime.parallel import in_blocks
+from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 
 def weighted_errors(
@@ -41,13 +45,22 @@ def node_errors(
     ``output_weight``: weight of each output; by default one; ``loss``: another one than
     the tree's. Summed over the weighted rows and the outputs.
     """
-    loss = loss or tree.loss
-    path, prediction = walk(tree, rows.table)
-    error = np.stack([loss.losses(rows.targets, value.T) for value in prediction])
-    weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
-    error = rows.weight * (error @ weight)
+    loss, table = loss or tree.loss, rows.table.on_host()
+    path = paths_of(tree, rows.table)
+    error = np.zeros(path.shape)
     # Below its leaf a row repeats the leaf: count it once.
-    error[1:][path[1:] == path[:-1]] = 0.0
+    reached = np.ones(path.shape, bool)
+    reached[1:] = path[1:] != path[:-1]
+    weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+
+    def block(part: slice) -> None:
+        mine = reached[:, part]
+        row = part.start + np.nonzero(mine)[1]
+        value = values_at(tree, table.take(row), path[:, part][mine])
+        losses = loss.losses(rows.targets[row], value)
+        error[:, part][mine] = rows.weight[row] * (losses @ weight)
+
+    collections.deque(in_blocks(block, rows.n_rows), maxlen=0)
     return np.bincount(path.ravel(), error.ravel(), tree.n_nodes)
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 # Terms whose worth differs by a smaller share are worth the same.
 TIE = 1e-6
 # Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT = 1e-10
+CONSTANT = 1e-10
 
 
 def selected_forward(
@@ -36,7 +36,7 @@ def selected_forward(
     left, moment, unexplained = variance.copy(), moment.copy(), unexplained.copy()
     n_steps = n_terms if most is None else most
     factors = np.empty((n_nodes, n_steps, n_terms))
-    chosen, waiting = np.full((n_nodes, n_steps), -1), variance > _CONSTANT
+    chosen, waiting = np.full((n_nodes, n_steps), -1), variance > CONSTANT
     for step in range(n_steps):
         usable = waiting & (left > copy * variance)
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)

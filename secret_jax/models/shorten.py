@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.errors import squared_errors
-from secret_jax.models.selection import TIE, selected_forward
+from secret_jax.models.selection import CONSTANT, TIE, selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import SplitKind, Tree
@@ -24,8 +24,6 @@ from secret_jax.tree.structure import SplitKind, Tree
 # Rows for which the parent's second moments count in those of a node: without them an
 # equation fits the few rows of a small leaf, and fails beside them. 30 to 50 are best.
 _BORROWED = 30.0
-# Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT = 1e-10
 # A column is a copy of others where they leave no more than this share of its variance
 # unexplained; where an equation cannot do without copies, the next one holds.
 _COPIES = (1e-3, 1e-6, 1e-9)
@@ -138,7 +136,7 @@ def _moments(
         )
         square, axes = np.linalg.eigh(statistics.scatter[np.ix_(node, place, place)])
         rounding = statistics.rounding[node] * square.max(axis=1, initial=0.0)
-        least = np.maximum(_CONSTANT * np.maximum(weight[node], 1.0), rounding)
+        least = np.maximum(CONSTANT * np.maximum(weight[node], 1.0), rounding)
         varies = square > least[:, None]
         fixed = ~varies.all(axis=1)
         axes = np.where(varies[fixed, None], axes[fixed], 0.0)

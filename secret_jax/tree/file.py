@@ -41,48 +41,6 @@ _HOLDERS = {
 _Path = str | os.PathLike[str]
 
 
-def save_tree(tree: Tree, path: _Path) -> None:
-    """Write a tree to a file, atomically.
-
-    Parameters
-    ----------
-    path : path-like
-        An existing file is replaced. No suffix is added.
-
-    Raises
-    ------
-    ModelFileError
-        If a category is not text, a number or a boolean, or the loss is none of the
-        package.
-    OSError
-        If the file cannot be written.
-    """
-    write({"tree": tree}, path)
-
-
-def load_tree(path: _Path) -> Tree:
-    """Read the tree of a model file.
-
-    Parameters
-    ----------
-    path : path-like
-        A file that `save_tree` or ``SecretRegressor.save`` wrote.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is no model file, has another format version, or was truncated or
-        altered; the message says which.
-    OSError
-        If the file cannot be opened.
-    """
-    header, arrays = _read(path)
-    if "tree" not in header["content"]:
-        _check_kind(path, header["content"]["fitted"], "tree_")
-    content = _decoded(path, "tree", header, arrays)
-    return _checked(path, content.get("tree", content.get("fitted", {}).get("tree_")))
-
-
 def save_model(model: Any, path: _Path) -> None:
     """Write a fitted estimator: parameters and fitted attributes.
 
@@ -128,16 +86,13 @@ def load_model(path: _Path, model_class: type) -> Any:
     Raises
     ------
     ModelFileError
-        See `load_tree`; also if the file holds a bare tree, or a parameter that this
-        version of the package does not know.
+        If the file is no model file, has another format version, was truncated or
+        altered, holds another kind of model, or a parameter that this version of the
+        package does not know; the message says which.
     OSError
         If the file cannot be opened.
     """
-    name, header, arrays = repr(os.fspath(path)), *_read(path)
-    if "parameters" not in header["content"]:
-        raise ModelFileError(
-            f"{name} holds a tree without its estimator. Read it with load_tree."
-        )
+    header, arrays = _read(path)
     wanted = _attribute_of(model_class)
     _check_kind(path, header["content"]["fitted"], wanted)
     content = _decoded(path, model_class.__name__, header, arrays)
@@ -152,7 +107,7 @@ def load_model(path: _Path, model_class: type) -> Any:
 
 
 def fitted_attributes(path: _Path) -> Collection[str]:
-    """Names of what a model file holds; raises errors as `load_tree` does."""
+    """Names of what a model file holds; raises errors as `load_model` does."""
     header, _ = _read(path)
     return header["content"].get("fitted", {}).keys()
 

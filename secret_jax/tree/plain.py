@@ -49,16 +49,20 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
     conditions = tree.condition_direction.copy(), tree.condition_threshold.copy()
     path = paths_of(tree, table)
-    for node in np.flatnonzero(~tree.is_leaf & np.isfinite(tree.gain)):  # not fixed
-        rows = np.flatnonzero(path[tree.depth[node]] == node)
-        here = x[rows]
-        left = path[tree.depth[node] + 1][rows] == tree.left[node]
+    rows_of = {0: np.arange(len(x))}
+    for node in np.flatnonzero(~tree.is_leaf).tolist():  # parents come first
+        rows = rows_of.pop(node)
+        here = x.take(rows, axis=0)
+        left = path[tree.depth[node] + 1].take(rows) == tree.left[node]
+        rows_of[tree.left[node]], rows_of[tree.right[node]] = rows[left], rows[~left]
+        if not np.isfinite(tree.gain[node]):
+            continue  # it was fixed
         if tree.kind[node] == SplitKind.AXIS:
-            found = _plain_axis(tree, int(node), here, left)
+            found = _plain_axis(tree, node, here, left)
         elif tree.kind[node] == SplitKind.OBLIQUE:
-            found = _plain_sum(tree, int(node), here, left)
+            found = _plain_sum(tree, node, here, left)
         else:
-            _plain_conditions(tree, int(node), table.take(rows), *conditions)
+            _plain_conditions(tree, node, table.take(rows), *conditions)
             continue
         if found is not None:
             direction[node], threshold[node] = found

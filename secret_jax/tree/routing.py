@@ -7,7 +7,6 @@ import numpy as np
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
-from secret_jax.runtime.parallel import in_blocks
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import computed, on_host, once, shape_of
 from secret_jax.tree.packed import PackedTrees, leaf_ids
@@ -19,7 +18,7 @@ from secret_jax.tree.soft import (
 )
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum, leaves_by_tables
-from secret_jax.tree.walk import leaves_of, values_at
+from secret_jax.tree.walk import leaves_of
 
 _ONE = np.ones(1)
 
@@ -109,18 +108,3 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
         deeper = tree.depth[path[level]] >= level
         path[level - 1] = np.where(deeper, tree.parent[path[level]], path[level])
     return path[:, apply(tree, table)]
-
-
-def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes on the path of every row, and the prediction of each node.
-
-    Returns ``path`` (depth + 1, n_rows), int32: see `paths_of`; ``prediction`` (depth +
-    1, n_outputs, n_rows), float64: in standardised units, clipped as the tree clips.
-    """
-    path, table = paths_of(tree, table), table.on_host()
-
-    def block(rows: slice) -> np.ndarray:
-        part = table.take(rows)
-        return np.stack([values_at(tree, part, node[rows]).T for node in path])
-
-    return path, np.concatenate(list(in_blocks(block, len(table.x))), axis=-1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.tree.blocks import once
 from secret_jax.tree.comparisons import Comparisons, comparisons_of
 from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind, Tree
@@ -24,7 +24,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     int. Returns of the shape of ``node``, int: a row that has reached its leaf stays
     there.
     """
-    splits = _splits_of(tree)
+    splits = once(tree, _splits_of)
     if not len(splits.compared.node) or not n_steps:
         return np.array(node)
 
@@ -83,28 +83,21 @@ class _Splits(NamedTuple):
     children: list[list[int]]
 
 
-_SPLITS: weakref.WeakKeyDictionary[Tree, _Splits] = weakref.WeakKeyDictionary()
-
-
 def _splits_of(tree: Tree) -> _Splits:
-    """Splits of a tree, made when it is first asked; trees never change."""
-    splits = _SPLITS.get(tree)
-    if splits is None:
-        inner = ~tree.is_leaf
-        compared = comparisons_of(tree, np.flatnonzero(inner))
-        child = np.stack([tree.right, tree.left], axis=1)
-        child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
-        number = np.maximum(np.cumsum(inner) - 1, 0)
-        splits = _SPLITS[tree] = _Splits(
-            compared=compared,
-            number=number,
-            child=child.astype(np.int32),
-            direction=np.ascontiguousarray(compared.direction.T),
-            listed=compared.discrete,
-            numbers=number.tolist(),
-            children=child.tolist(),
-        )
-    return splits
+    inner = ~tree.is_leaf
+    compared = comparisons_of(tree, np.flatnonzero(inner))
+    child = np.stack([tree.right, tree.left], axis=1)
+    child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
+    number = np.maximum(np.cumsum(inner) - 1, 0)
+    return _Splits(
+        compared=compared,
+        number=number,
+        child=child.astype(np.int32),
+        direction=np.ascontiguousarray(compared.direction.T),
+        listed=compared.discrete,
+        numbers=number.tolist(),
+        children=child.tolist(),
+    )
 
 
 def _decisions(splits: _Splits, table: Table) -> np.ndarray:

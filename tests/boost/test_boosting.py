@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.data.encoding import encode
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.tree import routing
-from secret_jax.tree.file import ModelFileError, load_tree
+from secret_jax.tree.file import ModelFileError
 
 SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}
 
@@ -121,6 +122,20 @@ def test_of_each_kind_the_first_size_that_errs_hardly_more_goes_on():
         least = min(error for _, error in alike)
         first = next(size for size, error in alike if error <= 1.02 * least)
         assert first in [size for size, _ in model.shares_]
+
+
+def test_sizes_far_behind_leave_before_one_of_each_kind_is_left():
+    sizes = [TreeSize(max_leaf_nodes=n) for n in (4, 8, 16)]
+    sizes.append(TreeSize(leaf="constant"))
+    errors = [1.12, 1.01, 1.0, 9.0]
+    raced = [
+        SimpleNamespace(size=size, least=error)
+        for size, error in zip(sizes, errors, strict=True)
+    ]
+    in_race = boosting_module._in_race
+    assert in_race(raced, decided=False) == raced[1:]
+    decided = in_race(raced, decided=True)
+    assert decided == [raced[1], raced[3]]
 
 
 def test_warm_start_goes_on_where_the_last_fit_stopped(model):
@@ -271,8 +286,6 @@ def test_files_bring_the_model_back(holed, tmp_path):
         assert list(map(tree_bytes, one)) == list(map(tree_bytes, other))
     with pytest.raises(ModelFileError, match="booster"):
         SecretRegressor.load(path)
-    with pytest.raises(ModelFileError, match="booster"):
-        load_tree(path)
     with refusal("file", "X"):
         again.effect("width")
     tree = tmp_path / "tree.model"

@@ -39,9 +39,14 @@ def test_probabilities_are_differences_of_what_a_tree_of_indicators_says(fitted)
     probability = model.predict_proba(X)
     assert (probability >= 0).all()
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
-    falling = (np.diff(reached, axis=1) <= 0).all(axis=1)
-    assert falling.mean() > 0.5
-    np.testing.assert_allclose(at_least(probability)[falling], reached[falling])
+    # Where two classes are sure to be reached the equations differ by rounding.
+    rise = np.diff(reached, axis=1).max(axis=1)
+    falling = rise < 1e-6
+    assert falling.mean() > 0.9
+    np.testing.assert_allclose(
+        at_least(probability)[falling], reached[falling], atol=1e-6
+    )
+    assert rise.max() < 0.05
 
 
 def test_mistakes_are_near_and_the_tree_reads_as_steps(fitted):

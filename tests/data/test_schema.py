@@ -7,11 +7,15 @@ import pyarrow as pa
 import pytest
 from configurations import refusal
 
+from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.validation import validated
+from secret_jax.stream.batches import Wanted, as_batch
+from secret_jax.stream.sources import opened
 
 N_ROWS = 6
 
@@ -261,3 +265,16 @@ def test_a_target_too_small_for_a_variance_is_refused():
     tiny = np.array([1e-300, 2e-300, 1e-300])
     with pytest.raises(ValueError, match=r"the target 'y' are too small \(2e-300\)"):
         learned(np.eye(3), tiny, np.ones(3))
+
+
+def test_the_index_of_a_dataframe_is_no_column_of_its_arrow_table():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "y": [3.0, 4.0]}, index=[7, 3])
+    table = pa.Table.from_pandas(frame)
+    assert table.column_names == ["a", "y", "__index_level_0__"]
+    model = SecretRegressor()
+    assert validated(model, table, reset=True).column_names == ["a", "y"]
+    assert model.feature_names_in_.tolist() == ["a", "y"]
+    wanted = Wanted(("y",))
+    assert list(as_batch(table, wanted, "batch 0").columns) == ["a"]
+    (batch,) = opened(table, wanted).batches(0)
+    assert list(batch.columns) == ["a"]

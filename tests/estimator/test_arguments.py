@@ -21,8 +21,6 @@ from refusals import assert_meant, only_deserved_warnings
 
 from secret_jax import CostComplexity, SecretClassifier, SecretRegressor, datasets
 from secret_jax.estimators.parameters import NAMED
-from secret_jax.tree.file import load_tree, save_tree
-from secret_jax.tree.structure import Tree
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
@@ -268,7 +266,7 @@ def test_loaders_of_data(tmp_path):
 
 def test_paths_of_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # text is a name of a file
-    for use in (model().save, SecretRegressor.load, load_tree):
+    for use in (model().save, SecretRegressor.load):
         failures = []
         for kind, value in JUNK.items():
             try:
@@ -279,10 +277,6 @@ def test_paths_of_files(tmp_path, monkeypatch):
                 if not isinstance(error, TypeError | ValueError):
                     failures.append((use, kind, error))
         assert not failures
-    with refusal("holds a tree without its estimator"):
-        save_tree(model().tree_, "tree")
-        SecretRegressor.load("tree")
-    assert isinstance(load_tree("tree"), Tree)
 
 
 def test_constructors():

@@ -93,9 +93,11 @@ def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
         assert (each.fitted is not None) == (finder.node_model is not None)
     trees, leaves = [each.tree for each in found], [each.leaf for each in found]
     routed = fit_models(trees, parts, Ridge())
+    without = [found[0]._replace(fitted=None), found[1]]
     for known in (
         fit_models(trees, parts, Ridge(), leaves=leaves),
         with_leaf_models(found, parts, Ridge(), finder.node_model),
+        with_leaf_models(without, parts, Ridge(), finder.node_model, leaves=leaves),
     ):
         for one, other in zip(routed, known, strict=True):
             np.testing.assert_array_equal(one.left, other.left)

@@ -98,6 +98,20 @@ def test_constants_split_where_the_sum_of_squares_falls_most(levels):
     assert tree.gain[0] == pytest.approx(max(found), rel=1e-3)
 
 
+def test_ends_of_many_values_are_not_cut_off_but_rare_ones_of_few_are():
+    rng = np.random.default_rng(0)
+    for x in (np.exp(3 * rng.normal(size=N_ROWS)), rng.integers(0, 3, N_ROWS) / 2.0):
+        rare = np.argsort(x, kind="stable")[-16:]  # more than the eight of a leaf
+        x[rare] += x.max()
+        y = np.zeros(N_ROWS)
+        y[rare] = 9.0
+        rows, schema = table_of(pd.DataFrame({"a": x}), y)
+        tree = grow(rows, schema, root_of(constant=True, max_leaf_nodes=2))[0]
+        right = (rows.table.x[:, 0] > tree.threshold[0]).sum()
+        many = len(np.unique(x)) > 16
+        assert (right >= N_ROWS / 16) if many else right == 16
+
+
 def test_constants_split_categories_as_brute_force_does():
     rng = np.random.default_rng(0)
     colour = rng.choice(list("rgbwk"), N_ROWS)

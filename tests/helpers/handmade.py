@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from secret_jax import SecretRegressor
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Table
@@ -173,3 +175,15 @@ def tree_on_numbers(shape: str, seed: int, n_columns: int, n_outputs: int = 1) -
         center=wide,
         spread=wide,
     )
+
+
+def save_tree(tree: Tree, path: Path) -> None:
+    """Write a file of an estimator with this tree."""
+    model = SecretRegressor()
+    model.tree_ = tree
+    model.save(path)
+
+
+def load_tree(path: Path) -> Tree:
+    """Read the tree of an estimator's file."""
+    return SecretRegressor.load(path).tree_

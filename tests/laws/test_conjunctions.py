@@ -19,6 +19,7 @@ from exported_code import (
     by_python,
     by_sql,
 )
+from handmade import load_tree, save_tree
 from random_trees import encode, random_rows, random_tree, with_conjunctions
 
 from secret_jax import SecretClassifier, SecretRegressor
@@ -33,7 +34,6 @@ from secret_jax.learners import ConjunctiveSplits
 from secret_jax.splits.interface import Columns, Node
 from secret_jax.tree import blocks, decisions, routing, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
-from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict

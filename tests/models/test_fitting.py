@@ -16,7 +16,7 @@ from secret_jax.interfaces import LeafModel, Models
 from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models, node_statistics
-from secret_jax.tree.routing import values, walk
+from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 P = 3
@@ -55,11 +55,11 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
     tolerance, shape, n_outputs
 ):
     rows = rows_of(1, 700, n_outputs)
-    (x, _), targets, weight = rows
+    (x, _), targets, weight, _ = rows
     tree = fit_models(
         [tree_of(shape, 0, n_outputs)], [rows], LeastSquares(clip_margin=None)
     )[0]
-    path = walk(tree, rows.table)[0]
+    path = paths_of(tree, rows.table)
     close = {"rtol": tolerance, "atol": tolerance}
     for node in range(tree.n_nodes):
         inside = (path == node).any(axis=0)
@@ -183,7 +183,7 @@ def test_nodes_without_rows_take_after_their_nearest_ancestor(tolerance):
     tree = tree_of("chain", 1)
     rows = rows_of(0, 400)
     # What goes left at the second split on the way down is left out.
-    path = walk(tree, rows.table)[0]
+    path = paths_of(tree, rows.table)
     cut = CHAIN[2][0]
     rows = rows.take(~(path == cut).any(axis=0))
     found = fit_models([tree], [rows], LeastSquares(clip_min_samples=0))[0]
@@ -208,7 +208,7 @@ def test_small_nodes_take_the_range_of_the_nearest_large_ancestor(least):
     parts = [rows_of(1, 15, 2), rows_of(0, 200, 2)]
     found = fit_models(trees, parts, LeastSquares(clip_min_samples=least))
     for tree, rows in zip(found, parts, strict=True):
-        path = walk(tree, rows.table)[0]
+        path = paths_of(tree, rows.table)
         for node in range(tree.n_nodes):
             while tree.weight[node] < least and node > 0:
                 node = tree.parent[node]

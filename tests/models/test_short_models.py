@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from configurations import crease, shop
+from handmade import load_tree, save_tree
 
 from secret_jax import SecretRegressor, SimpleLinear
 from secret_jax.data.encoding import encode
@@ -16,7 +17,6 @@ from secret_jax.learners import M5Linear
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.tree.degrees import model_degrees
-from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind

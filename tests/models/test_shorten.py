@@ -14,7 +14,7 @@ from secret_jax.data.schema import Role
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.shorten import _backward, shortened
 from secret_jax.tree.noise import noise_variance
-from secret_jax.tree.routing import values, walk
+from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import SplitKind, Tree
 
 P = 6
@@ -48,7 +48,7 @@ def both(tree: Tree, rows: Rows, tolerance: float, leaf=FULL) -> tuple[Tree, Tre
 
 def second_moments(tree: Tree, rows: Rows) -> list[np.ndarray]:
     """Of the columns about their means in every node, the parents' as thirty rows."""
-    path = walk(tree, rows.table)[0]
+    path = paths_of(tree, rows.table)
     found: list[np.ndarray] = []
     for node in range(tree.n_nodes):
         inside = (path == node).any(axis=0)
@@ -103,7 +103,7 @@ def test_the_mean_prediction_and_the_errors_of_every_node_are_right(n_outputs):
     targets = np.hstack([rows.targets, more])[:, :n_outputs]
     rows = rows._replace(targets=targets)
     full, short = both(tree_on_numbers("bushy", 0, P, n_outputs), rows, 0.1)
-    path = walk(full, rows.table)[0]
+    path = paths_of(full, rows.table)
     for node in range(full.n_nodes):
         inside = (path == node).any(axis=0)
         assert inside.any()

@@ -18,7 +18,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, split_in_original_units
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.tree.plain import plain_number, with_plain_splits
-from secret_jax.tree.routing import apply, walk
+from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 
 MARGIN = 0.1  # of the gap between the rows on the two sides
@@ -34,7 +34,7 @@ def test_no_row_changes_its_way(seed):
     tree = random_tree(seed, 12)
     table = encode(random_rows(seed, 400))
     plain = with_plain_splits(tree, table)
-    np.testing.assert_array_equal(walk(plain, table)[0], walk(tree, table)[0])
+    np.testing.assert_array_equal(paths_of(plain, table), paths_of(tree, table))
     assert not np.array_equal(plain.threshold, tree.threshold)
     # Only thresholds and directions are touched, and no split gets other columns.
     for name in ("left", "right", "kind", "attribute", "goes_left", "coefficient"):
@@ -44,7 +44,7 @@ def test_no_row_changes_its_way(seed):
 
 def gaps(tree: Tree, table: Table) -> dict[int, tuple[float, float]]:
     """Between which values an axis split lies, in the units of the data."""
-    path, schema, found = walk(tree, table)[0], tree.schema, {}
+    path, schema, found = paths_of(tree, table), tree.schema, {}
     for node in np.flatnonzero(tree.kind == SplitKind.AXIS):
         here = path[tree.depth[node]] == node
         if not here.any():
@@ -163,7 +163,7 @@ def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
     for name, each in (("hard", tree), ("soft", soft)):
         plain = with_plain_splits(each, table)
         assert tree.schema.input_columns[column] in plain.schema.whole
-        np.testing.assert_array_equal(walk(plain, table)[0], walk(tree, table)[0])
+        np.testing.assert_array_equal(paths_of(plain, table), paths_of(tree, table))
         at[name] = center + scale * plain.threshold[0]
     ((low, high),) = gaps(soft, table).values()
     assert at["hard"] == pytest.approx(np.rint(at["hard"]), abs=1e-2)
@@ -179,7 +179,7 @@ def test_a_second_time_changes_no_way_and_no_number_that_is_read():
     tree, table = random_tree(3, 12), encode(random_rows(3, 400))
     once = with_plain_splits(tree, table)
     twice = with_plain_splits(once, table)
-    np.testing.assert_array_equal(walk(once, table)[0], walk(twice, table)[0])
+    np.testing.assert_array_equal(paths_of(once, table), paths_of(twice, table))
     for node in gaps(once, table):
         numbers = [
             rounded_split(split_in_original_units(t, node)).threshold
@@ -206,7 +206,7 @@ def test_rows_of_real_tables_keep_their_way(data_home: Path, name, monkeypatch):
     SecretRegressor(prune=None, distill=False, max_leaf_nodes=12).fit(frame, y)
     ((before, after, table),) = seen
     assert before.n_leaves > 4
-    np.testing.assert_array_equal(walk(before, table)[0], walk(after, table)[0])
+    np.testing.assert_array_equal(paths_of(before, table), paths_of(after, table))
     for node in gaps(after, table):
         split = split_in_original_units(after, node)
         assert digits(rounded_split(split).threshold) <= 5

@@ -21,7 +21,7 @@ from handmade import (
 from secret_jax.data.rows import Table
 from secret_jax.tree import blocks, routing, sums
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.routing import apply, predict, values, walk
+from secret_jax.tree.routing import apply, paths_of, predict, values
 from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.walk import descend, left_of_splits, values_at
 
@@ -35,7 +35,8 @@ def test_apply_walk_and_predict_follow_the_splits(shape, clip_margin, n_outputs)
         tree = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
         paths = [path_of(tree, *row) for row in zip(*table, strict=True)]
         assert apply(tree, table).tolist() == [path[-1] for path in paths]
-        path, value = walk(tree, table)
+        path = paths_of(tree, table)
+        value = np.stack([values_at(tree, table, node).T for node in path])
         assert path.shape == (tree.max_depth + 1, 50)
         assert value.shape == (tree.max_depth + 1, n_outputs, 50)
         for row, expected in enumerate(paths):
@@ -170,7 +171,8 @@ def test_a_cut_tree_predicts_what_the_new_leaf_would_have_predicted(cut):
         assert smaller.parent[smaller.left[node]] == node
         assert smaller.parent[smaller.right[node]] == node
 
-    path, value = walk(tree, table)
+    path = paths_of(tree, table)
+    value = np.stack([values_at(tree, table, node).T for node in path])
     below = (path == cut).any(axis=0)
     assert below.any()
     depth = np.where(below, tree.depth[cut], tree.max_depth)

@@ -23,7 +23,7 @@ from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.reshape import compact, hardened
-from secret_jax.tree.routing import apply, leaf_shares_of, predict, walk
+from secret_jax.tree.routing import apply, leaf_shares_of, paths_of, predict
 from secret_jax.tree.structure import SplitKind, Tree
 
 
@@ -95,7 +95,7 @@ def test_the_way_of_a_row_is_that_of_the_larger_shares():
     tree, table = build_tree(BUSHY, seed=1), rows()
     soft = with_gates(tree)
     assert np.array_equal(apply(soft, table), apply(tree, table))
-    assert np.array_equal(walk(soft, table)[0], walk(tree, table)[0])
+    assert np.array_equal(paths_of(soft, table), paths_of(tree, table))
 
 
 def test_a_row_does_not_depend_on_the_others():

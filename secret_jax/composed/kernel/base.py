@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,11 +15,18 @@ from secret_jax.composed.base import ComposedEstimator
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
 from secret_jax.composed.kernel.rbf import RadialBasis
-from secret_jax.composed.kernel.search import SEARCHES, Found, GreedySearch, Search
+from secret_jax.composed.kernel.search import (
+    SEARCHES,
+    Found,
+    GreedySearch,
+    Heads,
+    Search,
+)
 from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import TableLike
 from secret_jax.data.validation import validated
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least
@@ -81,14 +89,22 @@ class KernelExplanation(NamedTuple):
         return "\n".join(lines)
 
 
-class KernelTree(ComposedEstimator):
+@dataclass(eq=False, repr=False)
+class KernelParameters:
+    """Parameters of the estimators that put a head over a fitted tree."""
+
+    tree: Any = None
+    _: KW_ONLY
+    head: str | Head = "kernel"
+    search: str | Search | None = None
+    warm_start: bool = False
+    random_state: int = 0
+    verbose: bool | int = False
+
+
+class KernelTree(KernelParameters, ComposedEstimator):
     """Base of the estimators that put a head over a fitted tree."""
 
-    head: str | Head
-    search: str | Search | None
-    warm_start: bool
-    random_state: int
-    verbose: bool | int
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "head": [StrOptions({*HEADS, "auto"}), Head],
         "search": [StrOptions(set(SEARCHES)), Search, None],
@@ -117,14 +133,14 @@ class KernelTree(ComposedEstimator):
         heads = self._heads
         every = [_regions(self._through(tree, X, one), target, weight) for one in heads]
         best = 0
-        if len(heads) > 1:
-            search = self._search or GreedySearch()
-            pairs = zip(heads, every, strict=True)
-            best = int(
-                np.argmin([self._scorer(search, rows)(one) for one, rows in pairs])
-            )
-        head, rows = heads[best], every[best]
-        head, fit = self._fitted_head(head, rows)
+        with one_thread_for_products():  # of small matrices, many times
+            if len(heads) > 1:
+                search = self._search or GreedySearch()
+                pairs = zip(heads, every, strict=True)
+                scores = [self._scorer(search, rows)(one) for one, rows in pairs]
+                best = int(np.argmin(scores))
+            rows = every[best]
+            head, fit = self._fitted_head(heads[best], rows)
         fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
         return fitted, rows, fit
 
@@ -175,10 +191,10 @@ class KernelTree(ComposedEstimator):
                 f"warm_start goes on with a search of {start.n_columns} columns, and "
                 f"the tree has {n_columns} standardised ones. Set warm_start=False."
             )
-        score = self._scorer(search, rows)
+        heads = Heads(head, n_columns, self._scorer(search, rows))
         with shown(self.verbose) as progress:
             stage = Stage("searching kernels", progress)
-            turns = search.turns(head, n_columns, score, self.random_state, start)
+            turns = search.turns(heads, self.random_state, start)
             for found in search.within_time(turns):
                 self.search_ = found
                 stage.at(found.n_turns, None, f"criterion {found.criterion:.5g}")

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from secret_jax.composed.kernel.base import KernelTree
+from secret_jax.composed.base import ComposedClassifier
+from secret_jax.composed.kernel.base import KernelParameters, KernelTree
 from secret_jax.composed.kernel.criteria import of_classes
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
-from secret_jax.composed.kernel.search import Search
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.labels import (
-    at_least,
-    classes_of,
-    from_at_least,
-    validated_labels,
-)
-from secret_jax.data.validation import checked_weight
-from secret_jax.estimators.classes import ClassesMixin
+from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.estimators.classifier import SecretClassifier
 
 _USUAL = SecretClassifier(
@@ -33,7 +27,14 @@ _USUAL = SecretClassifier(
 )
 
 
-class KernelTreeClassifier(ClassesMixin, KernelTree):
+@dataclass(eq=False, repr=False)
+class _Parameters(KernelParameters):
+    _: KW_ONLY
+    head: str | Head = "gp"
+    ordinal: bool = False
+
+
+class KernelTreeClassifier(_Parameters, ComposedClassifier, KernelTree):
     """Classification tree with a kernel model over its regions.
 
     The head is a regression of class indicators, as `KernelTreeRegressor`'s of numbers;
@@ -93,39 +94,12 @@ class KernelTreeClassifier(ClassesMixin, KernelTree):
         "ordinal": ["boolean"],
         **KernelTree._parameter_constraints,
     }
-    tree: SecretClassifier | None
-    tree_: SecretClassifier
     scores_: OptimalScores | ReachedScores
-
-    def __init__(
-        self,
-        tree: SecretClassifier | None = None,
-        *,
-        head: str | Head = "gp",
-        ordinal: bool = False,
-        search: str | Search | None = None,
-        warm_start: bool = False,
-        random_state: int = 0,
-        verbose: bool | int = False,
-    ):
-        self.tree = tree
-        self.head = head
-        self.search = search
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-        self.ordinal = ordinal
 
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> dict[str, Any]:
-        caller = type(self).__name__
-        labels, weight = (
-            validated_labels(y, X, caller),
-            checked_weight(sample_weight, X),
-        )
-        classes = classes_of(labels, weight, caller, y)
-        member = (labels[:, None] == classes).astype(float)
+        classes, member, weight = self._members(X, y, sample_weight)
         tree = self._new_tree(_USUAL).fit(X, y, sample_weight)
         target = at_least(member) if self.ordinal else member
         fitted, rows, fit = self._with_head(tree, X, target, weight)

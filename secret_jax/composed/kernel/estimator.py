@@ -10,7 +10,6 @@ from secret_jax.composed.base import ComposedRegressor
 from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.search import Search
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import checked_weight, validated_targets
 from secret_jax.estimators.regressor import SecretRegressor
@@ -93,23 +92,6 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
         "tree": [SecretRegressor, None],
         **KernelTree._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        tree: SecretRegressor | None = None,
-        *,
-        head: str | Head = "kernel",
-        search: str | Search | None = None,
-        warm_start: bool = False,
-        random_state: int = 0,
-        verbose: bool | int = False,
-    ):
-        self.tree = tree
-        self.head = head
-        self.search = search
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None

@@ -30,26 +30,25 @@ _JITTER = 1e-9
 class GaussianProcess(Head):
     """Kernel regularised least squares on what a `RadialBasis` network leaves.
 
-    The network is the mean of the process; the kernel, in a Mahalanobis distance by the
-    smoothed covariance of rows within leaves, its covariance (Lanning 2008, equations
-    4.54 and 4.55). What the network leaves of a row is what it leaves when fitted
-    without that row. Bandwidth, noise and how much each column counts are those of the
-    greatest likelihood, over up to 512 rows. With more than ``max_centers`` rows the
-    process is projected on so many of them (Csato & Opper 2002; Seeger 2003): the
-    memory is bounded.
+    The network is the mean of the process; the kernel, in a Mahalanobis distance by
+    the smoothed covariance of rows within leaves, its covariance (Lanning 2008,
+    equations 4.54 and 4.55). What the network leaves of a row is what it leaves when
+    fitted without that row. Bandwidth and noise are those of the greatest likelihood,
+    over up to 512 rows. With more than ``max_centers`` rows the process is projected
+    on so many of them (Csato & Opper 2002; Seeger 2003): the memory is bounded.
 
     Attributes
     ----------
     kernel : str, default="cauchy"
     smoother : str, default="meeb"
-    relevances : bool, default=True
+    relevances : bool, default=False
         Whether columns count more or less for distances, as is likeliest (MacKay 1996);
         of kernels that do not fall with the distance they all count alike.
     max_centers : int, default=1000
     """
 
     kernel: str = "cauchy"
-    relevances: bool = True
+    relevances: bool = False
     max_centers: int = 1000
 
     replaces_constants: ClassVar[bool] = True
@@ -90,10 +89,11 @@ class GaussianProcess(Head):
 
     def _likeliest(self, rows: Regions, rest: np.ndarray) -> tuple[Process, float]:
         """Process, and noise as a share of its variance, of the greatest likelihood."""
-        metric, n = _within_leaves(rows, self.smoother), len(rest)
+        by_column = self.relevances and KERNELS[self.kernel].log is not None
+        metric, n = _within_leaves(rows, self.smoother, by_column), len(rest)
         chosen = np.linspace(0, n - 1, min(n, self.max_centers)).astype(int)
         some = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(int)
-        if self.relevances and KERNELS[self.kernel].log:
+        if by_column:
             known = rows.x[some], rest[some], rows.weight[some]
             weights = relevances(*known, metric, self.kernel)
             metric = metric._replace(root=weights[:, None] * metric.root)
@@ -118,16 +118,20 @@ class GaussianProcess(Head):
         return best[1:]
 
 
-def _within_leaves(rows: Regions, smoother: str) -> Metric:
+def _within_leaves(rows: Regions, smoother: str, by_column: bool) -> Metric:
     """Metric of rows about the means of their leaves: columns that tell leaves apart
     vary little there, and count the more.
+
+    By column it knows variances alone: columns that go together could not be weighted
+    one by one.
     """
     inside = rows.x.copy()
     for _, part in rows.parts():
         weight = rows.weight[part]
         inside[part] -= weight @ rows.x[part] / weight.sum()
     center = rows.weight @ rows.x / rows.weight.sum()
-    return Metric.of(center, SMOOTHERS[smoother](inside, rows.weight))
+    covariance = SMOOTHERS[smoother](inside, rows.weight)
+    return Metric.of(center, np.diag(np.diag(covariance)) if by_column else covariance)
 
 
 def _solved(root: np.ndarray, covariance: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
 from scipy.optimize import minimize
 
 from secret_jax.composed.kernel.covariances import Metric
@@ -37,16 +37,17 @@ def relevances(
     root, x = np.sqrt(weight), x - metric.center
     form, width = metric.root @ metric.root.T, float(np.sqrt(max(x.shape[1], 1)))
     target, n = root[:, None] * rest, len(x)
+    factored, inverted = get_lapack_funcs(("potrf", "potri"), (target,))
 
     def deviance(place: np.ndarray) -> tuple[float, np.ndarray]:
         scale, noise = np.exp(place[:-1]), np.exp(place[-1])
         z = x * scale @ metric.root
         gram, slope = _with_slope(kernel, products(z, z)[0], width)
         both = np.outer(root, root)
-        factor, info = lapack.dpotrf(both * gram + noise * np.eye(n), lower=1)
+        factor, info = factored(both * gram + noise * np.eye(n), lower=1)
         if info:
             return 1e15, np.zeros_like(place)
-        inverse = lapack.dpotri(factor, lower=1)[0]
+        inverse = inverted(factor, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         said = inverse @ target
         variance = np.maximum((target * said).sum(axis=0) / n, np.finfo(float).tiny)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -49,6 +49,39 @@ class Found(NamedTuple):
     population: Population | None = None
 
 
+@dataclass(frozen=True)
+class Heads:
+    """Heads that differ in columns, kernel and smoother, each of them fitted once.
+
+    Attributes
+    ----------
+    head : Head
+        The one that they are like otherwise.
+    n_columns : int
+    score : callable
+        The criterion of a head; infinite where it cannot be fitted.
+    known : dict of Head to float
+        What is scored already.
+    """
+
+    head: Head
+    n_columns: int
+    score: Callable[[Head], float]
+    known: dict[Head, float] = field(default_factory=dict)
+
+    def scores(self, heads: list[Head]) -> list[float]:
+        """Criteria of heads."""
+        for one in heads:
+            if one not in self.known:
+                self.known[one] = self.score(one)
+        return [self.known[one] for one in heads]
+
+    def best(self, head: Head, n_turns: int, population: Any = None) -> Found:
+        """Where a search stands that has this head."""
+        least, n_scored = self.known.get(head, np.inf), len(self.known)
+        return Found(head, least, n_scored, n_turns, self.n_columns, population)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Search(Value, ABC):
     """Base of the searches: a frozen value with one method.
@@ -73,22 +106,13 @@ class Search(Value, ABC):
     }
 
     @abstractmethod
-    def turns(
-        self,
-        head: Head,
-        n_columns: int,
-        score: Callable[[Head], float],
-        seed: int,
-        start: Found | None,
-    ) -> Iterator[Found]:
+    def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """Yield where the search stands after every turn.
 
         Parameters
         ----------
-        head : Head
-            What is searched are its columns, kernel and smoother.
-        score : callable
-            The criterion of a head; infinite where it cannot be fitted.
+        heads : Heads
+        seed : int
         start : Found, optional
             Of an earlier search of the same kind, to go on from.
         """
@@ -133,39 +157,26 @@ class GeneticSearch(Search):
         "tolerance": [real(0.0)],
     }
 
-    def turns(
-        self,
-        head: Head,
-        n_columns: int,
-        score: Callable[[Head], float],
-        seed: int,
-        start: Found | None,
-    ) -> Iterator[Found]:
+    def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """See `Search`."""
-        smoothers, known = list(SMOOTHERS), {}
+        kernels, smoothers = heads.head.kernels, list(SMOOTHERS)
 
         def head_of(genes: np.ndarray) -> Head:
             *columns, kernel, smoother = genes.tolist()
             return replace(
-                head,
+                heads.head,
                 columns=tuple(np.flatnonzero(columns).tolist()),
-                kernel=head.kernels[kernel],
+                kernel=kernels[kernel],
                 smoother=smoothers[smoother],
             )
 
-        def scores(genes: np.ndarray) -> np.ndarray:
-            heads = [head_of(row) for row in genes]
-            known.update({one: score(one) for one in set(heads) - known.keys()})
-            return np.array([known[one] for one in heads])
-
         before = None if start is None else start.population
         if before is not None:
-            heads = map(head_of, before.genes)
-            known.update(zip(heads, before.score.tolist(), strict=True))
-        n_values = np.array([2] * n_columns + [len(head.kernels), len(smoothers)])
+            pairs = zip(map(head_of, before.genes), before.score.tolist(), strict=True)
+            heads.known.update(pairs)
         for population in evolve(
-            scores,
-            n_values,
+            lambda genes: np.array(heads.scores([head_of(row) for row in genes])),
+            np.array([2] * heads.n_columns + [len(kernels), len(smoothers)]),
             seed=seed,
             n_rows=self.n_heads,
             n_kept=min(self.n_kept, self.n_heads - 1),
@@ -173,15 +184,8 @@ class GeneticSearch(Search):
             tolerance=self.tolerance,
             start=before,
         ):
-            best, least = head_of(population.genes[0]), float(population.score[0])
-            yield Found(
-                best,
-                least,
-                len(known),
-                population.generation,
-                n_columns,
-                population,
-            )
+            best = head_of(population.genes[0])
+            yield heads.best(best, population.generation, population)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,43 +197,32 @@ class GreedySearch(Search):
     is better.
     """
 
-    def turns(
-        self,
-        head: Head,
-        n_columns: int,
-        score: Callable[[Head], float],
-        seed: int,
-        start: Found | None,
-    ) -> Iterator[Found]:
+    def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """See `Search`; nothing is drawn at random."""
         del seed
-        known: dict[Head, float] = {}
+        known = heads.known
 
         def better(best: Head, others: list[Head]) -> Head:
-            known.update({one: score(one) for one in others if one not in known})
+            heads.scores(others)
             return min([best, *others], key=lambda one: known.get(one, np.inf))
 
-        def found(best: Head) -> Found:
-            least = known.get(best, np.inf)
-            return Found(best, least, len(known), n_turns, n_columns)
-
-        best = replace(head, columns=()) if start is None else start.head
+        best = replace(heads.head, columns=()) if start is None else start.head
         if start is not None:
             known[best] = start.criterion
         n_turns, before = 0 if start is None else start.n_turns, None
         while best != before:
             before = best
             while True:
-                added = better(best, _with_column_changed(best, n_columns))
+                added = better(best, _with_column_changed(best, heads.n_columns))
                 n_turns += 1
-                yield found(added)
+                yield heads.best(added, n_turns)
                 if added == best:
                     break
                 best = added
-            best = better(best, [replace(best, kernel=name) for name in head.kernels])
+            best = better(best, [replace(best, kernel=name) for name in best.kernels])
             best = better(best, [replace(best, smoother=name) for name in SMOOTHERS])
             n_turns += 1
-            yield found(best)
+            yield heads.best(best, n_turns)
 
 
 def _with_column_changed(head: Head, n_columns: int) -> list[Head]:

@@ -25,6 +25,7 @@ from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import leaf_totals
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6
@@ -187,11 +188,8 @@ def alternate(
             )
             objectives.append(float(costs[0]))
             done = sweep - level / current.max_depth
-            stage.at(
-                done,
-                options.max_sweeps,
-                f"pass {sweep} of at most {options.max_sweeps}",
-            )
+            detail = f"pass {sweep} of at most {options.max_sweeps}"
+            stage.at(done, options.max_sweeps, detail)
         errors = _errors(current, check)
         if check is None or errors.sum() < best_errors.sum():
             best, best_errors, n_sweeps = current, errors, sweep
@@ -229,10 +227,7 @@ def subtree_costs(tree: Tree, gcv_factor: float) -> np.ndarray:
     weight = np.where(tree.weight > 0, tree.weight, 1.0)
     spare = 1.0 - gcv_factor * model_degrees(tree) / weight
     cost = training_errors(tree) / np.maximum(spare, _LEAST_LEFT) ** 2
-    cost = np.where(tree.is_leaf, cost, 0.0)
-    for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
-        cost[tree.parent[node]] += cost[node]
-    return cost
+    return leaf_totals(tree, cost)
 
 
 def _improve_level(

@@ -64,11 +64,10 @@ function missing(value) {
         || typeof value === "string" && value.trim() === "";
 }
 """,
-        "known": """\
-function known(category) {
-    return category === undefined || category !== category ? null : category;
-}
-""",
+        "known": (
+            "category",
+            "category === undefined || category !== category ? null : category",
+        ),
     }
 
     def literal(self, category: Any, name: str) -> str:

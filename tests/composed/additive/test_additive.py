@@ -11,7 +11,6 @@ from sum_of_effects import sum_of_effects
 
 from secret_jax import SecretAdditiveRegressor, SecretRegressor
 from secret_jax.tree.archive import ModelFileError
-from secret_jax.tree.file import load_tree
 
 TREE = SecretRegressor(oblique=False, distill=False)
 
@@ -125,7 +124,7 @@ def test_files_keep_curves_and_tree(rows, model, tmp_path):
         again.predict_interval(X[:9]), copy.predict_interval(X[:9])
     )
     with pytest.raises(ModelFileError, match="Read it with SecretAdditiveRegressor"):
-        load_tree(tmp_path / "sum")
+        SecretRegressor.load(tmp_path / "sum")
     model.tree_.save(tmp_path / "tree")
     with pytest.raises(ModelFileError, match="Read it with SecretRegressor"):
         SecretAdditiveRegressor.load(tmp_path / "tree")

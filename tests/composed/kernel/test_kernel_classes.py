@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from secret_jax import KernelTreeClassifier, SecretClassifier
+from secret_jax.composed.kernel import GreedySearch
 from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
 from secret_jax.data.labels import at_least, from_at_least, rank_error
 from secret_jax.tree.archive import ModelFileError
@@ -90,6 +91,23 @@ def test_pure_leaves_and_single_rows_of_a_class(head):
     assert np.isfinite(model.predict_proba(1e3 * X)).all()
     with pytest.raises(ValueError, match="at least two classes"):
         model.fit(X[:20], Y[:20])
+
+
+@pytest.mark.parametrize("head", [*HEADS, "auto"])
+@pytest.mark.parametrize("search", [None, "greedy"])
+def test_awkward_classes(head, search):
+    """More columns than rows in leaves, copies, a class that has no rows."""
+    rng = np.random.default_rng(0)
+    x = np.tile(rng.normal(size=(30, 12)) * (np.arange(12) != 3), (2, 1))
+    x[:, 5] = x[:, 4]
+    names = np.array(["a", "b", "d"])[np.digitize(x[:, 0], [-0.5, 0.5])]
+    y = pd.Series(pd.Categorical(names, ["a", "b", "c", "d"], ordered=True))
+    some = search and GreedySearch(max_rows=30)
+    model = KernelTreeClassifier(TREE, head=head, ordinal=True, search=some)
+    probability = model.fit(x, y).predict_proba(np.concatenate([x, 1e3 * x]))
+    assert model.classes_.tolist() == ["a", "b", "d"]
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    assert model.score(x, names) > 0.8
 
 
 def test_search_of_a_head_for_classes():

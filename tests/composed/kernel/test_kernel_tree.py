@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,9 +11,18 @@ from configurations import shop
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
-from secret_jax.composed.kernel import kernels
+from secret_jax.composed.kernel import (
+    GaussianProcess,
+    RadialBasis,
+    Smoothing,
+    kernels,
+    smoothing,
+)
+from secret_jax.composed.kernel.covariances import SMOOTHERS
+from secret_jax.composed.kernel.interface import Regions
 from secret_jax.data.encoding import encode
 from secret_jax.data.validation import validated
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
@@ -169,6 +179,42 @@ def test_awkward_tables(leaf, table):
         assert np.isfinite(model.predict(X, return_std=True)).all()
         if table is narrow:
             assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
+
+
+@pytest.mark.parametrize("kind", [Smoothing, RadialBasis, GaussianProcess])
+def test_no_kernel_or_smoother_breaks_on_narrow_leaves(kind):
+    X, y = (np.concatenate([part, part]) for part in narrow())
+    y[40:] += 0.1  # copies of rows have other targets
+    tree = SecretRegressor(splits="cart", prune=None, oblique=False, leaf="constant")
+    tree.fit(X, y)
+    for place, kernel in enumerate(kind.kernels):
+        for smoother in list(SMOOTHERS)[place % 2 :: 2]:
+            model = KernelTreeRegressor(head=kind(kernel=kernel, smoother=smoother))
+            validated(model, X, reset=True)
+            fitted, *_ = model._with_head(tree, X, y[:, None], np.ones(80))
+            vars(model).update(fitted)
+            assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
+
+
+@pytest.mark.parametrize(
+    "head", [Smoothing(), RadialBasis(), GaussianProcess(max_centers=50)]
+)
+def test_a_hundred_thousand_rows_take_bounded_memory(head, monkeypatch):
+    """Distances of all pairs would be 80 GB, of the rows of leaves 5 GB."""
+    monkeypatch.setattr(smoothing, "_MOST_LEFT_OUT", 16)
+    n = 100_000
+    rng = np.random.default_rng(0)
+    x, leaf = rng.normal(size=(n, 3)), np.arange(n) // (n // 16)
+    target = np.sin(x[:, :1]) + 0.1 * rng.normal(size=(n, 1))
+    rows = Regions(x, leaf, target, np.zeros_like(target), np.ones(n))
+    tracemalloc.start()
+    with one_thread_for_products():
+        fit = head.fit(rows)
+        said, _ = fit.model.predict(x[::100], leaf[::100], rows.base[::100])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 400e6
+    assert np.mean((said - np.sin(x[::100, :1])) ** 2) < 0.1
 
 
 def test_rows_in_one_place_predict_their_mean():

@@ -74,7 +74,8 @@ def test_left_out_rows_have_no_part_in_what_is_said_of_them():
 
 
 def test_processes_are_equations_4_54_and_4_55():
-    fit = GaussianProcess(kernel="exponential", smoother="identity").fit(ROWS)
+    head = GaussianProcess(kernel="exponential", smoother="identity")
+    fit = replace(head, relevances=True).fit(ROWS)
     model, network = fit.model, RadialBasis(kernel="exponential", smoother="identity")
     mean = network.fit(ROWS)
     rest = ROWS.target - mean.left_out

@@ -10,7 +10,7 @@ import pytest
 from secret_jax import KernelTreeRegressor, SecretRegressor
 from secret_jax.composed.kernel import GeneticSearch, GreedySearch, RadialBasis
 from secret_jax.composed.kernel.criteria import of_numbers
-from secret_jax.composed.kernel.search import Found
+from secret_jax.composed.kernel.search import Found, Heads
 
 TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
 TREE.set_params(max_depth=3)
@@ -39,7 +39,7 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
         asked.append(head)
         return separable(head)
 
-    *_, last = search.turns(RadialBasis(), 5, score, 1, None)
+    *_, last = search.turns(Heads(RadialBasis(), 5, score), 1, None)
     assert last.head == BEST
     assert last.criterion == 0.0
     assert last.n_scored == len(asked) == len(set(asked))
@@ -47,8 +47,8 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
 
 @pytest.mark.parametrize("search", [GeneticSearch(), GreedySearch()])
 def test_a_search_goes_on_where_it_was(search):
-    whole = list(search.turns(RadialBasis(), 5, separable, 2, None))
-    rest = list(search.turns(RadialBasis(), 5, separable, 2, whole[1]))
+    whole = list(search.turns(Heads(RadialBasis(), 5, separable), 2, None))
+    rest = list(search.turns(Heads(RadialBasis(), 5, separable), 2, whole[1]))
     assert rest[-1].head == whole[-1].head
     assert rest[0].n_turns == whole[2].n_turns
     if isinstance(search, GeneticSearch):

@@ -17,8 +17,9 @@ from secret_jax.fit.prune import interface
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.models.errors import node_errors, total_error
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.routing import values, walk
+from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.walk import values_at
 
 
 def evidence(
@@ -131,7 +132,7 @@ def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
 
 def test_splits_that_no_pruning_row_reaches_are_cut():
     tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
-    left = table.take(walk(tree, table)[0][1] == tree.left[0])
+    left = table.take(paths_of(tree, table)[1] == tree.left[0])
     as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
     given = Evidence(as_predicted.take(slice(0)), as_predicted)
     pruned, error, _, _ = HoldOut()(tree, given)
@@ -148,7 +149,8 @@ def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
     weight = np.random.default_rng(2).uniform(0.5, 2, 50)
     part = evidence(n_outputs, weight).held_out
     tree = build_tree(SHAPES[shape], seed=3, n_outputs=n_outputs)
-    path, value = walk(tree, part.table)
+    path = paths_of(tree, part.table)
+    value = np.stack([values_at(tree, part.table, node).T for node in path])
     expected = np.zeros((tree.n_nodes, n_outputs))
     for row in range(part.n_rows):
         for node in np.unique(path[:, row]):

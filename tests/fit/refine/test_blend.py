@@ -9,7 +9,7 @@ from handmade import BUSHY, build_tree, rows
 from secret_jax import Blend, SecretRegressor
 from secret_jax.data.rows import Rows
 from secret_jax.fit.refine.soft.parameters import deviations, with_widths
-from secret_jax.tree.routing import walk
+from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind
 
 
@@ -26,7 +26,7 @@ def test_deviations_are_those_of_the_rows_in_the_node():
     targets, weight = random.normal(size=(200, 1)), random.uniform(1, 2, 200)
     part = Rows(rows(200), targets, weight)
     found = deviations(tree, part)
-    path, _ = walk(tree, part.table)
+    path = paths_of(tree, part.table)
     for node in np.flatnonzero(~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)):
         inside = (path == node).any(axis=0)
         value = part.table.x[inside] @ tree.direction[node]
