@@ -57,7 +57,7 @@ def grid(
         for seed in range(seeds):
             random, seed_of_fits = randomness_of(name, seed)
             parts = dealt_out(frame, target, random)
-            rows = Experiment(*parts, not_numeric(frame), seed_of_fits)
+            rows = Experiment(*parts, discrete=not_numeric(frame), seed=seed_of_fits)
             for learner in chosen:
                 run = Run(
                     set=name, model=learner.name, seed=seed, data="given", key=code

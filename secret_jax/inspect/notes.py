@@ -110,7 +110,7 @@ def tail_facts(tree: Tree) -> str:
         if in_sums[schema.position_of(column)]:
             ends = ((low, "at least"), (high, "at most"))
             words = [
-                f"{word} {number(end)}" for end, word in ends if math.isfinite(end)
+                f"{word} {number(end, 6)}" for end, word in ends if math.isfinite(end)
             ]
             bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
     if not bounded:
