@@ -1,7 +1,5 @@
 """Base of estimators that put something of their own before or after a tree."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Self
 
 import numpy as np

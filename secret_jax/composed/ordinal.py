@@ -1,7 +1,5 @@
 """Estimator of classes in order: one tree of how likely each is reached."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Base of boosters: parameters, fits, warm starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self

@@ -5,8 +5,6 @@ little more than the best size alone. The best size with linear leaves and the b
 constants are stacked (Wolpert 1992; Breiman 1996): they are wrong in different places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Boosters of classes: sums of trees that predict log-odds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar

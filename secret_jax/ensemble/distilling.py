@@ -1,7 +1,5 @@
 """Mixin of boosters: distillation into one readable tree."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Effects of columns in boosters: importances, partial dependence, interactions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Base of all estimators that are sums of trees: reading of tables, files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Forests of linear trees, with out-of-bag errors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self

@@ -4,8 +4,6 @@ Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only
 the target changes from round to round: the encoded table stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Fitted ensemble: a weighted mean of boosters, each a sum of trees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

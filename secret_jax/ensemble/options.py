@@ -1,7 +1,5 @@
 """Options of boosters: tree sizes, and settings of growth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

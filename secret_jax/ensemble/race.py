@@ -1,7 +1,5 @@
 """Tree sizes that race: their boosters, and who may still win."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

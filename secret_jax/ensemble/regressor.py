@@ -1,7 +1,5 @@
 """Boosters of numeric targets: predictions, intervals, distillation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, overload
 

@@ -1,7 +1,5 @@
 """Base of the estimators of single trees: validate, call, store; no numerics."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self

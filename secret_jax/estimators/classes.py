@@ -1,7 +1,5 @@
 """Base of all estimators of classes: labels from probabilities."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mixin of conformal intervals, for estimators that predict standard deviations."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

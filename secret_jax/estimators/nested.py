@@ -1,7 +1,5 @@
 """Fields of option values as nested parameters of their estimator."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Parameters of the estimators: fields, allowed values, and what names stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal

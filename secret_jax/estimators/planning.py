@@ -1,7 +1,5 @@
 """From the parameters of an estimator to the plan of its fit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sklearn.utils import check_random_state

@@ -1,7 +1,5 @@
 """Estimator of regression trees."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 

@@ -1,7 +1,5 @@
 """Change a fitted tree by hand: fewer leaves, new equations, no gates."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Encoded outputs of an estimator's rows."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

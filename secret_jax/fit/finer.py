@@ -4,8 +4,6 @@ Least rows and gains spare searches whose splits pruning would take back. On tab
 many small regions, as calendars, it takes back none: then it shall choose among more.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared

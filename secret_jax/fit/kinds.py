@@ -1,7 +1,5 @@
 """Race between kinds of trees: those with axis-parallel and those with any splits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ sums need many. Its loss is that of Poisson: it predicts means, as squared error
 (Gourieroux, Monfort & Trognon 1984), so both are compared by squared errors.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

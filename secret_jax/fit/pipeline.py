@@ -5,8 +5,6 @@ together -> models -> pruning -> a second growth -> refinement. The rows outside
 sample are read once more, for the models of the final tree.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

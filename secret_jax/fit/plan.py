@@ -1,7 +1,5 @@
 """Plan of a fit: parameters of an estimator, read once, and the rules of "auto"."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

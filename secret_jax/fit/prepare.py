@@ -1,7 +1,5 @@
 """Read, measure and sample the rows that grow and prune a tree."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """New equations for the leaves of a fitted tree, from rows that it has not seen."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.data.encoding import encode

@@ -1,7 +1,5 @@
 """Random attributes for every node, as random forests draw them."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 

@@ -6,8 +6,6 @@ to if the nodes below them gained nearly as much. A node's split does not depend
 it is made: what comes too early is cut off afterwards, and what waits loses nothing.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Sequence
 

@@ -4,8 +4,6 @@ For processors, and trees that nobody reads: cuts lie at the bounds of bins, and
 candidate is scored exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Flat arrays of trees while they grow."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from typing import Any

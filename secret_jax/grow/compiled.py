@@ -4,8 +4,6 @@ Nodes of like size go together in batches of a few padded shapes. Programs take 
 nodes of a batch one after the other on processors, side by side on accelerators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 
 import jax

@@ -1,7 +1,5 @@
 """Splits that the user fixes before a fit, from the root down."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 For processors, and finders that need no program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import jax

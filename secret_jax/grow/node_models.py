@@ -1,7 +1,5 @@
 """Models of the nodes of growing trees, fitted once, as the nodes come."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

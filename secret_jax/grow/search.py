@@ -5,8 +5,6 @@ keep the processors busy. `secret_jax.grow.compiled` searches them by programs; 
 needs none is searched by `secret_jax.grow.in_numpy` on processors.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Bootstrap calibration of tests between continuous and discrete attributes."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """CART's split finder: one attribute, every threshold, an impurity."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -5,8 +5,6 @@ another one the sides, and for each of these a third one the cuts. Populations a
 axes: all their conjunctions are scored by one product of matrices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -5,8 +5,6 @@ residuals, not by the gain of the best of its thresholds: attributes with many
 thresholds have no advantage (Loh 2002).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

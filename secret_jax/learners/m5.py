@@ -1,7 +1,5 @@
 """M5's split finder: one attribute, every threshold, standard deviations."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import ClassVar

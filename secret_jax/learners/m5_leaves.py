@@ -1,7 +1,5 @@
 """M5's leaf models: backward elimination of terms, smoothing along the path."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """M5's pruning: bottom-up by errors corrected for the number of parameters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Split finder by principal Hessian directions of the residuals."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Residuals of a node's own model, prepared for tests and for models of its parts."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax

@@ -1,7 +1,5 @@
 """RETIS's split finder: one attribute, every threshold, linear models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

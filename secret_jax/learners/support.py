@@ -1,7 +1,5 @@
 """SUPPORT's split finder: t tests of rows above against those below the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

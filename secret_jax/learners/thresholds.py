@@ -5,8 +5,6 @@ sums behind the models run along the sorted rows, from both ends: one solve for 
 side of each threshold, and no second pass over the rows.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple, TypeAlias
 
 import jax

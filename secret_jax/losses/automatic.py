@@ -1,7 +1,5 @@
 """A loss that is one function of JAX, which says its slopes and curvatures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Losses of classes: models predict log-odds or class frequencies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 P. McCullagh and J. A. Nelder. Generalized Linear Models. Chapman & Hall, 1989.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar

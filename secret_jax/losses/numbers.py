@@ -1,7 +1,5 @@
 """Losses of numeric targets: squared error and Huber; see `quantile`, `deviance`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

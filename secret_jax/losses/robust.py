@@ -1,7 +1,5 @@
 """Weighted order statistics, and a scale insensitive to outliers."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm

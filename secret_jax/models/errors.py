@@ -1,7 +1,5 @@
 """Errors of trees by their losses: per row, per tree, per node."""
 
-from __future__ import annotations
-
 import collections
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fit models for the nodes of grown trees, from the rows that reach them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple

@@ -6,8 +6,6 @@ statistics as least squares: Fisher scoring, or a step of majorisation
 parent's model, as in `secret_jax.models.ridge`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal

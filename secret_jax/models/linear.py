@@ -1,7 +1,5 @@
 """Leaf models without shrinkage: least squares, means, lines, models of a mixture."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

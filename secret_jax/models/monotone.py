@@ -8,8 +8,6 @@ linear models. Columns stay within their range in training, so "below" is the la
 value of a linear function in a box.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple

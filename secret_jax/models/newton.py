@@ -6,8 +6,6 @@ until the penalised loss of the node falls. A loss with corners is rounded first
 rounded less in each stage.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

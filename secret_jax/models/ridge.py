@@ -1,7 +1,5 @@
 """Ridge regression shrunk toward the parent's model, with strength chosen by GCV."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

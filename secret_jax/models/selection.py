@@ -1,7 +1,5 @@
 """Forward selection of the terms of linear models, for many nodes at once."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int
 

@@ -1,7 +1,5 @@
 """Leaf statistics and predictions of rows in shards on several devices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

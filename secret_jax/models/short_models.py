@@ -1,7 +1,5 @@
 """Short equations of a tree with any loss, and their standard errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

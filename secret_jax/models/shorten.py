@@ -7,8 +7,6 @@ noise in the leaf, smaller where the tree explains little, on rows like those of
 leaf and, to a lesser degree, like those of its ancestors.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

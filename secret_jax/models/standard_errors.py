@@ -1,7 +1,5 @@
 """Standard errors of models that are fitted to a loss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ enumerate nodes, or pieces of them. Arrays of NumPy are computed by NumPy, all o
 JAX.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Choice of the device, and rows that one step takes there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any

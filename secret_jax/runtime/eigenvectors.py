@@ -1,7 +1,5 @@
 """Leading eigenvectors of small symmetric matrices."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

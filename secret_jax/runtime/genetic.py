@@ -7,8 +7,6 @@ are those of the Genetic Algorithm Optimization Toolbox (Houck, Joines & Kay, NC
 TR 95-09, 1995), which Lanning (2008, section 3.2.1) uses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

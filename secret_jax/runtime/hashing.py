@@ -1,7 +1,5 @@
 """Hashes as random numbers: the same content gives the same on every machine."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # Of splitmix64: two multipliers, and 2^64 over the golden ratio.

@@ -1,7 +1,5 @@
 """Accumulation of weighted moments, shared by the whole package."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Threads for array operations and compiled programs."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import os

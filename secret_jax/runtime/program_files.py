@@ -5,8 +5,6 @@ user's own and nobody else may write to it; a file that is broken, or of another
 machine, version or setting, counts as absent.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -5,8 +5,6 @@ Linux: the compiler ends a process that asks for one more. So the least recently
 programs are dropped before that; on disk they stay.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import threading

@@ -4,8 +4,6 @@ Working code calls a `Progress` with events; `secret_jax.runtime.progress_line` 
 them. Working code knows nothing of terminals, and the display nothing of trees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Progress display: a line that redraws itself, or a few plain lines in a pipe."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Sizes of padded arrays, chosen so that few programs are compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Operations on many slices at once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -6,8 +6,6 @@ model files and reached through ``get_params`` and ``set_params`` like parameter
 estimator itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real

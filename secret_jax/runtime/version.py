@@ -1,7 +1,5 @@
 """Version of the package, without importing it."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError, version
 
 try:

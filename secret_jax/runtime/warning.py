@@ -1,7 +1,5 @@
 """Warnings that point at the caller's own line."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

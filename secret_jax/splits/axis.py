@@ -4,8 +4,6 @@ What all finders share: attributes as projections of the rows, and the chosen pr
 as a split of the table.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """The paper's discriminants with given classes in place of a mixture's labels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

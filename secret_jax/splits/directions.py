@@ -4,8 +4,6 @@ All work in the whitened coordinates of `secret_jax.splits.scoring`, with Gram m
 from its products of columns: many label vectors cost one matrix product.
 """
 
-from __future__ import annotations
-
 from typing import Protocol, runtime_checkable
 
 import jax

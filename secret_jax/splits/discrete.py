@@ -4,8 +4,6 @@ Breiman et al. 1984, Theorem 9.4: with the categories ordered by P[class 1 | cat
 the best of all subsets is a prefix of the order.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax

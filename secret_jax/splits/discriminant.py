@@ -5,8 +5,6 @@ mended: the direction inverts the *within*-class scatter, and the argument of Er
 half-space probability has the opposite sign.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr

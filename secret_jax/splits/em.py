@@ -15,8 +15,6 @@ matrices, and its part of the moments another. What the second component has is 
 first leaves of the total.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int

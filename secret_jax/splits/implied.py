@@ -3,8 +3,6 @@
 Dobra & Gehrke 2002, section 4.2.3, second method.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

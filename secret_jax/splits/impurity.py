@@ -1,7 +1,5 @@
 """The Gini gain of a binary split of two classes."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

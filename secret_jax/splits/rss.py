@@ -6,8 +6,6 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 1992), but of the residual of the node's own model (`secret_jax.splits.scoring`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Arrays are those of one node, or of a batch of nodes along their first axis, of 
 of JAX; `secret_jax.splits.rss` holds the options.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any, NamedTuple
 

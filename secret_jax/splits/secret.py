@@ -3,8 +3,6 @@
 Dobra & Gehrke 2002, Figure 4, steps 1 to 7, for one node.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """Whitening of a node's regressors and outputs, for its mixture."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax

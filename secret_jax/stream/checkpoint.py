@@ -5,8 +5,6 @@ cut short has another name and is never read. The files are pickles: the folder 
 the user's own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

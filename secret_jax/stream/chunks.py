@@ -4,8 +4,6 @@ Sums over rows come out the same to the bit however the rows are cut into batche
 every chunk begins at a multiple of the blocks in which they are added up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic

@@ -1,7 +1,5 @@
 """Exchange of values between processes, each of which receives those of all."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Protocol, TypeVar

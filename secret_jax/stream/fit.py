@@ -1,7 +1,5 @@
 """Fit a tree to a stream: a sample grows it, all rows fit its models."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import replace

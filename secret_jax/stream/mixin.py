@@ -1,7 +1,5 @@
 """Mixin of estimators: fit and predict rows that are read in batches."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager

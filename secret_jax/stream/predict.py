@@ -1,7 +1,5 @@
 """Predict rows that are read in batches, and write them as Parquet."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stream as a source of rows: read and encoded again for sums over all rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar

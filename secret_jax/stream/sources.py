@@ -3,8 +3,6 @@
 A source can be read repeatedly, from any row on, and always in the same order.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator

@@ -4,8 +4,6 @@ An archive can hold a thousand times its own size of zeros. Nothing is unpacked 
 the length that the archive says was compared with what such a file may hold.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Rows in blocks: through NumPy on processors, through programs on accelerators."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar

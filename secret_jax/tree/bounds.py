@@ -1,7 +1,5 @@
 """Bounds that keep predictions on the side of zero where all targets are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Splits of a tree as comparisons, of which a conjunction has several."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

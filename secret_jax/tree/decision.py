@@ -1,7 +1,5 @@
 """Split decision, shared by NumPy and JAX: which child a row goes to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from secret_jax.runtime.linalg import AnyArray

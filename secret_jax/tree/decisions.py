@@ -3,8 +3,6 @@
 Splits on single columns compare the columns one after the other; others are products.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Degrees of freedom of a tree's models and splits."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.tree.structure import SplitKind, Tree

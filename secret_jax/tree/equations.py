@@ -7,8 +7,6 @@ bound the columns. (So a value of a sum depends on the other rows of its block, 
 as float32 rounds.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

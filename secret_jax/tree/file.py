@@ -5,8 +5,6 @@ version, a checksum, and everything else (`secret_jax.tree.state`). ``numpy.load
 it as well.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection

@@ -7,8 +7,6 @@ leads to. A larger tree is cut into pieces of at most eight splits, each with a 
 al. 2015, decides all splits likewise, and finds its leaves by masks.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Noise variance of every node: spread of the outputs about the models."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.losses.numbers import SquaredError

@@ -5,8 +5,6 @@ good for the rows that grew the tree, so the split takes the one with the fewest
 and text, code and prediction agree on it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Trees made of other trees: cut back, concatenated, taken apart, without gates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Leaves, paths, shares and predictions of rows."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.data.encoding import Unencoded

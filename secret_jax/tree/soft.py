@@ -6,8 +6,6 @@ mixtures of experts, Jordan & Jacobs 1994). Inner nodes and leaves are numbered 
 here, each in the order of the tree.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import jax

@@ -1,7 +1,5 @@
 """Consistency checks for the arrays of a tree read from a file."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.data.schema import TableSchema

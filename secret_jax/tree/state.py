@@ -1,7 +1,5 @@
 """Trees, estimators and what they have learned, as JSON beside arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar

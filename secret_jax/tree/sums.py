@@ -1,7 +1,5 @@
 """Weighted sums of hard trees: few rows, many rows on processors, accelerators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any

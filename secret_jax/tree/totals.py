@@ -1,7 +1,5 @@
 """Sums over the leaves below each node, ways to nodes, and their order."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Walk rows down a tree, and predict with its nodes, on the host."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

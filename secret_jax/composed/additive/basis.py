@@ -4,8 +4,6 @@ Every term is piecewise linear in one encoded column, or a number for each categ
 discrete one; it is given by its values at a few points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A fitted curve of one column, and its simplification."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Estimator of a sum of curves, and a tree of what they leave."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Fit curves by joint ridge regression, to all rows and without each fold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Curves in the units and words of the data."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple

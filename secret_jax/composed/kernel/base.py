@@ -1,7 +1,5 @@
 """What trees with kernels over them share, of numbers and of classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple

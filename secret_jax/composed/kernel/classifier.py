@@ -1,7 +1,5 @@
 """Estimator of classes: kernels over the leaves of a classification tree."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 

@@ -6,8 +6,6 @@ H. Bozdogan. Model Selection and Akaike's Information Criterion (AIC). Psychomet
 1987, for CAIC.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric

@@ -1,7 +1,5 @@
 """Estimator of numbers: kernels over the leaves of a regression tree."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

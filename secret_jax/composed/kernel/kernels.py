@@ -1,7 +1,5 @@
 """Kernels of rows in whitened coordinates, in one table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Weights of columns in distances, by the likelihood of a process (MacKay 1996)."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 from scipy.optimize import minimize

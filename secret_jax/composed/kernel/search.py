@@ -1,7 +1,5 @@
 """Search of a head's columns, kernel and smoother by an information criterion."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

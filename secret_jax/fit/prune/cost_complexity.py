@@ -1,7 +1,5 @@
 """Pruning at a given penalty per leaf, or not at all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

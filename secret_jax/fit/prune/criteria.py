@@ -1,7 +1,5 @@
 """Pruning by an information criterion on the training rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

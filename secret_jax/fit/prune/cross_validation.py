@@ -1,7 +1,5 @@
 """Weakest-link pruning at a penalty chosen by cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

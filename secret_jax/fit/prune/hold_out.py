@@ -1,7 +1,5 @@
 """Reduced-error pruning on held-out rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Weakest-link pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3) orders 
 subtrees of a grown tree in one sequence; a penalty for size chooses among them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

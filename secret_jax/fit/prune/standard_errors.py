@@ -1,7 +1,5 @@
 """Cost-complexity pruning by cross-validation with standard errors (CART, GUIDE)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Early stop of growth, where pruning would remove any further split."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Blended gates: all splits of a hard tree become sigmoids of one relative width."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -5,8 +5,6 @@ one tree that learns this mean keeps much of the gain (born-again trees, Breiman
 1996).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -5,8 +5,6 @@ weighted linear discriminant propose directions, or the attributes do; the thres
 a direction is the exact best of the sample.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Interface of refinements: values that turn a fitted tree into another one."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Splits of inner nodes that send rows to the subtree that predicts them better."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -6,8 +6,6 @@ is a weighted classification of its rows. Nodes of one depth do not share rows: 
 is one batch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 

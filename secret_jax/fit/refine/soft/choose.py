@@ -5,8 +5,6 @@ Held-out rows choose among them and stop the training; the best are trained agai
 rows, and one tree learns their mean.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -5,8 +5,6 @@ that mean, at the rows and between them, without their outputs, keeps most of th
 (born-again trees, Breiman & Shang 1996; distillation, Hinton et al. 2015).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

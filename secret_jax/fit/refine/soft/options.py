@@ -1,7 +1,5 @@
 """Options of soft trees."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Widths are in deviations of a split's projection among the rows of its node.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

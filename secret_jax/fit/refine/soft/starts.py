@@ -1,7 +1,5 @@
 """Parallel training of several starts of a soft tree, with early stopping."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import jax

@@ -6,8 +6,6 @@ a chunk the averaged parameters are judged on the validation rows, and the host 
 which starts go on.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, NamedTuple
 
