@@ -31,7 +31,8 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
     grown, pruned = first.fitted.candidates[0]
     few = pruned.n_leaves < _MOST_KEPT * grown.n_leaves
     folded = isinstance(chosen_rule(plan, prepared), CrossValidation)
-    if plan.pruning_tolerance or given or few or not folded:
+    unjudged = not folded or not first.fitted.folds
+    if plan.pruning_tolerance or given or few or unjudged:
         return first
     finer = replace(
         plan,

@@ -100,8 +100,11 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     if rule.fraction and others is not None:
         return Evidence(rows, others)
     if rule.fraction and rows.group is not None:  # one of as many parts as it says
-        part, *_ = parts_of(rows.weight, round(1 / rule.fraction), group=rows.group)
-        return Evidence(rows.take(~part), rows.take(part))
+        n_parts = max(round(1 / rule.fraction), 2)
+        # One group is no part: nothing is held out of it, as of too few rows.
+        for part in parts_of(rows.weight, n_parts, group=rows.group)[:1]:
+            return Evidence(rows.take(~part), rows.take(part))
+        return Evidence(rows)
     if rule.fraction:
         cut = hold_out(rows.weight, rule.fraction)
         if cut < rows.n_rows:
