@@ -55,18 +55,16 @@ class Boosting:
         schema: TableSchema,
         others: Rows | None = None,
     ):
-        held_out = [np.flatnonzero(part) for part in _folds(options, rows.weight)]
+        self.rows, self.held_out = rows, _folds(options, rows.weight)
+        few = rows.n_rows <= MOST_FOLDED
+        self.folded = others is None and few and len(self.held_out) > 0
         if others is not None:
-            held_out = [rows.n_rows + np.arange(others.n_rows)]
-        self.folded = others is None and rows.n_rows <= MOST_FOLDED
-        self.folded = self.folded and len(held_out) > 0
+            self.rows = join([rows, others])
+            self.held_out = [rows.n_rows + np.arange(others.n_rows)]
         self.training, self.others, self.schema = rows, others, schema
-        self.rows = rows if others is None else join([rows, others])
-        self.held_out = held_out
         self.bins = bins_of(rows, schema)  # of those that train
         self.candidates = [self._candidate(size) for size in options.sizes]
-        self._raced = self.candidates
-        self._sizes: list[list] = []
+        self._least: dict[TreeSize, float] = {}  # mean error of every size that raced
 
     @property
     def n_rounds(self) -> int:
@@ -91,7 +89,9 @@ class Boosting:
             # Trees of all rows cost half beside the others.
             boosters = [booster for each in going for booster in each.boosters]
             add_round(boosters, self.rows, self.schema, options, self.bins)
-        self._sizes = self._sizes or self._least_errors()
+            if measured:
+                least = {c.size: c.least / self._weight for c in self.candidates}
+                self._least |= least
         self.candidates = self._leaders(options)
 
     def _race(self, options: BoostOptions, stage: Stage) -> None:
@@ -104,7 +104,7 @@ class Boosting:
         race = Boosting(options, few, self.schema, judges)
         most = min(options.max_iter, _RACING_ROUNDS)
         race.run(replace(options, max_iter=most, early_stopping=True), stage)
-        leaders, self._sizes = [each.size for each in race.candidates], race._sizes
+        leaders, self._least = [each.size for each in race.candidates], race._least
         self.candidates = [each for each in self.candidates if each.size in leaders]
 
     def result(self, options: BoostOptions) -> Boosted:
@@ -125,7 +125,7 @@ class Boosting:
             members=tuple(members),
             learning_rate=options.learning_rate,
             average=options.average and len(parts) > 1,
-            sizes=self._sizes or self._least_errors(),
+            sizes=[[size, error] for size, error in self._least.items()],
             parts=parts,
             unseen=unseen if self.folded else None,
             error=error,
@@ -173,17 +173,16 @@ class Boosting:
         if told >= _SOON and len(started) > 2:
             self.candidates = _in_race(started, decided=told >= _DECIDED)
             going = [each for each in going if each in self.candidates]
-        if first not in going:
-            limit = _NEAR * first.least
-            near = {c.size.leaf for c in self.candidates if c.least <= limit}
-            # The only size of its kind may still take a share.
-            self.candidates = [
-                c
-                for c in self.candidates
-                if c.least <= limit or c.size.leaf not in near
-            ]
-            return [each for each in going if each.least <= limit]
-        return going
+            first = min(self.candidates, key=lambda each: each.least)
+        if first in going:
+            return going
+        near = [c for c in self.candidates if c.least <= _NEAR * first.least]
+        kinds = {each.size.leaf for each in near}
+        # The only size of its kind may still take a share.
+        self.candidates = [
+            c for c in self.candidates if c in near or c.size.leaf not in kinds
+        ]
+        return [each for each in going if each in near]
 
     def _leaders(self, options: BoostOptions) -> list[Candidate]:
         """Best size of each kind of leaves, the best of all first.
@@ -272,16 +271,11 @@ class Boosting:
                 return [1.0 - share, share], first + share * change, together
         return [1.0], first, alone
 
-    def _least_errors(self) -> list[list]:
-        started = [each for each in self._raced if each.n_rounds >= 0]
-        return [[c.size, c.least / self._weight] for c in started if self.held_out]
-
     def _told(self) -> str:
-        errors = self._least_errors()
-        if not errors:
+        if not self._least:
             return ""
-        size, error = min(errors, key=lambda pair: pair[1])
-        return f"{size}: error {error:.4g} in unseen rows"
+        size = min(self._least, key=lambda each: self._least[each])
+        return f"{size}: error {self._least[size]:.4g} in unseen rows"
 
 
 def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
@@ -297,10 +291,10 @@ def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
 
 
 def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:
-    """Masks of the rows that each booster leaves out."""
+    """Rows that each booster leaves out."""
     decided = not options.early_stopping and len(options.sizes) == 1
-    if len(weight) > MOST_FOLDED:
-        return [] if decided else parts_of(weight, _HELD_OUT_FOLDS)[:1]
-    if decided and not options.average:
+    many = len(weight) > MOST_FOLDED
+    if decided and (many or not options.average):
         return []
-    return parts_of(weight, options.n_folds)
+    parts = parts_of(weight, _HELD_OUT_FOLDS if many else options.n_folds)
+    return [np.flatnonzero(part) for part in (parts[:1] if many else parts)]

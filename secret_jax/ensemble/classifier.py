@@ -161,7 +161,7 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         caller = type(self).__name__
         labels = validated_labels(y, X, caller)
         new = known is None
-        classes = classes_of(labels, weight, caller) if new else self.classes_
+        classes = classes_of(labels, weight, caller, y) if new else self.classes_
         values = indicators(labels, classes, "y" if new else "its y")
         weight = class_weights(labels, classes, weight, self.class_weight, None)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))

@@ -12,7 +12,7 @@ from secret_jax.runtime.arrays import taken, weighted_quantiles, where_each
 from secret_jax.runtime.linalg import AnyArray, matvec, namespace
 from secret_jax.runtime.pieces import for_rows, heads
 from secret_jax.splits.chosen import Candidates, split_of
-from secret_jax.splits.interface import Conditions, Node, Split
+from secret_jax.splits.interface import NO_CONDITION, Conditions, Node, Split
 from secret_jax.splits.rss_search import Begun
 from secret_jax.splits.scoring import fit_sides
 from secret_jax.tree.structure import SplitKind
@@ -20,8 +20,6 @@ from secret_jax.tree.structure import SplitKind
 # Rows whose quantiles are thresholds, and how many times the share of rows between two
 # coarse thresholds is looked at about one.
 _QUANTILE_ROWS, _NEAR = 2048, 2.0
-# Fields of what is no condition: it holds for every row.
-_NONE = Conditions(int(SplitKind.LEAF), -1, 0.0, 0.0, False)
 
 
 class Condition(NamedTuple):
@@ -137,7 +135,9 @@ def split_on(
         side = _only_if(has, _side(split(condition, rows), condition.above))
         holds[place] = _left_of(side, batch)
         found.append(side)
-    own = _only_if(~several, Conditions(*(getattr(alone, f) for f in _NONE._fields)))
+    own = _only_if(
+        ~several, Conditions(*(getattr(alone, f) for f in NO_CONDITION._fields))
+    )
     own = own._replace(kind=xp.where(several, SplitKind.CONJUNCTION, own.kind))
     every = (xp.stack(each, axis=several.ndim) for each in zip(*found, strict=True))
     return alone._replace(
@@ -174,7 +174,7 @@ def _only_if(chosen: AnyArray, condition: Conditions) -> Conditions:
     return Conditions(
         *(
             where_each(chosen, own, xp.full_like(own, none))
-            for own, none in zip(condition, _NONE, strict=True)
+            for own, none in zip(condition, NO_CONDITION, strict=True)
         )
     )
 

@@ -21,6 +21,7 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.pieces import Pieces
 from secret_jax.runtime.values import Value, at_least, real
+from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,10 @@ class Conditions(NamedTuple):
     direction: AnyArray
     threshold: AnyArray
     goes_left: AnyArray
+
+
+# Fields of what is no condition: it holds for every row.
+NO_CONDITION = Conditions(int(SplitKind.LEAF), -1, 0.0, 0.0, False)
 
 
 class Split(NamedTuple):

@@ -189,3 +189,12 @@ def test_what_is_refused():
         SecretBoostingClassifier(**SMALL).fit(X, None)
     with refusal("class_weight", "'huge'"):
         SecretBoostingClassifier(**SMALL, class_weight={"huge": 2}).fit(X, y)
+
+
+def test_ordered_categories_order_the_classes():
+    X = np.linspace(-1.0, 1.0, 60)[:, None]
+    names = ["low", "mid", "high"]
+    y = pd.Categorical.from_codes(np.repeat([0, 1, 2], 20), names, ordered=True)
+    model = SecretBoostingClassifier(max_iter=1, max_leaf_nodes=2, early_stopping=False)
+    assert model.fit(X, y).classes_.tolist() == names
+    assert model.predict(X[[0, -1]]).tolist() == ["low", "high"]

@@ -138,6 +138,29 @@ def test_sizes_far_behind_leave_before_one_of_each_kind_is_left():
     assert decided == [raced[1], raced[3]]
 
 
+def test_the_other_kind_goes_on_when_a_size_is_dropped_that_errs_hardly_less():
+    sizes = [TreeSize(max_leaf_nodes=n) for n in (4, 8)]
+    raced = [
+        SimpleNamespace(size=size, least=error, n_rounds=40)
+        for size, error in zip(
+            [*sizes, TreeSize(leaf="constant")], [1.01, 1.0, 9.0], strict=True
+        )
+    ]
+    boosting = SimpleNamespace(candidates=raced)
+    options = SimpleNamespace(learning_rate=0.1)
+    going = boosting_module.Boosting._with_hope(boosting, raced, options)
+    assert going == boosting.candidates == [raced[0], raced[2]]
+
+
+def test_errors_of_sizes_are_those_of_the_last_of_several_fits():
+    X, y = wave()
+    model = SecretBoostingRegressor(**SMALL, warm_start=True)
+    model.set_params(max_iter=1).fit(X, y)
+    model.set_params(max_iter=3).fit(X, y)
+    ((_, error),) = model.size_errors_
+    assert error == pytest.approx(model.validation_errors_.min())
+
+
 def test_warm_start_goes_on_where_the_last_fit_stopped(model):
     X, y = wave()
     going = SecretBoostingRegressor(**SMALL, warm_start=True)

@@ -8,6 +8,7 @@ import pytest
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
+from secret_jax.tree.structure import SplitKind
 
 FIXED = ("x9", 0.3137, ("town", ["a", "b"]), ("x8", 0.5))
 
@@ -44,6 +45,21 @@ def test_classes_have_fixed_splits_too():
     X, y = table()
     model = SecretClassifier(fixed_splits=("town", "a")).fit(X, y > 14)
     assert model.export_text().count("if town in {a}") == 1
+
+
+def test_a_fixed_split_has_no_conditions_of_the_conjunction_found():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
+    y = 5.0 * ((X.a > 0) & (X.b > 0)) + 0.1 * rng.normal(size=200)
+    model = SecretRegressor(
+        fixed_splits=("c", 0.1),
+        splits="conjunctive",
+        leaf="constant",
+        prune=None,
+        max_leaf_nodes=4,
+    ).fit(X, y)
+    assert "[0] if c <= 0.1\n" in model.export_text()
+    assert (model.tree_.condition_kind[0] == SplitKind.LEAF).all()
 
 
 def test_without_rows_on_a_side_there_is_no_split():
