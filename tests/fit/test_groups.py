@@ -1,7 +1,5 @@
 """Groups of rows choose the size of a tree together."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -48,3 +46,18 @@ def test_groups_and_other_rows_to_prune_on_are_refused():
         SecretRegressor().fit(X, y, groups=who, eval_set=(X, y))
     with pytest.raises(ValueError, match="60 names"):
         SecretRegressor().fit(X, y, groups=who[:9])
+
+
+@pytest.mark.parametrize(
+    "prune", ["cross-validation", HoldOut(), HoldOut(fraction=0.7)]
+)
+def test_one_group_and_large_shares_of_a_few_are_fitted(prune):
+    X, y, who = persons(20)
+    for groups in (np.zeros(len(y)), who // 5):
+        model = SecretRegressor(prune=prune).fit(X, y, groups=groups)
+        assert np.isfinite(model.predict(X)).all()
+
+
+def test_one_row_is_fitted_by_the_accurate_setting():
+    model = SecretRegressor.accurate(gates=False).fit([[1.0]], [2.0])
+    assert model.predict([[5.0]]) == 2.0
