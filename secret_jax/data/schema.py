@@ -166,7 +166,8 @@ class TableSchema(Attributes):
         low, high = np.array([[-FAR], [FAR]]).repeat(self.n_columns, axis=1)
         for column, *bounds in self.tails:
             i = self.position_of(column)
-            low[i], high[i] = (np.array(bounds) - self.center[i]) / self.scale[i]
+            if self.scale[i]:  # a constant is 0 wherever it lies
+                low[i], high[i] = (np.array(bounds) - self.center[i]) / self.scale[i]
         return np.maximum(low, -FAR), np.minimum(high, FAR)
 
     def columns_of(self, X: Any) -> list[np.ndarray]:

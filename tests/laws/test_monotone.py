@@ -234,3 +234,10 @@ def test_a_model_file_keeps_the_constraints(tmp_path):
     again = SecretRegressor.load(tmp_path / "model")
     assert again.tree_.schema.monotonic == model.tree_.schema.monotonic == ((0, 1),)
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+def test_constant_columns_beside_directions_are_fitted():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "k": 1.0})
+    model = SecretRegressor(monotonic_cst={"a": 1}).fit(X, 2.0 * X["a"])
+    assert np.all(np.diff(model.predict(X.sort_values("a"))) >= 0)
