@@ -82,7 +82,7 @@ class SecretClassifier(
         on it.
     max_leaf_nodes, max_depth, pruning_tolerance, min_samples_leaf, min_samples_split, \
             missing_values, categorical_features, split_features, \
-            monotonic_cst, fixed_splits, random_state, device, verbose
+            monotonic_cst, random_state, device, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes

@@ -174,7 +174,6 @@ class TreeParameters:
     distill: bool | Distillation = True
     min_samples_leaf: float | Literal["auto"] = "auto"
     min_samples_split: float | Literal["auto"] = "auto"
-    fixed_splits: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_leaf_nodes": [at_least(1), None],
@@ -186,7 +185,6 @@ class TreeParameters:
         "distill": ["boolean", Distillation],
         "min_samples_leaf": _COUNT_OR_SHARE,
         "min_samples_split": _COUNT_OR_SHARE,
-        "fixed_splits": "no_validation",  # by those that know the table
     }
 
 

@@ -88,7 +88,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     )
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth"),
-        *("min_samples_split", "min_samples_leaf", "fixed_splits"),
+        *("min_samples_split", "min_samples_leaf"),
     )
     # Without random numbers in the search every seed gives the same tree.
     is_random = splits.n_random(1) > 0

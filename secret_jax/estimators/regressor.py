@@ -120,12 +120,6 @@ class SecretRegressor(
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two per cent, up
         to 80; of a sample, at least half of what a search sees.
-    fixed_splits : tuple, default=None
-        Splits that the tree has from its root down: ``(column, threshold)``, rows up to
-        it go left, or ``(column, [categories])``, which go left; after them up to two
-        such tuples, for the left and the right child. Below them splits are searched.
-        None of them is pruned, but one with too few rows on a side is not made. Pruning
-        rules of the literature's learners, and ``refine``, may change them.
     loss : str or Loss, default="squared"
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to

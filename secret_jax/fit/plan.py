@@ -95,7 +95,6 @@ class Plan:
     max_depth: int | None
     max_leaf_nodes: int | None
     columns: ColumnOptions
-    fixed_splits: Any
     equation_tolerance: float
     pruning_tolerance: float
     seed: int
@@ -128,13 +127,13 @@ class Plan:
         else:
             min_leaf_weight = count(leaf, 1.0)
         options = GrowOptions(
-            finder=self.splits,
+            finder=replace(self.splits, fixed_splits=None),
             sample=self.splits.max_samples,
             min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             oblique=any(self.kinds),
-            fixed=fixed_splits_of(self.fixed_splits, schema),
+            fixed=fixed_splits_of(self.splits.fixed_splits, schema),
         )
         return Recipe(
             schema=schema,

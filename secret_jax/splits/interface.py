@@ -212,14 +212,23 @@ class SplitFinder(Value, ABC):
         noise variances for each coefficient that it adds. "auto" is 1.5, rising to 2.5
         from 1000 to 4000 rows. The other finders of this package know no gain by
         chance, and take any.
+    fixed_splits : tuple, default=None
+        Splits that the tree has from its root down: ``(column, threshold)``, rows up to
+        it go left, or ``(column, [categories])``, which go left; after them up to two
+        such tuples, for the left and the right child. Below them splits are searched.
+        None of them is pruned, but one with too few rows on a side, or beyond
+        ``max_leaf_nodes``, is not made. Pruning rules of the literature's learners, and
+        ``refine``, may change them.
     """
 
     max_samples: int | None = 2048
     min_gain: float | str = "auto"
+    fixed_splits: Any = None
 
     _parameter_constraints: ClassVar[dict] = {
         "max_samples": [at_least(16), None],
         "min_gain": [real(0.0), StrOptions({"auto"})],
+        "fixed_splits": [tuple, list, None],
     }
     implies_models: ClassVar[bool] = False
     """Whether its splits come with models of the children."""

@@ -202,7 +202,7 @@ def test_options_are_the_parameters_of_the_estimators():
     ]
     options = {action.dest: action for action in parsers["fit"]._actions}
     elsewhere = {"categorical_features", "split_features", "random_state", "verbose"}
-    elsewhere |= {"priors", "costs", "monotonic_cst", "fixed_splits"}
+    elsewhere |= {"priors", "costs", "monotonic_cst"}
     for estimator in (SecretRegressor(), SecretClassifier()):
         names = estimator.get_params(deep=False).keys() - elsewhere
         assert names <= options.keys()

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax import RssSplits, SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
+from secret_jax.learners.conjunctive import ConjunctiveSplits
 from secret_jax.tree.structure import SplitKind
 
 FIXED = ("x9", 0.3137, ("town", ["a", "b"]), ("x8", 0.5))
@@ -32,7 +33,7 @@ def table() -> tuple[pd.DataFrame, np.ndarray]:
 )
 def test_fixed_splits_stay_although_noise_chose_them(options):
     X, y = table()
-    model = SecretRegressor(fixed_splits=FIXED, **options).fit(X, y)
+    model = SecretRegressor(splits=RssSplits(fixed_splits=FIXED), **options).fit(X, y)
     segment = [X["x9"] <= 0.3137, np.where(X["x9"] <= 0.3137, X["town"] < "c", False)]
     segment[1] = np.where(segment[0], segment[1], X["x8"] <= 0.5)
     frame = pd.DataFrame({"leaf": model.apply(X), "s": 2 * segment[0] + segment[1]})
@@ -43,7 +44,9 @@ def test_fixed_splits_stay_although_noise_chose_them(options):
 
 def test_classes_have_fixed_splits_too():
     X, y = table()
-    model = SecretClassifier(fixed_splits=("town", "a")).fit(X, y > 14)
+    model = SecretClassifier(splits=RssSplits(fixed_splits=("town", "a"))).fit(
+        X, y > 14
+    )
     assert model.export_text().count("if town in {a}") == 1
 
 
@@ -52,8 +55,7 @@ def test_a_fixed_split_has_no_conditions_of_the_conjunction_found():
     X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
     y = 5.0 * ((X.a > 0) & (X.b > 0)) + 0.1 * rng.normal(size=200)
     model = SecretRegressor(
-        fixed_splits=("c", 0.1),
-        splits="conjunctive",
+        splits=ConjunctiveSplits(fixed_splits=("c", 0.1)),
         leaf="constant",
         prune=None,
         max_leaf_nodes=4,
@@ -64,7 +66,9 @@ def test_a_fixed_split_has_no_conditions_of_the_conjunction_found():
 
 def test_without_rows_on_a_side_there_is_no_split():
     X, y = table()
-    model = SecretRegressor(fixed_splits=("x9", 7.0), max_leaf_nodes=2).fit(X, y)
+    model = SecretRegressor(
+        splits=RssSplits(fixed_splits=("x9", 7.0)), max_leaf_nodes=2
+    ).fit(X, y)
     assert "x9 <= 7" not in model.export_text()
 
 
@@ -82,4 +86,4 @@ def test_without_rows_on_a_side_there_is_no_split():
 def test_other_forms_are_refused(given, message):
     X, y = table()
     with pytest.raises(ValueError, match=message):
-        SecretRegressor(fixed_splits=given).fit(X, y)
+        SecretRegressor(splits=RssSplits(fixed_splits=given)).fit(X, y)
