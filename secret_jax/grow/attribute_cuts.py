@@ -186,19 +186,8 @@ class CategoryCuts(NamedTuple):
         )
         value = np.arange(n_categories, dtype=np.float32)
         own = np.stack([value * sums[..., 0], value**2 * sums[..., 0]])
-        left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
-        whole, own_whole = left[:, :, -1], own[..., -1]
         along = np.einsum("c,nacm->nam", value, basis)
-        slope = slopes(nodes, along, own_whole, whole)
-        cuts = Cuts.of(
-            nodes,
-            left[:, :, :-1],
-            whole,
-            own[..., :-1],
-            own_whole,
-            slope,
-            free=True,
-        )
+        cuts = Cuts.between(nodes, sums, own, along)
         rank = np.argsort(order, axis=2, kind="stable")
         row_rank = rank[nodes.slot[:, None], np.arange(code.shape[1]), code]
         return cls(cuts, row_rank, rank, weight)

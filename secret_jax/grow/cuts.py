@@ -167,6 +167,29 @@ class Cuts(NamedTuple):
         allowed = (least >= wanted[..., None]) & (least > 0)
         return cls(np.where(allowed & np.isfinite(gain), gain, -np.inf), weight)
 
+    @classmethod
+    def between(
+        cls,
+        nodes: NodeMoments,
+        sums: Float[np.ndarray, "n_nodes n_attributes n_groups n_sums"],
+        own: Float[np.ndarray, "2 n_nodes n_attributes n_groups"],
+        along: Float[np.ndarray, "n_nodes n_attributes n_model"],
+    ) -> Cuts:
+        """Score the cuts between ordered groups of rows, rare ones too.
+
+        Parameters
+        ----------
+        sums, own : ndarray
+            Moments of each group; sums of the projection and of its square.
+        along : ndarray
+            Weighted sums of projections times coordinates before whitening.
+        """
+        left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
+        whole, own_whole = left[:, :, -1], own[..., -1]
+        slope = slopes(nodes, along, own_whole, whole)
+        before = left[:, :, :-1], whole, own[..., :-1], own_whole
+        return cls.of(nodes, *before, slope, free=True)
+
     def best(self) -> tuple[np.ndarray, np.ndarray]:
         """Best gain of each attribute in each node, and its cut."""
         cut = self.gain.argmax(axis=2)

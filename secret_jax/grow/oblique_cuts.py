@@ -18,7 +18,6 @@ from secret_jax.grow.cuts import (
     combined,
     exact_sides,
     products,
-    slopes,
 )
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
@@ -171,19 +170,8 @@ class ObliqueCuts:
         code = np.searchsorted(_QUANTILES, scaled).astype(np.uint8)
         sums = nodes.sums(code, _N_CUTS, nodes.moments)
         own = np.stack([_MEANS, _SQUARES])[:, None, None] * sums[..., 0]
-        left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
-        whole, own_whole = left[:, :, -1], own[..., -1]
         along = safe_divide(direction @ self.cross, deviation[..., None])
-        slope = slopes(nodes, along, own_whole, whole)
-        cuts = Cuts.of(
-            nodes,
-            left[:, :, :-1],
-            whole,
-            own[..., :-1],
-            own_whole,
-            slope,
-            free=True,
-        )
+        cuts = Cuts.between(nodes, sums, own, along)
         screened, cut = cuts.best()
         ridge = np.full(nodes.n_nodes, options.ridge, np.float32)
         one_side = (code <= cut[nodes.slot]).T.astype(np.float32)

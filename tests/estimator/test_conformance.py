@@ -168,7 +168,7 @@ def test_weights_and_pruning_rows_are_routed():
     with sklearn.config_context(enable_metadata_routing=True):
         routed = clone(model).set_fit_request(sample_weight=True, eval_set=True)
         request = routed.get_metadata_routing().fit.requests
-        assert request == {**{"sample_weight": True, "eval_set": True, "groups": None}}
+        assert request == {"sample_weight": True, "eval_set": True, "groups": None}
         chain = make_pipeline(routed).fit(X, y, sample_weight=weight, eval_set=pruning)
         scores = cross_validate(
             clone(model)
