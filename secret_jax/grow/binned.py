@@ -20,6 +20,7 @@ from secret_jax.grow.search import Found, Search
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
+from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.splits.rss import RssSplits
@@ -85,12 +86,15 @@ class BinnedSearch(Search):
             stop=level.start + n_rows,
             min_leaf_weight=share * level.min_leaf_weight,
         )
-        with np.errstate(all="ignore"):
-            for index in self._parts(seen):
+
+        def search(index: np.ndarray) -> None:
+            with np.errstate(all="ignore"):
                 part = self._search(seen.take(index), statistics.take(index))
-                for every, some in zip(splits, part, strict=True):
-                    if isinstance(every, np.ndarray):
-                        every[index] = some
+            for every, some in zip(splits, part, strict=True):
+                if isinstance(every, np.ndarray):
+                    every[index] = some
+
+        side_by_side(search, self._parts(seen))
         return Found(splits, share)
 
     def _parts(self, level: Level) -> Iterator[np.ndarray]:
@@ -127,13 +131,13 @@ class BinnedSearch(Search):
         promise = np.full((len(length), n_columns), -np.inf, np.float32)
         if len(bins.column):
             # Where nodes may be split on few attributes, these are all that is scored.
-            usable = level.allowed[:, bins.column]
-            number = max(usable.sum(axis=1).max(), 1)
-            own = np.argsort(~usable, axis=1, kind="stable")[:, :number]
+            open_to = level.allowed[:, bins.column]
+            number = max(open_to.sum(axis=1).max(), 1)
+            own = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
             columns = ColumnCuts.of(nodes, bins, own, row, scatter, _BINS)
             kinds.append(columns)
             own = own[:, columns.position]
-            allowed.append(np.take_along_axis(usable, own, axis=1))
+            allowed.append(np.take_along_axis(open_to, own, axis=1))
         if self._codes.shape[1]:
             codes = self._codes[row]
             kinds.append(CategoryCuts.of(nodes, codes, self._n_categories))
