@@ -59,16 +59,25 @@ class NodeModels:
         whole = length <= self._most
         n_rows = np.where(whole, length, searched)
         statistics = self._of_first(n_rows, level)
-        models = self._model.fit(statistics, level.model)
-        if level.constant.any():
-            some = level.constant
-            means = Constant().fit(statistics.take(some), level.model[some])
-            models.coefficient[some], models.degrees[some], _ = means
+        models = self._models_of(statistics, level)
         self._node, self._statistics = level.node, statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
+
+    def _models_of(self, statistics: NodeStatistics, level: Level) -> Models:
+        assert self._model is not None
+        if not level.constant.any():
+            return self._model.fit(statistics, level.model)
+        models = Models(level.model.copy(), level.degrees.copy())
+        for leaf, some in (
+            (Constant(), level.constant),
+            (self._model, ~level.constant),
+        ):
+            own = leaf.fit(statistics.take(some), level.model[some])
+            models.coefficient[some], models.degrees[some] = own[:2]
+        return models
 
     def statistics_of(self, level: Level) -> NodeStatistics:
         """Statistics of what is searched in nodes that were fitted last.
