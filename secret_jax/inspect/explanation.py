@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from secret_jax.data.columns import is_missing
-from secret_jax.inspect.frame import installed_backend
+from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.printing import entry, quoted
 
 # What a screen has room for.
@@ -171,17 +170,12 @@ class Explanation:
             feature_names=list(self.names),
         )
 
-    def to_dataframe(self, *, backend: str | None = None) -> Any:
+    def to_dataframe(self) -> Any:
         """Make a DataFrame of the contributions.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the first of these that is installed.
 
         Returns
         -------
-        DataFrame or Table of ``backend``
+        pandas.DataFrame
             One row per row; ``baseline``, a column for every input column,
             ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes the sum is
             called ``score``, ``prediction`` is the class, and there is a
@@ -206,5 +200,4 @@ class Explanation:
             return named
 
         columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
-        data = free(before) | columns | free(after)
-        return nw.from_dict(data, backend=installed_backend(backend)).to_native()
+        return import_pandas().DataFrame(free(before) | columns | free(after))

@@ -201,10 +201,10 @@ def test_options_of_predictions():
 
 
 OPTIONS = {
-    "export_text": ["max_depth", "precision", "show_models", "max_categories"],
+    "export_text": ["max_depth", "precision", "max_categories"],
     "export_dot": ["max_depth"],
-    "to_dataframe": ["backend", "precision"],
-    "export_code": ["language", "function_name", "precision", "table"],
+    "to_dataframe": ["output"],
+    "export_code": ["language", "function_name", "table"],
     "plot_tree": ["ax", "max_depth"],
 }
 

@@ -140,7 +140,7 @@ def test_the_estimator_explains_a_data_frame(shop_model):
 def test_contributions_as_a_data_frame(shop_model):
     model, X, _ = shop_model
     why = model.explain(X[:10])
-    frame = why.to_dataframe(backend="polars").to_pandas()
+    frame = why.to_dataframe()
     sums = frame[["baseline", *X, "clipping"]].sum(axis=1)
     np.testing.assert_allclose(sums, frame["prediction"], rtol=1e-9)
     assert list(frame["path"]) == list(why.path)

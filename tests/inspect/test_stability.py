@@ -77,7 +77,7 @@ def test_predictions_that_differ_are_measured_against_the_target():
 
 
 def test_what_a_tree_splits_on_is_what_its_table_says(model):
-    nodes = model.to_dataframe(backend="pandas")
+    nodes = model.to_dataframe()
     own = SplitColumns.of(model.tree_)
     inner = nodes[nodes["kind"] != "leaf"]
     for position, name in enumerate(model.feature_names_in_):
