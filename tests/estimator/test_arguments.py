@@ -219,10 +219,9 @@ def test_options_of_exports(verb):
         check_junk("table", model().export_code, language="sql")
 
 
-@pytest.mark.parametrize("argument", ["x", "y", "at", "data", "resolution", "ax"])
+@pytest.mark.parametrize("argument", ["x", "y", "at", "data", "ax"])
 def test_pictures_of_slices(argument):
-    good = {"x": "width", "y": "height", "resolution": 8}
-    check_junk(argument, model().plot_partition, **good)
+    check_junk(argument, model().plot_partition, x="width", y="height")
 
 
 @pytest.mark.parametrize("argument", ["node", "X", "y", "max_terms", "ax"])

@@ -225,20 +225,26 @@ def _counted(name: str, values: dict[str, float]) -> float:
     return values[found[1]] + (away if found[2] == "+" else -away)
 
 
+@pytest.fixture
+def coarse(monkeypatch):
+    monkeypatch.setattr("secret_jax.inspect.plot.surface._RESOLUTION", 20)
+
+
+@pytest.mark.usefixtures("coarse")
 def test_slices_show_probabilities():
     model = fitted(["no", "yes"])
     X, y = rows_of(model)
     held = X.iloc[0].to_dict()
     at = {name: held[name] for name in NAMES if name not in ("length", "age")}
-    ax = model.plot_partition("length", "age", at=at, data=(X, y), resolution=12).ax
+    ax = model.plot_partition("length", "age", at=at, data=(X, y)).ax
     image = ax.images[0]
     left, right, low, high = image.get_extent()
-    middle = (np.arange(12) + 0.5) / 12
+    middle = (np.arange(20) + 0.5) / 20
     length, age = np.meshgrid(
         left + (right - left) * middle, low + (high - low) * middle
     )
     cells = pd.DataFrame({"length": length.ravel(), "age": age.ravel()}).assign(**at)
-    expected = model.predict_proba(cells[list(NAMES)])[:, 1].reshape(12, 12)
+    expected = model.predict_proba(cells[list(NAMES)])[:, 1].reshape(20, 20)
     assert np.mean(np.abs(image.get_array() - expected) > 1e-5) < 0.02
     assert ax.figure.axes[-1].get_ylabel() == "probability of yes"
     curve = model.plot_partition("length", at=at).ax
@@ -246,6 +252,7 @@ def test_slices_show_probabilities():
     assert all(0 <= v <= 1 for line in curve.lines for v in line.get_ydata())
 
 
+@pytest.mark.usefixtures("coarse")
 def test_slices_of_several_classes_have_a_line_and_a_colour_for_each():
     model = fitted(SIX)
     X, y = rows_of(model)
@@ -255,9 +262,9 @@ def test_slices_of_several_classes_have_a_line_and_a_colour_for_each():
     assert drawn == set(colors)
     names = [text.get_text() for text in curve.get_legend().get_texts()]
     assert names == SIX
-    surface = model.plot_partition("length", "age", resolution=8).ax
-    assert np.asarray(surface.images[0].get_array()).shape == (8, 8, 3)
-    one = model.plot_partition("length", "age", resolution=8, output="Veh").ax
+    surface = model.plot_partition("length", "age").ax
+    assert np.asarray(surface.images[0].get_array()).shape == (20, 20, 3)
+    one = model.plot_partition("length", "age", output="Veh").ax
     assert one.figure.axes[-1].get_ylabel() == "probability of Veh"
 
 

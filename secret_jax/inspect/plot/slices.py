@@ -5,23 +5,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.runtime.values import is_integer
-from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
 
 MOST_CATEGORIES, MOST_POINTS = 24, 800
-FAINT = 0.25  # opacity of a row that reaches another leaf
 _COLUMNS_NAMED = 8  # in a message
-_MOST_NEIGHBOURS, _MOST_JUDGED = 4000, 400
-_USUAL = 0.99  # share of the rows that are no farther from the others than is usual
 _DEVIATIONS = 2.0  # to either side of the mean, where nothing says how far to draw
 _EVEN = 3.0**0.5  # deviations from the middle to the ends of an even spread
 _ROUNDING = 1e-3  # of the margin: zero in encoded units is rounded
@@ -109,61 +103,6 @@ class Slice:
     def predicted(self, places: list[np.ndarray]) -> np.ndarray:
         value = self.view.said(self.table(places))
         return value.reshape(*map(len, places), *value.shape[1:])
-
-    def elsewhere(self) -> np.ndarray:
-        """Whether each row reaches another leaf than the one drawn at its place.
-
-        None of a soft tree, whose leaves mix.
-        """
-        assert self.rows is not None
-        (x, codes), schema = self.rows.table, self.tree.schema
-        if self.tree.is_soft:
-            return np.zeros(len(x), bool)
-        held = np.empty((1, len(self.held)), object)
-        held[0] = self.held
-        base, own = encode(schema, held).on_host(), [s.column for s in self.sides]
-        there = Table(
-            np.where(np.isin(schema.input_columns, own), x, base.x),
-            np.where(np.isin(schema.discrete, own), codes, base.codes),
-        )
-        return self.rows.leaf != apply(self.tree, there)
-
-    def far(self, places: list[np.ndarray]) -> np.ndarray:
-        """Whether places are farther from all rows than nearly every row is, bool.
-
-        Distances are Euclidean over the encoded columns that the tree uses:
-        standardised numbers, indicators, and one for a category that a split asks for
-        and that differs.
-        """
-        shape = [len(one) for one in places]
-        if self.rows is None or len(self.rows.actual) < 3:
-            return np.zeros(shape, bool)
-        chosen = evenly_spaced(len(self.rows.actual), _MOST_NEIGHBOURS)
-        known = self._coordinates(self.rows.table.take(chosen))
-        nearest = NearestNeighbors().fit(known)
-        judged = known[evenly_spaced(len(known), _MOST_JUDGED)]
-        between, _ = nearest.kneighbors(judged, 2)
-        usual = np.quantile(between[:, 1], _USUAL)
-        found, _ = nearest.kneighbors(self._coordinates(self.table(places)), 1)
-        return (found[:, 0] > usual).reshape(shape)
-
-    def _coordinates(self, table: Table) -> np.ndarray:
-        """Encoded columns that the tree uses, one-hot codes that splits ask for."""
-        tree, schema = self.tree, self.tree.schema
-        used = tree.in_splits
-        slopes = (tree.coefficient[:, :, 1:] != 0).any(axis=(0, 1))
-        used[: schema.n_regressors] |= slopes
-        parts = [table.x[:, used].astype(np.float64)]
-        asked = {
-            attribute
-            for part in tree.comparisons
-            for attribute in part.attribute[part.kind == SplitKind.DISCRETE].tolist()
-        }
-        for attribute in sorted(asked):
-            codes = np.arange(len(schema.categories[attribute]))
-            # Two rows that differ are then one apart.
-            parts.append((table.codes[:, [attribute]] == codes) / np.sqrt(2.0))
-        return np.concatenate(parts, axis=1)
 
 
 def column_position(schema: TableSchema, column: Any) -> int:

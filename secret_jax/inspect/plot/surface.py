@@ -20,7 +20,7 @@ from secret_jax.inspect.plot.picture import (
     evenly_spaced,
     round_marks,
 )
-from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
+from secret_jax.inspect.plot.slices import MOST_POINTS, Slice
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import left_of_splits
@@ -31,31 +31,22 @@ _OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probabi
 _STRANGER = "#808080"  # a row of a class that training has not seen
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
 _ALONG = 200  # places of a column of numbers beside categories
-_FAR_RESOLUTION = 48  # of the grid whose distance from rows is measured
-_VEIL = 0.65  # opacity over what is far from all rows
+_RESOLUTION = 400  # places along each side
 _SMALLEST_AREA = 0.015  # of a leaf that has room for its number
 _LABEL = np.array([0.07, 0.045])  # of a leaf's number, of the axes
 
 
-def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
-    """Draw a slice of two columns; what is to be said of it."""
+def draw_surface(axes: Any, picture: Slice) -> None:
+    """Draw a slice of two columns."""
     from matplotlib.collections import LineCollection
 
     tree, sides = picture.tree, picture.sides
     discrete = any(side.is_discrete for side in sides)
-    places = [side.places(_ALONG if discrete else resolution) for side in sides]
+    places = [side.places(_ALONG if discrete else _RESOLUTION) for side in sides]
     extent = (*sides[0].ends, *sides[1].ends)
     smooth = tree.is_soft and not discrete
     limits = _draw_predictions(axes, picture, places, extent, smooth)
-    notes = []
     if not discrete:
-        far = picture.far([side.places(_FAR_RESOLUTION) for side in sides])
-        if far.any():
-            notes.append("pale: far from every row given")
-            veil = np.ones((*far.T.shape, 4))
-            veil[:, :, 3] = _VEIL * far.T
-            image = {"origin": "lower", "aspect": "auto", "zorder": 0.9}
-            axes.imshow(veil, extent=extent, interpolation="nearest", **image)
         lines = _boundaries(picture, places)
         for soft, dashes in ((False, "-"), (True, "--")):
             # A dark line on a light one is seen on all colours.
@@ -66,9 +57,8 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
                 axes.add_collection(drawn)
         _number_leaves(axes, picture, places)
     if picture.rows is not None:
-        _draw_rows(axes, picture, limits, discrete)
+        _draw_rows(axes, picture, limits)
     axes.set(xlim=extent[:2], ylim=extent[2:])
-    return notes
 
 
 def _draw_predictions(
@@ -110,15 +100,12 @@ def _draw_predictions(
     return limits
 
 
-def _draw_rows(
-    axes: Any, picture: Slice, limits: tuple[float, float], discrete: bool
-) -> None:
-    """Draw rows as points, those without a value as triangles at the lower end."""
-    rows, view, sides = picture.rows, picture.view, picture.sides
+def _draw_rows(axes: Any, picture: Slice, limits: tuple[float, float]) -> None:
+    """Draw rows as points."""
+    rows, view = picture.rows, picture.view
     assert rows is not None
     chosen = evenly_spaced(len(rows.actual), MOST_POINTS)
-    alpha = np.where(picture.elsewhere()[chosen], FAINT, 1.0)
-    at = np.array([side.of_rows(rows, chosen) for side in sides])
+    at = [side.of_rows(rows, chosen) for side in picture.sides]
     colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
     if isinstance(view, ClassView):
@@ -126,13 +113,7 @@ def _draw_rows(
         colors = channels([*of_class, _STRANGER])[colors]
     else:
         style |= {"cmap": COLORS, "vmin": limits[0], "vmax": limits[1]}
-    lacks = np.isnan(at).any(axis=0)
-    at = np.where(np.isnan(at), [[side.ends[0]] for side in sides], at)
-    for those, marker in ((~lacks, "o"), (lacks & (not discrete), "^")):
-        if those.any():
-            shown = {"c": colors[those], "alpha": alpha[those], "marker": marker}
-            clip = marker == "o"
-            axes.scatter(*at[:, those], **shown, **style, clip_on=clip, zorder=2)
+    axes.scatter(*at, c=colors, **style, zorder=2)
 
 
 def _class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:
