@@ -35,7 +35,7 @@ class Explanation:
         What the rows hold.
     baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: its equation at the mean of the training rows, which is
-        the mean of the target; with ``background``, the mean prediction of those rows.
+        the mean of the target.
     linear : ndarray of shape (n_rows, n_columns), float64
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
@@ -145,30 +145,6 @@ class Explanation:
             chances.append("...")
         label = self.predicted.tolist()[row]
         return f"predicted {quoted(label)} ({', '.join(chances)})"
-
-    def to_shap(self) -> Any:
-        """Convert to a ``shap.Explanation``, for that library's pictures.
-
-        Returns
-        -------
-        shap.Explanation
-            Clipping is part of the base values, so that each row adds up.
-
-        Raises
-        ------
-        ImportError
-            If shap is not installed.
-        """
-        try:
-            import shap  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise ImportError("to_shap needs shap: pip install shap.") from None
-        return shap.Explanation(
-            values=self.contributions,
-            base_values=self.baseline + self.clipping,
-            data=self.values,
-            feature_names=list(self.names),
-        )
 
     def to_dataframe(self) -> Any:
         """Make a DataFrame of the contributions.
