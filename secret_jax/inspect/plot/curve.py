@@ -25,31 +25,29 @@ from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import way_to
 
 _POINTS = 1001
-_SHORTEST_SIDE, _LABEL_WIDTH = 0.04, 0.07  # of a leaf's number, of the axes
+_NARROWEST = 0.07  # of the axes: an interval that has room for its leaf's number
 
 
 def draw_curve(axes: Any, picture: Slice) -> None:
     """Draw a slice of one column of numbers."""
-    (side,), rows, tree = picture.sides, picture.rows, picture.tree
-    view = picture.view
-    of_classes = isinstance(view, ClassView)
-    if rows is not None:
+    (side,), view, tree = picture.sides, picture.view, picture.tree
+    ticks = isinstance(view, ClassView) and picture.rows is not None
+    if picture.rows is not None:
         _draw_rows(axes, picture)
     place = side.places(_POINTS)
-    value = picture.predicted([place])
-    leaf = apply(tree, picture.table([place]))
-    changes = np.flatnonzero(leaf[1:] != leaf[:-1]) + 1
-    parts = [(tree, leaf[at - 1], leaf[at]) for at in changes]
-    soft = np.array([tree.gate_width[_parting(*one)] > 0 for one in parts], bool)
-    for at, gate in zip(changes, soft, strict=True):
-        style: dict[str, Any] = {"ls": "--" if gate else "-", "zorder": 0}
+    value, leaf = picture.predicted([place]), apply(tree, picture.table([place]))
+    changes = (np.flatnonzero(leaf[1:] != leaf[:-1]) + 1).tolist()
+    jumps = [0]
+    for at in changes:
+        soft = tree.gate_width[_parting(tree, leaf[at - 1], leaf[at])] > 0
+        style: dict[str, Any] = {"ls": "--" if soft else "-", "zorder": 0}
         axes.axvline(place[at - 1 : at + 1].mean(), color="0.65", lw=0.9, **style)
-    _number_intervals(axes, place, leaf, changes, of_classes and rows is not None)
+        jumps += [at] * (not soft)
+    ends, height = [0, *changes, len(place)], 0.935 if ticks else 0.985
+    _number_intervals(axes, place, leaf, ends, height)
     # A hard split is a jump, not a steep line.
-    ends = [0, *changes[~soft].tolist(), len(place)]
-    for first, last in pairwise(ends):
-        part = slice(first, last)
-        _draw_values(axes, view, place[part], value[part])
+    for first, last in pairwise([*jumps, len(place)]):
+        _draw_values(axes, view, place[first:last], value[first:last])
     axes.set_xlim(*side.ends)
     axes.set_ylabel(view.target, **TEXT)
     round_marks(axes.yaxis, 7)
@@ -67,20 +65,14 @@ def _parting(tree: Tree, *leaves: int) -> int:
 
 
 def _number_intervals(
-    axes: Any, place: np.ndarray, leaf: np.ndarray, changes: np.ndarray, lower: bool
+    axes: Any, place: np.ndarray, leaf: np.ndarray, ends: list[int], height: float
 ) -> None:
     """Write the numbers of leaves above a curve, where there is room for them."""
-    top, reached = axes.get_xaxis_transform(), -np.inf
-    ends = [0, *changes.tolist(), len(place)]
     for first, last in pairwise(ends):
-        middle = (first + last - 1) / 2
-        room = (middle - reached) > _LABEL_WIDTH * len(place)
-        if room and last - first > _SHORTEST_SIDE * len(place):
-            reached = middle
-            at = np.interp(middle, np.arange(len(place)), place)
+        if last - first > _NARROWEST * len(place):
             style = {"fontsize": FONT_SIZE, "color": "0.35", "ha": "center"}
-            height = 0.935 if lower else 0.985  # below the ticks of rows
-            axes.text(at, height, f"[{leaf[first]}]", transform=top, va="top", **style)
+            style |= {"transform": axes.get_xaxis_transform(), "va": "top"}
+            axes.text(place[first:last].mean(), height, f"[{leaf[first]}]", **style)
 
 
 def _draw_rows(axes: Any, picture: Slice) -> None:

@@ -17,7 +17,7 @@ from secret_jax.inspect.plot.picture import (
     new_axes,
     round_marks,
 )
-from secret_jax.inspect.plot.slices import MOST_CATEGORIES, Side, Slice, column_position
+from secret_jax.inspect.plot.slices import Side, Slice, column_position
 from secret_jax.inspect.plot.surface import draw_surface
 from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.rows import Rows
@@ -46,8 +46,8 @@ def plot_partition(
     Parameters
     ----------
     x, y : str or int
-        Columns, by name or position. Without ``y`` a curve over ``x``; categories stand
-        beside each other, the most frequent ones of many.
+        Columns, by name or position: two of numbers, or without ``y`` one of numbers,
+        for a curve, or of categories, the most frequent 24 of many.
     at : dict, optional
         What the other columns are held at, by name or position. By default numbers are
         at the mean of the training rows and categories at the most frequent one that
@@ -93,6 +93,8 @@ def plot_partition(
     columns = [column_position(schema, one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
+    if len(columns) == 2 and {*columns} & {*schema.discrete}:
+        raise ValueError("Two columns hold numbers; draw categories alone.")
     if at is not None and not isinstance(at, Mapping):
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
@@ -107,14 +109,9 @@ def plot_partition(
     else:
         draw_curve(axes, picture)
     axes.tick_params(labelsize=TICK_SIZE)
-    notes = []
     for side, axis in zip(picture.sides, (axes.xaxis, axes.yaxis), strict=False):
         _label(side, axis)
-        if side.is_discrete and side.n_categories > MOST_CATEGORIES:
-            first = "first" if rows is None else "most frequent"
-            of_many = f"{MOST_CATEGORIES} of {side.n_categories} categories"
-            notes.append(f"the {first} {side.name}: {of_many}")
-    axes.set_title("\n".join([_title(picture), *notes]), **TITLE)
+    axes.set_title(_title(picture), **TITLE)
     return Picture.of([axes])
 
 
@@ -123,8 +120,7 @@ def _label(side: Side, axis: Any) -> None:
     if side.is_discrete:
         words = ["missing" if one is None else str(one) for one in side.categories]
         words = [w if len(w) <= _LONGEST else w[: _LONGEST - 1] + "…" for w in words]
-        turned = axis.axis_name == "x" and sum(map(len, words)) > _ROOM
-        angle = TURNED if turned else {}
+        angle = TURNED if sum(map(len, words)) > _ROOM else {}
         axis.set_ticks(range(len(words)), words, parse_math=False, **angle)
     else:
         round_marks(axis, 7)
