@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import MOST_BARS, check_node, check_share
+from secret_jax.inspect.arguments import check_node, check_share
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
@@ -167,9 +167,7 @@ class ClassTable(NamedTuple):
     n_hidden: int
 
 
-def class_table(
-    view: ClassView, node: int, max_terms: int | None = MOST_BARS
-) -> ClassTable:
+def class_table(view: ClassView, node: int, max_terms: int) -> ClassTable:
     """Put the equations of the classes that are shown in a node side by side."""
     equations = view.equations_of(node)
     lines: dict[str, np.ndarray] = {}

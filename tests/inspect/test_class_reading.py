@@ -186,7 +186,7 @@ def test_leaves_show_probabilities_against_shares(names):
     np.testing.assert_allclose(widths[:n_shown], share)
     mean = said.mean(axis=0)[[names.index(name) for name in labels]]
     np.testing.assert_allclose(widths[n_shown:], mean, rtol=1e-5)
-    table = class_table(view_of(model.tree_), leaf)
+    table = class_table(view_of(model.tree_), leaf, 12)
     columns = [label.get_text() for label in equations.get_xticklabels()]
     assert columns == table.classes
     # Scores are sums of the cells and the constant.

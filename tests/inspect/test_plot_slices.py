@@ -131,7 +131,7 @@ def test_columns_that_cannot_be_drawn(arguments, message):
         plot_partition(random_tree(3, 6), *arguments)
 
 
-def test_bars_are_what_columns_move_in_the_node():
+def test_bars_are_what_columns_move_in_the_node(monkeypatch):
     tree = random_tree(3, 6)
     spread = np.tile([0.5, 2.0, 0.0, 0.1], (tree.n_nodes, 1))
     tree = dataclasses.replace(tree, spread=spread)
@@ -148,7 +148,8 @@ def test_bars_are_what_columns_move_in_the_node():
         assert name in label
     assert ax.get_title(loc="left").startswith("[0] all rows\n1,000 rows")
     assert "among the node's rows" in ax.get_xlabel()
-    (ax,) = plot_leaf(tree, 0, max_terms=2).axes
+    monkeypatch.setattr("secret_jax.inspect.plot.leaf.MOST_BARS", 2)
+    (ax,) = plot_leaf(tree, 0).axes
     assert len(ax.patches) == 2
     assert "1 smaller ones not shown" in ax.get_xlabel()
 
