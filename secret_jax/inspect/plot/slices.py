@@ -133,20 +133,15 @@ def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[A
 
 
 def _commonest(tree: Tree, attribute: int) -> Any:
-    """Find the most frequent category in training, as far as models know the shares.
-
-    Categories without an indicator share the remaining rows; of an attribute that has
-    no indicators at all it is the first category.
-    """
-    schema, first = tree.schema, tree.schema.n_regressors - tree.schema.n_indicators
+    """Find the most frequent category that has an indicator, or the first of all."""
+    schema = tree.schema
+    first = schema.n_regressors - schema.n_indicators
     shares = {
-        code: float(tree.center[0, first + i])
-        for i, (of, code) in enumerate(schema.indicators)
+        code: float(tree.center[0, place])
+        for place, (of, code) in enumerate(schema.indicators, first)
         if of == attribute
     }
-    codes = range(len(schema.categories[attribute]))
-    rest = (1.0 - sum(shares.values())) / max(len(codes) - len(shares), 1)
-    return schema.categories[attribute][max(codes, key=lambda c: shares.get(c, rest))]
+    return schema.categories[attribute][max(shares, key=lambda c: shares[c], default=0)]
 
 
 def _drawn_range(side: Side, tree: Tree, rows: Rows | None) -> tuple[float, float]:
