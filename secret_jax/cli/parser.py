@@ -172,8 +172,6 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
         "memory: it is read twice, a part at a time"
     )
     _add_flag(run, "--stream", purpose)
-    purpose = "with --stream: keep in this folder how far the fit is, and go on from "
-    _add_value(run, "--checkpoint", "DIR", f"{purpose}there")
     purpose = "write report.html, tree.png and errors.json to this folder"
     _add_value(run, "--report", "DIR", purpose)
 
