@@ -132,8 +132,11 @@ def two_processes(task: Task) -> Any:
 
 
 METHODS: dict[str, Callable[[Task], Any]] = {
+    "kernel": lambda task: ours(task, "kernel"),
+    "local": lambda task: ours(task, "local"),
     "RBF": lambda task: ours(task, "rbf"),
-    "kernel (gp)": lambda task: ours(task, "gp"),
+    "gp": lambda task: ours(task, "gp"),
+    "auto": lambda task: ours(task, "auto"),
     "gp, relevances": lambda task: ours(task, _RELEVANCES),
     "two of these": two_processes,
     "RBF, greedy": lambda task: ours(task, "rbf", GreedySearch()),

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.fit.prune.cross_validation import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import mean_error, measured_on
 from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
@@ -143,11 +144,10 @@ def improve(
     """
     if check is not None:
         return alternate(tree, rows, check, recipe, options)
-    cut = round((1.0 - options.checked_share) * rows.n_rows)
-    trained = rows.take(slice(min(cut, options.most_rows)))
-    check = rows.take(slice(cut, cut + options.most_rows))
-    if trained.n_rows == 0 or check.n_rows == 0:
+    trained, check = without_share(rows, options.checked_share)
+    if check is None:
         return Alternated(tree, 0, ())
+    trained, check = (part.take(slice(options.most_rows)) for part in (trained, check))
     smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
     start = fit_models([tree], [trained], recipe.leaf)[0]
     on_part = replace(recipe, min_leaf_weight=smaller)
