@@ -38,39 +38,20 @@ HEADS: dict[str, Head] = {
 
 
 class Through(NamedTuple):
-    """Rows after the tree.
+    """Rows after the tree."""
 
-    Attributes
-    ----------
-    base : ndarray of shape (n_rows, n_outputs), float64
-    leaf : ndarray of shape (n_rows,), int
-    x : ndarray of shape (n_rows, n_columns), float64
-        Standardised columns.
-    """
-
-    base: np.ndarray
-    leaf: np.ndarray
-    x: np.ndarray
+    base: np.ndarray  # (n_rows, n_outputs), float64
+    leaf: np.ndarray  # (n_rows,), int
+    x: np.ndarray  # (n_rows, n_columns), float64: standardised columns
 
 
 class KernelExplanation(NamedTuple):
-    """Centers that say most about each row, in the units of the data.
+    """Centers that say most about each row, in the units of the data."""
 
-    Attributes
-    ----------
-    prediction : ndarray of shape (n_rows, n_outputs), float64
-    leaf : ndarray of shape (n_rows,), int
-        Leaf that the row is in.
-    names : tuple of str
-        Of the columns that count for distances.
-    voices : Voices
-        The centers, their leaves, and what each says.
-    """
-
-    prediction: np.ndarray
-    leaf: np.ndarray
-    names: tuple[str, ...]
-    voices: Voices
+    prediction: np.ndarray  # (n_rows, n_outputs), float64
+    leaf: np.ndarray  # (n_rows,), int: leaf that the row is in
+    names: tuple[str, ...]  # of the columns that count for distances
+    voices: Voices  # the centers, their leaves, and what each says
 
     def __str__(self) -> str:
         lines = []

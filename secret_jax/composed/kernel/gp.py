@@ -39,8 +39,6 @@ class GaussianProcess(Head):
 
     Attributes
     ----------
-    kernel : str, default="cauchy"
-    smoother : str, default="meeb"
     relevances : bool, default=False
         Whether columns count more or less for distances, as is likeliest (MacKay 1996);
         of kernels that do not fall with the distance they all count alike.
@@ -141,21 +139,11 @@ def _solved(root: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 @recorded
 class Process(NamedTuple):
-    """Covariance function of a process, and rows that it is projected on.
-
-    Attributes
-    ----------
-    metric : Metric
-    z : ndarray of shape (n_centers, n_columns), float64
-        In coordinates of the metric.
-    leaf : ndarray of shape (n_centers,), int
-    kernel : str
-    bandwidth : float
-    """
+    """Covariance function of a process, and rows that it is projected on."""
 
     metric: Metric
-    z: np.ndarray
-    leaf: np.ndarray
+    z: np.ndarray  # (n_centers, n_columns), float64: in coordinates of the metric
+    leaf: np.ndarray  # (n_centers,), int
     kernel: str
     bandwidth: float
 
@@ -182,30 +170,18 @@ class Process(NamedTuple):
 
 @recorded
 class FittedProcess(NamedTuple):
-    """Network of basis functions, and a process of what it leaves.
-
-    Attributes
-    ----------
-    network : FittedBases
-    process : Process
-    root : ndarray of shape (n_centers, n_centers), float64
-        Cholesky factor of the covariance of the centers.
-    second : ndarray of shape (n_centers, n_centers), float64
-        Of the precision of the centers' values given the rows, in units of the noise.
-    weights : ndarray of shape (n_centers, n_outputs), float64
-    noise : float
-        Variance of the noise as a share of that of the process.
-    scale : ndarray of shape (n_outputs,), float64
-        Variance of the process.
-    """
+    """Network of basis functions, and a process of what it leaves."""
 
     network: FittedBases
     process: Process
+    # (n_centers, n_centers), float64: Cholesky factor of the covariance of the centers.
     root: np.ndarray
+    # (n_centers, n_centers), float64: of the precision of the centers' values given the
+    # rows, in units of the noise.
     second: np.ndarray
-    weights: np.ndarray
-    noise: float
-    scale: np.ndarray
+    weights: np.ndarray  # (n_centers, n_outputs), float64
+    noise: float  # variance of the noise as a share of that of the process
+    scale: np.ndarray  # (n_outputs,), float64: variance of the process
 
     def halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Roots of the covariance that the centers explain, and of what is left."""

@@ -21,51 +21,25 @@ recorded(Population)
 
 @recorded
 class Found(NamedTuple):
-    """Where a search stands.
+    """Where a search stands."""
 
-    Attributes
-    ----------
-    head : Head
-        The best one so far.
-    criterion : float
-        Its value, the less the better.
-    n_scored : int
-        Number of heads that were fitted.
-    n_turns : int
-        Number of generations, or of greedy steps.
-    n_columns : int
-        Number of columns that could be chosen.
-    population : Population or None
-        That of a genetic search, from which it can go on.
-    """
-
-    head: Head
-    criterion: float
-    n_scored: int
-    n_turns: int
-    n_columns: int
-    population: Population | None = None
+    head: Head  # the best one so far
+    criterion: float  # its value, the less the better
+    n_scored: int  # number of heads that were fitted
+    n_turns: int  # number of generations, or of greedy steps
+    n_columns: int  # number of columns that could be chosen
+    population: Population | None = None  # from which a genetic search can go on
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads that differ in columns, kernel and smoother, each of them fitted once.
+    """Heads that differ in columns, kernel and smoother, each of them fitted once."""
 
-    Attributes
-    ----------
-    head : Head
-        The one that they are like otherwise.
-    n_columns : int
-    score : callable
-        The criterion of a head; infinite where it cannot be fitted.
-    known : dict of Head to float
-        What is scored already.
-    """
-
-    head: Head
+    head: Head  # the one that they are like otherwise
     n_columns: int
+    # The criterion of a head; infinite where it cannot be fitted.
     score: Callable[[Head], float]
-    known: dict[Head, float] = field(default_factory=dict)
+    known: dict[Head, float] = field(default_factory=dict)  # what is scored already
 
     def scores(self, heads: list[Head]) -> list[float]:
         """Criteria of heads."""
@@ -107,12 +81,7 @@ class Search(Value, ABC):
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """Yield where the search stands after every turn.
 
-        Parameters
-        ----------
-        heads : Heads
-        seed : int
-        start : Found, optional
-            Of an earlier search of the same kind, to go on from.
+        ``start``: of an earlier search of the same kind, to go on from.
         """
 
     def within_time(self, turns: Iterator[Found]) -> Iterator[Found]:
