@@ -21,6 +21,7 @@ from secret_jax.composed.kernel.search import (
     Search,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
+from secret_jax.composed.kernel.stacking import Stacking
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import TableLike
 from secret_jax.data.validation import validated
@@ -34,7 +35,10 @@ HEADS: dict[str, Head] = {
     "local": Smoothing(linear=True),
     "rbf": RadialBasis(),
     "gp": GaussianProcess(),
+    "stack": Stacking(),
 }
+# A stack holds processes, and takes as long as all of these.
+COMPARED = ("kernel", "local", "rbf", "gp")
 
 
 class Through(NamedTuple):
@@ -100,7 +104,7 @@ class KernelTree(KernelParameters, ComposedEstimator):
     def _heads(self) -> list[Head]:
         """The parameter as values, of which the best is taken."""
         if self.head == "auto":
-            return list(HEADS.values())
+            return [HEADS[name] for name in COMPARED]
         head = HEADS[self.head] if isinstance(self.head, str) else self.head
         head.check()
         return [head]

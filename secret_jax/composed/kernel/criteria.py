@@ -13,8 +13,9 @@ from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS
 
 CRITERIA = ("icomp", "aic", "bic", "caic")
-# Variances below this share of the target's are rounding.
-_LEAST_VARIANCE = 1e-9
+# Variances below this share of the target's are rounding; of a constant target, those
+# whose square would be zero.
+_LEAST_VARIANCE, _LEAST = 1e-9, 1e-150
 _LEAST_PROBABILITY = 1e-12
 
 
@@ -56,7 +57,7 @@ def of_numbers(criterion: str, fit: HeadFit, rows: Regions) -> float:
     said = fit.left_out if criterion == "icomp" else fit.fitted
     off = weight @ target / weight.sum()
     least = _LEAST_VARIANCE * (weight @ (target - off) ** 2) / weight.sum()
-    least = np.maximum(least, np.finfo(float).tiny)
+    least = np.maximum(least, _LEAST)
     _, place = np.unique(rows.leaf[fit.row], return_inverse=True)
     n = np.bincount(place, weight)
     square = weight[:, None] * (target - said) ** 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -22,8 +23,9 @@ _BANDWIDTHS = 2.0 ** np.arange(-1.0, 5.0)
 _NOISES = 10.0 ** np.arange(-4.0, 2.1, 0.5)
 # Rows by which these are chosen.
 _MOST_ROWS = 512
-# Relative to the variance of the process: a covariance has an inverse.
-_JITTER = 1e-9
+# Relative to the variance of the process: a covariance has an inverse. The first one
+# that suffices; distances that are rounding count most where a kernel falls at once.
+_JITTERS = (1e-9, 1e-7, 1e-5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ class GaussianProcess(Head):
         process, noise = self._likeliest(rows, rest)
         covariance, weight = process.covariance, rows.weight
         gram = covariance(process.z, process.z)
-        root = np.linalg.cholesky(gram + _JITTER * np.eye(len(gram)))
+        root = _root(gram)
         inner, moment = noise * np.eye(len(root)), np.zeros((len(root), rest.shape[1]))
         for block in blocks(len(rest), len(root)):
             said = _solved(root, covariance(process.metric(rows.x[block]), process.z))
@@ -130,6 +132,14 @@ def _within_leaves(rows: Regions, smoother: str, by_column: bool) -> Metric:
     center = rows.weight @ rows.x / rows.weight.sum()
     covariance = SMOOTHERS[smoother](inside, rows.weight)
     return Metric.of(center, np.diag(np.diag(covariance)) if by_column else covariance)
+
+
+def _root(gram: np.ndarray) -> np.ndarray:
+    """Cholesky factor of a covariance that may be singular."""
+    for jitter in _JITTERS[:-1]:
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(gram + jitter * np.eye(len(gram)))
+    return np.linalg.cholesky(gram + _JITTERS[-1] * np.eye(len(gram)))
 
 
 def _solved(root: np.ndarray, covariance: np.ndarray) -> np.ndarray:

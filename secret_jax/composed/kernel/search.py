@@ -157,39 +157,35 @@ class GeneticSearch(Search):
 
 @dataclass(frozen=True, kw_only=True)
 class GreedySearch(Search):
-    """Forward selection of columns, then the best kernel and the best smoother.
+    """The best kernel, the best smoother, then one column less or more at a time.
 
-    Columns are added one at a time while the criterion falls; then every kernel and
-    every smoother is tried, and columns again, to add or to leave out, until nothing
-    is better.
+    It begins with the head as it is, of all columns unless it says which, and goes on
+    until nothing is better.
     """
 
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """See `Search`; nothing is drawn at random."""
         del seed
-        known = heads.known
 
         def better(best: Head, others: list[Head]) -> Head:
             heads.scores(others)
-            return min([best, *others], key=lambda one: known.get(one, np.inf))
+            return min([best, *others], key=lambda one: heads.known.get(one, np.inf))
 
-        best = replace(heads.head, columns=()) if start is None else start.head
+        every = heads.head.columns or tuple(range(heads.n_columns))
+        best, n_turns, before = replace(heads.head, columns=every), 0, None
         if start is not None:
-            known[best] = start.criterion
-        n_turns, before = 0 if start is None else start.n_turns, None
+            best, n_turns = start.head, start.n_turns
+            heads.known[best] = start.criterion
         while best != before:
             before = best
-            while True:
-                added = better(best, _with_column_changed(best, heads.n_columns))
-                n_turns += 1
-                yield heads.best(added, n_turns)
-                if added == best:
-                    break
-                best = added
             best = better(best, [replace(best, kernel=name) for name in best.kernels])
             best = better(best, [replace(best, smoother=name) for name in SMOOTHERS])
-            n_turns += 1
-            yield heads.best(best, n_turns)
+            changed = None
+            while best != changed:
+                changed = best
+                n_turns += 1
+                yield heads.best(best, n_turns)
+                best = better(best, _with_column_changed(best, heads.n_columns))
 
 
 def _with_column_changed(head: Head, n_columns: int) -> list[Head]:

@@ -17,7 +17,7 @@ from secret_jax.tree.archive import ModelFileError
 X, Y = load_iris(return_X_y=True)
 TREE = SecretClassifier(splits="cart", oblique=False, prune=None, leaf="constant")
 TREE.set_params(max_leaf_nodes=4)
-HEADS = ["kernel", "local", "rbf", "gp"]
+HEADS = ["kernel", "local", "rbf", "gp", "stack"]
 
 
 def regressed(target):

@@ -27,6 +27,7 @@ from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
 HEADS = ["kernel", "local"]
+KINDS = [*HEADS, "rbf", "gp", "stack"]
 GRID = 2.0 ** np.arange(2.0, -5.5, -0.5)
 
 
@@ -151,7 +152,7 @@ def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
 
 def every_head(tree, X, y):
     """Estimators with each of the heads over one fitted tree."""
-    for head in ("kernel", "local", "rbf", "gp"):
+    for head in KINDS:
         model = KernelTreeRegressor(head=head)
         validated(model, X, reset=True)
         vars(model).update(
@@ -223,7 +224,7 @@ def test_rows_in_one_place_predict_their_mean():
         np.testing.assert_allclose(model.predict(X), y.mean())
 
 
-@pytest.fixture(scope="module", params=["kernel", "local", "rbf", "gp"])
+@pytest.fixture(scope="module", params=KINDS)
 def any_head(request):
     X, y = waves(8, n_outputs=2)
     return KernelTreeRegressor(STUMP, head=request.param).fit(X, y), X
