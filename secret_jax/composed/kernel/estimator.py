@@ -9,7 +9,7 @@ from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import checked_weight, validated_targets
+from secret_jax.data.validation import validated_targets, validated_weight
 from secret_jax.estimators.regressor import SecretRegressor
 
 
@@ -97,7 +97,7 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
     ) -> dict[str, Any]:
         target = validated_targets(y, X, type(self).__name__)
         tree = self._new_tree(SecretRegressor()).fit(X, y, sample_weight)
-        weight = checked_weight(sample_weight, X)
+        weight = validated_weight(sample_weight, X)
         return self._with_head(tree, X, target, weight)[0]
 
     def predict(

@@ -136,6 +136,15 @@ def test_copies_are_left_out_together_and_weights_are_copies():
     np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-6)
 
 
+@pytest.mark.parametrize("head", ["rbf", "gp"])
+def test_weights_that_are_no_counts_have_no_scale(head):
+    X, y = waves(4, 60)
+    weight = np.random.default_rng(5).uniform(0.5, 1.5, len(y))
+    one = KernelTreeRegressor(STUMP, head=head).fit(X, y, weight).predict(X)
+    other = KernelTreeRegressor(STUMP, head=head).fit(X, y, 0.01 * weight).predict(X)
+    np.testing.assert_allclose(other, one, atol=1e-6)
+
+
 def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
     X, y = waves(6, 1500)
     new, truth = waves(7, 400)
