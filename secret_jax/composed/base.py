@@ -8,10 +8,10 @@ from sklearn.base import RegressorMixin
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.validation import (
-    checked_weight,
     fitted_names,
     restore_names,
     validated,
+    validated_weight,
 )
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
@@ -105,7 +105,7 @@ class ComposedClassifier(ClassesMixin, ComposedEstimator):
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Checked classes, indicators of them (n_rows, n_classes), and weights."""
-        caller, weight = type(self).__name__, checked_weight(sample_weight, X)
+        caller, weight = type(self).__name__, validated_weight(sample_weight, X)
         labels = validated_labels(y, X, caller)
         classes = classes_of(labels, weight, caller, y)
         return classes, (labels[:, None] == classes).astype(float), weight
