@@ -55,6 +55,16 @@ class ComposedEstimator(SavedEstimator):
         self
             Itself. A fit that fails leaves it as it was.
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        **beside: ArrayLike | None,
+    ) -> Self:
+        """Check parameters and columns, and fit with what is known of rows beside."""
         check_constraints(
             self._parameter_constraints,
             self.get_params(deep=False),
@@ -63,7 +73,7 @@ class ComposedEstimator(SavedEstimator):
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)
-            fitted = self._fitted(X, y, sample_weight)
+            fitted = self._fitted(X, y, sample_weight, **beside)
         except BaseException:
             restore_names(self, before)
             raise
