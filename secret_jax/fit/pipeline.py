@@ -8,6 +8,8 @@ sample are read once more, for the models of the final tree.
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from secret_jax.data.rows import join, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import RowSource
@@ -23,6 +25,7 @@ from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.prune.watch import LEVELS_BELOW
+from secret_jax.fit.refine.distillation import raw_predictions
 from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
@@ -77,6 +80,26 @@ def refine_tree(result: FitResult) -> Refined:
         return refined._replace(tree=replace(refined.tree, bounds=result.tree.bounds))
     _, short = _with_final_models(plan, prepared, fitted, refined.tree)
     return refined._replace(tree=short)
+
+
+def unseen_error(
+    result: FitResult, first: FitResult, *, of_root: bool = False
+) -> float:
+    """Mean error on unseen rows, by the loss of another fit of the same rows.
+
+    ``of_root``: of single leaves.
+    """
+    ours, theirs, judge = result.prepared, first.prepared, first.plan.leaf.loss
+    error = weight = 0.0
+    for tree, _, (table, targets, weights, _) in result.fitted.folds:
+        (value,) = raw_predictions([of_size(tree, 1) if of_root else tree], table)
+        if tree.loss != judge:
+            said = np.stack([targets, tree.loss.prediction(value)])
+            own = [ours.schema.restore_outputs(each) for each in said]
+            targets, value = map(theirs.schema.scale_targets, own)
+        error += float((weights @ judge.losses(targets, value)).sum())
+        weight += float(weights.sum())
+    return error / weight
 
 
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:

@@ -16,7 +16,7 @@ Readable: TypeAlias = Any
 
 
 def estimator_of(model: Readable) -> Any:
-    """Fitted estimator of a tree, also within scikit-learn's TransformedTargetRegressor.
+    """Fitted estimator of a tree, also in scikit-learn's TransformedTargetRegressor.
 
     There the target is named for what it is, "log of y".
     """
