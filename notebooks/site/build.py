@@ -8,7 +8,6 @@ site, says which are malformed, and opens each.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -64,7 +63,6 @@ def main(arguments: list[str]) -> int:
         return int(any(answer.startswith(wrong) for answer in answers.values()))
     from sphinx.cmd.build import main as build
 
-    os.environ["SECRET_JAX_CACHE"] = "off"
     settings = ["-c", str(Path(__file__).parent), "-W", "--keep-going", "-q"]
     failed = build([*settings, *arguments, str(ROOT), str(SITE)])
     if not failed:

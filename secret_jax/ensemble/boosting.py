@@ -29,6 +29,9 @@ _SOON, _BEHIND = 0.6, 1.1
 # After so many one size of each kind of leaves goes on, the first that errs hardly more
 # than the best: those behind seldom win, never by much.
 _DECIDED, _HARDLY_MORE = 2.0, 1.02
+# A kind of leaves that errs so many times as much then leaves: its share in the
+# prediction would save a hundredth at most.
+_TOO_MUCH = 2.0
 # When the best one stops, others go on only if their errors are as near.
 _NEAR = 1.05
 # The best size of the other kind continues unless a mixture saves less than this share:
@@ -39,7 +42,7 @@ _LEAST_SAVED, _ROUNDS_BETWEEN, _FIRST_ASKED = 0.005, 10, 20
 _LEAST_SHARE = 0.05
 # Of many rows so many train the sizes that race, and a quarter as many judge them, for
 # so many rounds: what trees of one size are worth shows soon.
-_RACING_ROWS, _RACING_ROUNDS = 1 << 14, 20
+_RACING_ROWS, _RACING_ROUNDS = 1 << 14, 10
 
 
 class Boosting:
@@ -141,10 +144,12 @@ class Boosting:
         return sum(float(self.rows.weight[part].sum()) for part in self.held_out)
 
     def _booster(self, size: TreeSize, key: int, held_out: np.ndarray) -> Booster:
+        trains = np.ones(self.rows.n_rows, bool)
+        trains[held_out] = False
         return Booster(
             size=size,
             key=key,
-            training=np.setdiff1d(np.arange(self.training.n_rows), held_out),
+            training=np.flatnonzero(trains[: self.training.n_rows]),
             held_out=held_out,
             prediction=np.zeros_like(self.rows.targets),
         )
@@ -292,6 +297,8 @@ def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
     near = [each for each in candidates if each.least <= most * least[each.size.leaf]]
     if decided:
         near = list({each.size.leaf: each for each in reversed(near)}.values())[::-1]
+        worth = _TOO_MUCH * min(least.values())
+        near = [each for each in near if least[each.size.leaf] <= worth]
     return near
 
 

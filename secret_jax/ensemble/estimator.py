@@ -1,12 +1,11 @@
 """Base of all estimators that are sums of trees: reading of tables, files."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, encode, unencoded
@@ -14,7 +13,6 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import computing_for
 from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
@@ -27,9 +25,9 @@ from secret_jax.data.validation import (
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
@@ -38,7 +36,7 @@ from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import check_constraints, constraints_of
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.file import ModelFileError, load_model, save_model
+from secret_jax.tree.file import ModelFileError
 
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
@@ -47,7 +45,7 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
+class EnsembleEstimator(BoosterInspection, TableEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _predicts_with: ClassVar[str] = "ensemble_"
@@ -146,12 +144,12 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         and is exported, but `distill` asks for rows then, and ``warm_start`` begins
         anew.
         """
-        save_model(self, path)
+        super().save(path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read a model written by `save`."""
-        model = load_model(path, cls)
+        model = super().load(path)
         try:
             model.ensemble_ = Ensemble.loaded(model.ensemble_)  # pyright: ignore[reportArgumentType]
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -168,21 +166,10 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         table = self._unencoded(X)
         return table.encoded() if isinstance(table, Unencoded) else table
 
-    def _computing(
-        self, X: TableLike, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, fall_back=fall_back)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_values != "error"
-        tags.input_tags.string = tags.input_tags.categorical = True
         tags.target_tags.multi_output = tags.regressor_tags is not None
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
 
 
 def encoded(

@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared
+from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.refine.distillation import mean_error
 from secret_jax.tree.structure import StopReason, Tree
 
 # Share of the grown leaves that pruning keeps where growth has ended too early.
@@ -50,16 +49,10 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
         distill=None,  # points between rows blur small regions
     )
     second = fit_prepared(finer, prepared)
-    better = _error(second) < (1.0 - _WORTH_ITS_LENGTH) * _error(first)
-    return second if better else first
+    limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first, first)
+    return second if unseen_error(second, first) < limit else first
 
 
 def _leaves_found(tree: Tree) -> int:
     """Leaves that there would be without the splits that the user has fixed."""
     return tree.n_leaves - int(np.isinf(tree.gain).sum())
-
-
-def _error(result: FitResult) -> float:
-    """Mean error of the folds' trees on rows that they have not seen."""
-    folds = result.fitted.folds
-    return mean_error([fold.tree for fold in folds], [fold.held_out for fold in folds])

@@ -16,9 +16,9 @@ Readable: TypeAlias = Any
 
 
 def estimator_of(model: Readable) -> Any:
-    """Fitted estimator of a tree, also within a TransformedTargetRegressor.
+    """Fitted estimator of a tree, also in scikit-learn's TransformedTargetRegressor.
 
-    Of scikit-learn; there the target is named for what it is, "log of y".
+    There the target is named for what it is, "log of y".
     """
     check_is_fitted(model)
     inside = getattr(model, "regressor_", None)

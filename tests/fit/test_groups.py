@@ -8,9 +8,11 @@ from secret_jax import (
     SecretAdditiveRegressor,
     SecretBoostingRegressor,
     SecretRegressor,
+    Tao,
     TreeSize,
 )
 from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.fit.refine import tao
 
 
 def persons(n_persons=50, n_rows=6):
@@ -44,6 +46,24 @@ def test_what_holds_for_no_other_person_is_not_learned(prune):
     order = np.random.default_rng(2).permutation(len(y))
     again = model.fit(X[order], y[order], groups=who[order]).predict(X)
     np.testing.assert_array_equal(again, honest)
+
+
+@pytest.mark.parametrize("prune", ["cross-validation", HoldOut()])
+def test_passes_are_judged_by_other_persons(prune, monkeypatch):
+    X, y, who = persons()
+    seen, alternate = [], tao.alternate
+
+    def watched(tree, rows, check, *others):
+        seen.append((rows.group, None if check is None else check.group))
+        return alternate(tree, rows, check, *others)
+
+    monkeypatch.setattr(tao, "alternate", watched)
+    model = SecretRegressor(oblique=False, distill=False, prune=prune, refine=Tao())
+    model.fit(X, y, groups=who)
+    grew, judged = seen[0]
+    assert not set(grew) & set(judged)
+    assert len(set(grew) | set(judged)) == len(set(who))
+    assert 0.15 < len(judged) / len(who) < 0.35
 
 
 def test_groups_and_other_rows_to_prune_on_are_refused():

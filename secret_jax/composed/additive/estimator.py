@@ -21,12 +21,10 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
     names_of,
-    scaled_weight,
     validated,
     validated_targets,
+    validated_weight,
 )
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.arguments import check_counts
@@ -146,8 +144,7 @@ class SecretAdditiveRegressor(ComposedRegressor):
     ) -> dict[str, Any]:
         tree = clone(SecretRegressor() if self.tree is None else self.tree)
         tree = self._without_order(tree)
-        weight = checked_weight(sample_weight, X)
-        weight = scaled_weight(weight, copies_of(weight))
+        weight = validated_weight(sample_weight, X)
         targets = validated_targets(y, X, type(self).__name__)
         if targets.shape[1] > 1:
             raise ValueError(
