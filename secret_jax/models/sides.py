@@ -78,6 +78,7 @@ def put_in_order(
         )
         for i, box in enumerate(boxes)
     ]
+    asked = tree.direction * directions_of_columns(tree)
     none = np.empty((0, 1 + n))
     limits = [Limits(none, none)] * tree.n_nodes
     for node in np.flatnonzero(~tree.is_leaf).tolist():  # parents come first
@@ -86,8 +87,8 @@ def put_in_order(
         low, high = np.minimum(low, limit.most_low), np.maximum(high, limit.least_high)
         given = signed[children], [rows[child] for child in children]
         sides = _sides(*given, np.stack([low, high]), [limit, limit])
-        if orders := _orders(tree, node):
-            border = _border(tree, node, signed, statistics)
+        if orders := _orders(tree.kind[node], asked[node]):
+            border = _border(tree, node, signed, statistics, asked[node] != 0)
             if limit.anchor is not None:
                 border = _within(border, limit, rows[node])
             options = [_sides(*given, *_by_border(sides, border, orders))]
@@ -114,15 +115,15 @@ def metric_of(statistics: NodeStatistics, node: int) -> Float[np.ndarray, "n n"]
     return statistics.scatter[node, :n, :n] / weight + _RIDGE * np.eye(n)
 
 
-def _orders(tree: Tree, node: int) -> list[tuple[int, int]]:
+def _orders(kind: int, asked: np.ndarray) -> list[tuple[int, int]]:
     """Pairs of sides, 0 and 1, of a split of which the first may not predict more.
 
-    There are two, which leaves one function for both sides, where a sum asks for
-    columns in contrary directions.
+    ``asked``: the split's factors, signed by the directions of their columns. There are
+    two pairs, which leaves one function for both sides, where a sum asks for columns in
+    contrary directions.
     """
-    if tree.kind[node] in (SplitKind.DISCRETE, SplitKind.LEAF):
+    if kind == SplitKind.DISCRETE:
         return []
-    asked = tree.direction[node] * directions_of_columns(tree)
     rising = [(0, 1)] if (asked > 0).any() else []
     return [*rising, (1, 0)] if (asked < 0).any() else rising
 
@@ -232,7 +233,11 @@ def _boxes(tree: Tree, n_regressors: int) -> Float[np.ndarray, "n_nodes 2 n"]:
 
 
 def _border(
-    tree: Tree, node: int, models: np.ndarray, statistics: NodeStatistics
+    tree: Tree,
+    node: int,
+    models: np.ndarray,
+    statistics: NodeStatistics,
+    asked: np.ndarray,
 ) -> Float[np.ndarray, " _"]:
     """Linear function between the models of two children.
 
@@ -242,8 +247,7 @@ def _border(
     n = statistics.n_regressors
     sides = [tree.left[node], tree.right[node]]
     weight = np.maximum(statistics.weight[sides], 1e-300)
-    asked = (tree.direction[node] * directions_of_columns(tree) != 0)[:n]
-    slopes = np.where(asked, 0.0, weight @ models[sides, 1:] / weight.sum())
+    slopes = np.where(asked[:n], 0.0, weight @ models[sides, 1:] / weight.sum())
     along, mean = tree.direction[node, :n].astype(np.float64), statistics.mean[node, :n]
     length = along @ along
     step = (along @ mean - tree.threshold[node]) / length if length > 0 else 0.0
