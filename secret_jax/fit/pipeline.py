@@ -11,12 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import join, merged
-from secret_jax.data.sampling import ROW_ORDER, hold_out
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
-from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
+from secret_jax.fit.prune.cross_validation import (
+    CrossValidation,
+    parts_of,
+    without_share,
+)
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import of_size
@@ -118,21 +122,15 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     makes folds        given                 both together        none
     any other          none                  all rows             none
     ================== ===================== ==================== ====================
+
+    Rows of one group, if there are groups, are held out together, or in one fold.
     """
     rows, others = prepared.rows, prepared.prune_rows
     if rule.fraction and others is not None:
         return Evidence(rows, others)
-    if rule.fraction and rows.group is not None:  # one of as many parts as it says
-        n_parts = max(round(1 / rule.fraction), 2)
-        # One group is no part: nothing is held out of it, as of too few rows.
-        for part in parts_of(rows.weight, n_parts, group=rows.group)[:1]:
-            return Evidence(rows.take(~part), rows.take(part))
-        return Evidence(rows)
     if rule.fraction:
-        cut = hold_out(rows.weight, rule.fraction)
-        if cut < rows.n_rows:
-            return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
-    elif others is not None:
+        return Evidence(*without_share(rows, rule.fraction))
+    if others is not None:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
     if rule.n_folds:
         return Evidence(
