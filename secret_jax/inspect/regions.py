@@ -17,7 +17,7 @@ from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import Side, way_to
 
-_TYPES: dict[str, Any] = {"leaf": WHOLE, "row": WHOLE, "kind": TEXT, "column": TEXT}
+_TYPES: dict[str, str] = {"leaf": WHOLE, "row": WHOLE, "kind": TEXT, "column": TEXT}
 _TYPES |= {"factor": FLOAT}
 
 
@@ -66,12 +66,12 @@ class Regions(NamedTuple):
     attributes: tuple[tuple[int, ...], ...]
     leaves: list[Region]
 
-    def to_dataframe(self, backend: str | None = None) -> Any:
+    def to_dataframe(self) -> Any:
         """List the factors that are not zero.
 
         Returns
         -------
-        DataFrame or Table of ``backend``
+        pandas.DataFrame
             ``leaf``; ``row``, the number of the inequality, and -1 of the equation;
             ``kind``: "factor" of a ``column``, "at most" (the right side), and of an
             equation "intercept", "low" and "high"; ``factor``.
@@ -81,7 +81,7 @@ class Regions(NamedTuple):
             for region in self.leaves
             for cells in self._cells(region)
         ]
-        return made_table(rows, _TYPES, backend)
+        return made_table(rows, _TYPES)
 
     def _cells(self, region: Region) -> Iterator[tuple[int, str, str | None, float]]:
         sides = [*zip(region.A, ["at most"] * len(region.b), region.b, strict=True)]

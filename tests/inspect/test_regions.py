@@ -55,7 +55,7 @@ def test_a_row_is_in_the_region_of_its_leaf(clip_margin):
             atol=3e-5 * tree.schema.target_scale,
         )
     assert n_inside.mean() < 1.05  # borders alone are shared
-    table = found.to_dataframe("pandas")
+    table = found.to_dataframe()
     first = found.leaves[0]
     own = table[(table["leaf"] == first.leaf) & (table["row"] == -1)]
     slopes = own[own["kind"] == "factor"].set_index("column")["factor"]

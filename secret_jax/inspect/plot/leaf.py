@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import MOST_BARS, check_counts, check_node, check_pair
+from secret_jax.inspect.arguments import MOST_BARS, check_node, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
@@ -47,7 +47,6 @@ def plot_leaf(
     X: TableLike = None,
     y: ArrayLike = None,
     *,
-    max_terms: int | None = MOST_BARS,
     ax: Any = None,
     output: int | str | None = None,
 ) -> Picture:
@@ -60,8 +59,6 @@ def plot_leaf(
     X, y : optional
         Rows and their targets. Those that reach the node are drawn in a second picture,
         predicted against actual; of classes probabilities against shares.
-    max_terms : int or None
-        Columns that are shown; None: all.
     ax : matplotlib Axes or sequence of two, optional
         By default a new figure is made.
     output : int or str, optional
@@ -99,7 +96,6 @@ def plot_leaf(
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
     pyplot = import_pyplot()
-    check_counts(max_terms=max_terms)
     check_pair(X, y)
     view = as_view(tree, output)
     check_node(view.tree, node)
@@ -109,24 +105,25 @@ def plot_leaf(
         model = model_in_original_units(view.equations[0], node)
         constant, terms, _ = printed_model(model)
         terms = [term for term in terms if term.effect > 0]
-        axes = _axes(pyplot, ax, 1 + (rows is not None), len(terms[:max_terms]))
-        _draw_bars(axes[0], terms, max_terms)
+        shown = terms[:MOST_BARS]
+        axes = _axes(pyplot, ax, 1 + (rows is not None), len(shown))
+        _draw_bars(axes[0], shown)
         target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
-        hidden = len(terms[:max_terms]) - len(terms)
-        more = f" ({-hidden} smaller ones not shown)" if hidden else ""
+        hidden = len(terms) - len(shown)
+        more = f" ({hidden} smaller ones not shown)" if hidden else ""
         place = "leaf's" if view.tree.is_leaf[node] else "node's"
         axes[0].set_xlabel(
             f"moves {target} by one standard deviation of the column\n"
             f"among the {place} rows{more}; constant: {number(constant)}",
             **TEXT,
         )
-        if not terms[:max_terms]:
+        if not shown:
             words = f"constant: {number(constant, digits=4)}"
             axes[0].text(0.5, 0.5, words, transform=axes[0].transAxes, ha="center")
             axes[0].set_xticks([])
     else:
         assert isinstance(view, ClassView)
-        table = class_table(view, node, max_terms)
+        table = class_table(view, node, MOST_BARS)
         size = len(table.names) + 1, len(table.classes)
         axes = _axes(pyplot, ax, 1 + (rows is not None), *size)
         draw_class_table(axes[0], table)
@@ -179,8 +176,7 @@ def _axes(
     return given[:n_axes]
 
 
-def _draw_bars(ax: Any, terms: list[PrintedTerm], max_terms: int | None) -> None:
-    shown = terms[:max_terms]
+def _draw_bars(ax: Any, shown: list[PrintedTerm]) -> None:
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
     place = name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
     colors = np.where(effect > 0, MIDDLE_COLOR, DARK_COLOR)
