@@ -168,9 +168,8 @@ def _baselines(
             OneHotEncoder(handle_unknown="ignore", sparse_output=False),
             [schema.names[column] for column in schema.discrete],
         ),
-        (
-            make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler()),
-            [schema.names[column] for column in schema.continuous],
+        remainder=make_pipeline(
+            SimpleImputer(keep_empty_features=True), StandardScaler()
         ),
     )
     # Dates in parts, and ordered categories as places.
