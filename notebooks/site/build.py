@@ -7,7 +7,6 @@ build/site/index.html.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ SITE = ROOT / "build" / "site"
 _FIRST = '<meta http-equiv="refresh" content="0; url=README.html">\n'
 
 if __name__ == "__main__":
-    os.environ["SECRET_JAX_CACHE"] = "off"
     settings = ["-c", str(Path(__file__).parent), "-W", "--keep-going", "-q"]
     failed = main([*settings, *sys.argv[1:], str(ROOT), str(SITE)])
     if not failed:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
@@ -47,7 +49,8 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
         - ``rows``: sum of the weights of the training rows; ``share`` of all.
-        - ``gain`` of the split as the search measured it; comparable within a tree.
+        - ``gain`` of the split as the search measured it; comparable within a tree. Of
+          a fixed split what the models of its sides save, in squared error or loss.
         - ``stop_reason``: why a leaf was not split, in words.
         - ``mean`` of the target on these rows; of classes the share of the class.
         - ``error``: root mean squared error of the node's model on these rows, in units
@@ -99,9 +102,17 @@ def _row(tree: Tree, node: int) -> dict[str, Any]:
         "threshold": threshold,
         "rows": float(tree.weight[node]),
         "share": float(tree.weight[node] / tree.weight[0]),
-        "gain": float(tree.gain[node]),
+        "gain": _gain(tree, node),
         "stop_reason": reason if is_leaf else None,
     }
+
+
+def _gain(tree: Tree, node: int) -> float:
+    if np.isfinite(tree.gain[node]):
+        return float(tree.gain[node])
+    error = tree.weight * tree.train_error.sum(axis=1)
+    saved = error[node] - error[tree.left[node]] - error[tree.right[node]]
+    return max(float(saved), 0.0)
 
 
 def _row_of_output(tree: Tree, node: int) -> dict[str, Any]:

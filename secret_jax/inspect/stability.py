@@ -146,7 +146,8 @@ class _Splits(NamedTuple):
     def of(cls, tree: Tree) -> Self:
         """Collect the columns, thresholds and categories of the splits of a tree."""
         columns = range(len(tree.schema.names))
-        splits = cls(*([kind() for _ in columns] for kind in (set, list, list)))
+        lists = [[] for _ in columns], [[] for _ in columns]
+        splits = cls([set() for _ in columns], *lists)
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             for _, split in conditions_at(tree, node):
                 if isinstance(split, CategorySplit):

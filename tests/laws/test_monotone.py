@@ -236,8 +236,11 @@ def test_a_model_file_keeps_the_constraints(tmp_path):
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
-def test_constant_columns_beside_directions_are_fitted():
+def test_constant_columns_beside_directions_are_fitted_and_kept(tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=200), "k": 1.0})
     model = SecretRegressor(monotonic_cst={"a": 1}).fit(X, 2.0 * X["a"])
     assert np.all(np.diff(model.predict(X.sort_values("a"))) >= 0)
+    model.save(tmp_path / "model")
+    again = SecretRegressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
