@@ -67,7 +67,7 @@ def node_errors(
 
 
 def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slices of the rows of all nodes, where rows are sorted by the start of their leaf.
+    """Slices of the rows of nodes, where rows are sorted by where their leaf starts.
 
     ``count`` (n_nodes,), int: rows of the leaves.
     """
