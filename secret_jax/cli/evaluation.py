@@ -162,15 +162,15 @@ def _baselines(
     import pandas as pd
 
     schema = schema_of(model)
+    others: Any = make_pipeline(
+        SimpleImputer(keep_empty_features=True), StandardScaler()
+    )
     encoder = make_column_transformer(
         (
             OneHotEncoder(handle_unknown="ignore", sparse_output=False),
             [schema.names[column] for column in schema.discrete],
         ),
-        (
-            make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler()),
-            [schema.names[column] for column in schema.continuous],
-        ),
+        remainder=others,
     )
     # Dates in parts, and ordered categories as places.
     tables = (

@@ -224,7 +224,7 @@ def test_pictures_of_slices(argument):
     check_junk(argument, model().plot_partition, x="width", y="height")
 
 
-@pytest.mark.parametrize("argument", ["node", "X", "y", "ax"])
+@pytest.mark.parametrize("argument", ["node", "X", "y"])
 def test_pictures_of_leaves(argument):
     X, y = shop(64)
     good = {"node": 0, "X": X, "y": y}

@@ -13,6 +13,7 @@ from test_class_reading import LONG, SIX, fitted, rows_of
 from test_report import Reader
 
 from secret_jax.inspect.report.classes import ClassParts
+from secret_jax.inspect.report.parts import error_lines
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import as_view
 
@@ -48,7 +49,7 @@ def test_errors_by_size_are_those_of_the_cut_trees():
     model = fitted(SIX)
     X, y = rows_of(model)
     view = as_view(model)
-    lines = ClassParts(view, Rows.of(view, X, y)).lines(None)
+    lines = error_lines(ClassParts(view, Rows.of(view, X, y)), None)
     sizes = [line["leaves"] for line in lines]
     assert sizes == sorted(set(sizes))
     assert lines[0]["name"] == "one multinomial logistic regression"

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import re
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -225,11 +224,8 @@ def test_rows_of_the_node_are_drawn_against_their_prediction():
     assert len(points) == (leaf == node).sum()
     np.testing.assert_allclose(points[:, 1] - points[:, 0], 1.0, rtol=1e-4)
     assert ax.get_title(loc="left") == f"{len(points)} rows, error 1"
-    figure, axes = plt.subplots(1, 2)
-    drawn = plot_leaf(with_gates(tree), node, rows, y, ax=axes).axes
-    assert tuple(axes) == drawn
-    assert "mixture" in drawn[1].get_xlabel()
-    assert figure is drawn[0].figure
+    _, ax = plot_leaf(with_gates(tree), node, rows, y).axes
+    assert "mixture" in ax.get_xlabel()
 
 
 def test_a_constant_leaf_says_its_value():
@@ -253,5 +249,3 @@ def test_what_a_leaf_cannot_draw_is_said():
     absent = next(n for n in np.flatnonzero(tree.is_leaf) if n != leaf[0])
     with pytest.raises(ValueError, match=f"1 rows reaches node {absent}"):
         plot_leaf(tree, int(absent), rows[:1], y[:1])
-    with pytest.raises(ValueError, match="2 are needed"):
-        plot_leaf(tree, 0, rows, y, ax=plt.subplots()[1])

@@ -20,7 +20,6 @@ from secret_jax.inspect.plot.picture import (
     TEXT,
     TITLE,
     Picture,
-    check_axes,
     evenly_spaced,
     import_pyplot,
     name_bars,
@@ -47,7 +46,6 @@ def plot_leaf(
     X: TableLike = None,
     y: ArrayLike = None,
     *,
-    ax: Any = None,
     output: int | str | None = None,
 ) -> Picture:
     """Draw the equation of a node, and its predictions against the targets.
@@ -59,8 +57,6 @@ def plot_leaf(
     X, y : optional
         Rows and their targets. Those that reach the node are drawn in a second picture,
         predicted against actual; of classes probabilities against shares.
-    ax : matplotlib Axes or sequence of two, optional
-        By default a new figure is made.
     output : int or str, optional
         Which one, of several.
 
@@ -95,7 +91,7 @@ def plot_leaf(
     >>> model = SecretRegressor(random_state=0).fit(X, y)
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
-    pyplot = import_pyplot()
+    import_pyplot()
     check_pair(X, y)
     view = as_view(tree, output)
     check_node(view.tree, node)
@@ -106,7 +102,7 @@ def plot_leaf(
         constant, terms, _ = printed_model(model)
         terms = [term for term in terms if term.effect > 0]
         shown = terms[:MOST_BARS]
-        axes = _axes(pyplot, ax, 1 + (rows is not None), len(shown))
+        axes = _axes(1 + (rows is not None), len(shown))
         _draw_bars(axes[0], shown)
         target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
         hidden = len(terms) - len(shown)
@@ -125,7 +121,7 @@ def plot_leaf(
         assert isinstance(view, ClassView)
         table = class_table(view, node, MOST_BARS)
         size = len(table.names) + 1, len(table.classes)
-        axes = _axes(pyplot, ax, 1 + (rows is not None), *size)
+        axes = _axes(1 + (rows is not None), *size)
         draw_class_table(axes[0], table)
     axes[0].set_title(_title(view, node), **TITLE)
     if rows is not None and isinstance(view, ClassView):
@@ -150,30 +146,20 @@ def _reached(
     return view.said(table, None if tree.is_soft else node), rows.actual[reached]
 
 
-def _axes(
-    pyplot: Any, ax: Any, n_axes: int, n_lines: int, n_columns: int = 0
-) -> list[Any]:
-    if ax is None:
-        # Inches; points want a square, bars a line each, tables a column for each.
-        height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_lines)
-        height += 0.5 * (n_columns > 0)
-        first = max(5.4, 2.4 + 0.62 * n_columns)
-        _, made = pyplot.subplots(
-            1,
-            n_axes,
-            figsize=(first + 4.2 * (n_axes - 1), height),
-            layout="constrained",
-            squeeze=False,
-            width_ratios=(first, 4.2)[:n_axes],
-        )
-        return list(made[0])
-    several = ax.ravel().tolist() if isinstance(ax, np.ndarray) else ax
-    given = list(several) if isinstance(several, list | tuple) else [ax]
-    if len(given) < n_axes:
-        raise ValueError(f"ax holds {len(given)} axes, but {n_axes} are needed.")
-    for one in given:
-        check_axes(one)
-    return given[:n_axes]
+def _axes(n_axes: int, n_lines: int, n_columns: int = 0) -> list[Any]:
+    # Inches; points want a square, bars a line each, tables a column for each.
+    height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_lines)
+    height += 0.5 * (n_columns > 0)
+    first = max(5.4, 2.4 + 0.62 * n_columns)
+    _, axes = import_pyplot().subplots(
+        1,
+        n_axes,
+        figsize=(first + 4.2 * (n_axes - 1), height),
+        layout="constrained",
+        squeeze=False,
+        width_ratios=(first, 4.2)[:n_axes],
+    )
+    return list(axes[0])
 
 
 def _draw_bars(ax: Any, shown: list[PrintedTerm]) -> None:
