@@ -21,6 +21,7 @@ from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.printing import quoted
+from secret_jax.inspect.rounding import rounded_split
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
@@ -156,7 +157,9 @@ class _Splits(NamedTuple):
                 else:
                     asked = [term.column for term in split.terms]
                     if len(asked) == 1 and split.terms[0].asks == "number":
-                        splits.thresholds[asked[0]].append(split.threshold)
+                        splits.thresholds[asked[0]].append(
+                            rounded_split(split).threshold
+                        )
                 for column in asked:
                     splits.depths[column].add(int(tree.depth[node]))
         return splits
