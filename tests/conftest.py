@@ -63,16 +63,16 @@ def _checks_of_shapes(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _programs(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Workers share what they compile, and leave the user's folder alone.
+def _programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Workers share what they compile.
 
     ``SECRET_JAX_TEST_PROGRAMS`` names a folder that outlives a run of the tests.
     """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    folder = Path(os.environ.get("SECRET_JAX_TEST_PROGRAMS") or shared / "programs")
-    os.environ["SECRET_JAX_CACHE"] = str(folder)
-    programs.keep_programs(folder)
+    folder = os.environ.get("SECRET_JAX_TEST_PROGRAMS") or shared / "programs"
+    with programs.keep_programs(folder):
+        yield
 
 
 @pytest.fixture(autouse=True)

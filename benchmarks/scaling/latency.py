@@ -12,7 +12,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -27,17 +26,16 @@ import sys, time
 started, busy = time.perf_counter(), time.process_time()
 import secret_jax
 from secret_jax.datasets import load
-secret_jax.keep_programs(sys.argv[2] or None)
 data = load("abalone", sys.argv[1] or None)
 secret_jax.SecretRegressor(random_state=0).fit(data.X, data.y)
 print(time.perf_counter() - started, time.process_time() - busy)
 """
 
 
-def first_fit(data: str | None, cache: str) -> Seconds:
+def first_fit(data: str | None) -> Seconds:
     """Time of imports, reading and the first fit of abalone in a fresh process."""
     alone = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    command = [sys.executable, "-c", _FIRST_FIT, data or "", cache]
+    command = [sys.executable, "-c", _FIRST_FIT, data or ""]
     done = subprocess.run(
         command, env=alone, check=True, capture_output=True, text=True
     )
@@ -61,12 +59,8 @@ def _line(name: str, seconds: Seconds) -> None:
 
 def report_fits(data: str | None, repeats: int) -> None:
     """First fits, and warm ones of 4,000 rows."""
-    with tempfile.TemporaryDirectory() as cache:
-        without = [first_fit(data, "") for _ in range(repeats)]
-        first_fit(data, cache)
-        with_cache = [first_fit(data, cache) for _ in range(repeats)]
-    _line("first fit of abalone, fresh process", least(without))
-    _line("the same with the compilation cache", least(with_cache))
+    first = [first_fit(data) for _ in range(repeats)]
+    _line("first fit of abalone, fresh process", least(first))
     abalone = load("abalone", data)
     X, y = make_friedman1(4000, n_features=10, noise=1.0, random_state=0)
     model = SecretRegressor(random_state=0)

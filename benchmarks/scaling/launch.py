@@ -60,9 +60,7 @@ def fit_here(options: argparse.Namespace) -> None:
         random_state=0,
         verbose=rank == 0,
     )
-    model.fit_stream(
-        source, target=options.target, checkpoint=options.checkpoint, processes=True
-    )
+    model.fit_stream(source, target=options.target, processes=True)
     model.set_params(verbose=0)
     if rank == 0:
         model.save(options.out)
@@ -98,7 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--out", required=True, help="where the first process writes the model")
     add("--processes", type=int, default=2, help="how many to start here")
     add("--join", action="store_true", help="be one of processes that others start")
-    add("--checkpoint", help="a folder that all processes see")
     add("--oblique", choices=("auto", "yes", "no"), default="auto")
     add("--max-leaf-nodes", type=int)
     add("--max-samples", type=int, default=2048)

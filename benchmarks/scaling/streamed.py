@@ -1,12 +1,11 @@
-"""A fit of Parquet files that need not fit into memory: rates, memory, a kill.
+"""A fit of Parquet files that need not fit into memory: rates and memory.
 
     python -m benchmarks.scaling.streamed --folder /tmp/parquet --rows 50000000
 
 writes Fried rows of float32 as Parquet files, fits them in a process of its own, and
 prints rows a second beside one bare read of the same files and beside a fit in memory
-of a tenth; how much memory a fit takes over what its process held before; and whether a
-fit that is killed half-way and started again writes the same file. ``--remove`` deletes
-the rows in the end.
+of a tenth; and how much memory a fit takes over what its process held before.
+``--remove`` deletes the rows in the end.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -104,14 +102,8 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
     if what == "tenth":
         model.fit(X, y)
     else:
-        model.fit_stream(
-            folder,
-            checkpoint=task.get("checkpoint"),
-            checkpoint_seconds=task.get("pause", 60),
-        )
+        model.fit_stream(folder)
     spent = _spent(begun, processor)
-    if task.get("out"):
-        model.save(task["out"])
     return spent | {
         "rows": int(model.tree_.weight[0]),
         "before_bytes": before,
@@ -128,8 +120,8 @@ def _spent(begun: float, processor: float) -> dict[str, Any]:
     }
 
 
-def in_child(kill_after: float | None = None, **task: Any) -> dict[str, Any]:
-    """Run a task in a process of its own; killed, as no handler can prevent."""
+def in_child(**task: Any) -> dict[str, Any]:
+    """Run a task in a process of its own."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "benchmarks.scaling.streamed"),
@@ -139,12 +131,7 @@ def in_child(kill_after: float | None = None, **task: Any) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    try:
-        out, _ = process.communicate(timeout=kill_after)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        return {"killed_after": kill_after}
+    out, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"The process of {task} failed with {process.returncode}.")
     return json.loads(out.strip().splitlines()[-1])
@@ -168,22 +155,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--folder", type=Path, default=Path("/tmp/secret_jax_parquet"))
     add("--rows", type=whole_number, default=50_000_000)
     add("--remove", action="store_true", help="delete the rows in the end")
-    add("--no-kill", action="store_true", help="leave out the killed fit")
     add("--out", type=Path, default=Path("results/streamed.json"))
     add("--child", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
         print(json.dumps(child(json.loads(options.child))))
         return
-    parts, state = options.folder / "parts", options.folder / "state"
+    parts = options.folder / "parts"
     write(parts, options.rows)
     size = sum(path.stat().st_size for path in parts.iterdir())
     say(f"{options.rows:,} rows, {size / 1e9:.2f} GB in {parts}")
     folder = str(parts)
     found = {"bare read": in_child(what="read", folder=folder)}
     say(f"one bare read: {text(found['bare read'])}")
-    whole = str(options.folder / "whole")
-    found["streamed"] = in_child(what="fit", folder=folder, out=whole)
+    found["streamed"] = in_child(what="fit", folder=folder)
     added = found["streamed"]["peak_bytes"] - found["streamed"]["before_bytes"]
     say(
         f"streamed: {text(found['streamed'])}, "
@@ -193,21 +178,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     found["tenth in memory"] = in_child(what="tenth", folder=folder)
     say(f"a tenth in memory: {text(found['tenth in memory'])}")
-    if not options.no_kill:
-        shutil.rmtree(state, ignore_errors=True)
-        again = str(options.folder / "again")
-        task = {"folder": folder, "checkpoint": str(state), "pause": 2, "out": again}
-        seconds = 10 + 0.75 * found["streamed"]["seconds"]
-        found["killed"] = in_child(what="fit", kill_after=seconds, **task)
-        names = sorted(path.name for path in state.iterdir())
-        say(f"killed after {seconds:.0f} s; the checkpoint holds {', '.join(names)}")
-        found["resumed"] = in_child(what="fit", **task)
-        same = Path(whole).read_bytes() == Path(again).read_bytes()
-        found["resumed"]["same_file"] = same
-        say(
-            f"gone on in {found['resumed']['seconds']:.1f} s, to "
-            f"{'the identical' if same else 'ANOTHER'} model file"
-        )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(found, indent=1) + "\n")
     if options.remove:

@@ -31,10 +31,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         with _warnings_as_lines(), quiet(arguments.quiet):
-            if arguments.cache is not None:
-                from secret_jax.runtime.programs import keep_programs
-
-                keep_programs(arguments.cache)
             arguments.run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:

@@ -32,7 +32,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
     _add_common_options(parser)
-    parser.set_defaults(cache=None, quiet=False)
+    parser.set_defaults(quiet=False)
     # They may stand before the command or after it; there they have no default, which
     # would take the place of what was said before.
     common = _Parser(add_help=False)
@@ -67,14 +67,6 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cache",
-        action=argparse.BooleanOptionalAction,
-        default=argparse.SUPPRESS,
-        help="keep compiled programs on disk (in the folder that SECRET_JAX_CACHE "
-        "names, or the user's cache folder), so that the next run starts faster; it "
-        "does unless told not to",
-    )
     purpose = "print results, warnings and errors, but no progress and no notes"
     _add_flag(parser, "--quiet", purpose, default=argparse.SUPPRESS)
 
@@ -180,8 +172,6 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
         "memory: it is read twice, a part at a time"
     )
     _add_flag(run, "--stream", purpose)
-    purpose = "with --stream: keep in this folder how far the fit is, and go on from "
-    _add_value(run, "--checkpoint", "DIR", f"{purpose}there")
     purpose = "write report.html, tree.png and errors.json to this folder"
     _add_value(run, "--report", "DIR", purpose)
 

@@ -42,11 +42,7 @@ def fit_streamed(arguments: argparse.Namespace, model: Any) -> None:
     )
     begun = perf_counter()
     with flags_for_parameters():
-        model.fit_stream(
-            training if share else source,
-            target=target,
-            checkpoint=arguments.checkpoint,
-        )
+        model.fit_stream(training if share else source, target=target)
     seconds = perf_counter() - begun
     model.set_params(verbose=0)
     if arguments.out is not None:
@@ -80,7 +76,7 @@ def _features(source: BatchSource, arguments: argparse.Namespace) -> tuple[str, 
     from secret_jax.cli.reading.problems import known_column
     from secret_jax.cli.training_table import check_names
 
-    first = next(source.batches(0, targets=False), None)
+    first = next(source.batches(targets=False), None)
     if first is None:
         raise CommandError(f"{arguments.file!r} has no rows")
     columns = [*first.columns, arguments.target]
@@ -103,7 +99,7 @@ def _error_table(model: Any, source: BatchSource) -> str:
     methods = {TREE: model, "one equation for all": root}
     center = model.tree_.schema.target_center
     n_rows, sums, squares = 0, np.zeros(2), np.zeros(2)
-    for batch in source.batches(0):
+    for batch in source.batches():
         X, y = pd.DataFrame(dict(batch.columns)), batch.targets[:, 0]
         squares += [np.sum((one.predict(X) - y) ** 2) for one in methods.values()]
         sums += [np.sum(y - center), np.sum((y - center) ** 2)]

@@ -3,40 +3,39 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.validation import (
-    checked_weight,
     fitted_names,
     restore_names,
     validated,
+    validated_weight,
 )
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.estimators.saved import SavedEstimator
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.runtime.values import check_constraints, refuse
-from secret_jax.tree.file import load_model, save_model
 from secret_jax.tree.state import recorded
 
 recorded(SecretRegressor)
 recorded(SecretClassifier)
 
 
-class ComposedEstimator(BaseEstimator):
+class ComposedEstimator(SavedEstimator):
     """Base of estimators with a parameter ``tree`` and its fitted clone ``tree_``.
 
-    A subclass implements `_fitted`, and names the fitted attribute of its own in
-    ``_predicts_with``, by which its files are told from those of others.
+    A subclass implements `_fitted`, and names its own fitted attribute in
+    ``_predicts_with``.
     """
 
     tree: Any
     tree_: Any
     _parameter_constraints: ClassVar[dict[str, Any]]
-    _predicts_with: ClassVar[str]
 
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -56,6 +55,16 @@ class ComposedEstimator(BaseEstimator):
         self
             Itself. A fit that fails leaves it as it was.
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        **beside: ArrayLike | None,
+    ) -> Self:
+        """Check parameters and columns, and fit with what is known of rows beside."""
         check_constraints(
             self._parameter_constraints,
             self.get_params(deep=False),
@@ -64,7 +73,7 @@ class ComposedEstimator(BaseEstimator):
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)
-            fitted = self._fitted(X, y, sample_weight)
+            fitted = self._fitted(X, y, sample_weight, **beside)
         except BaseException:
             restore_names(self, before)
             raise
@@ -84,15 +93,6 @@ class ComposedEstimator(BaseEstimator):
             allowed = "one without monotonic_cst: what is added to it keeps no order"
             refuse("tree", type(self).__name__, allowed, tree)
         return tree
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`."""
-        save_model(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Read a model written by `save`."""
-        return load_model(path, cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -115,7 +115,7 @@ class ComposedClassifier(ClassesMixin, ComposedEstimator):
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Checked classes, indicators of them (n_rows, n_classes), and weights."""
-        caller, weight = type(self).__name__, checked_weight(sample_weight, X)
+        caller, weight = type(self).__name__, validated_weight(sample_weight, X)
         labels = validated_labels(y, X, caller)
         classes = classes_of(labels, weight, caller, y)
         return classes, (labels[:, None] == classes).astype(float), weight

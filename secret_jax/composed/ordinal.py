@@ -64,7 +64,6 @@ class SecretOrdinalClassifier(ComposedClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"tree": [SecretRegressor, None]}
-    _predicts_with: ClassVar[str] = "tree_"
 
     def __init__(self, tree: SecretRegressor | None = None):
         self.tree = tree

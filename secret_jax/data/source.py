@@ -59,7 +59,7 @@ class RowSource(Protocol):
 
 @runtime_checkable
 class AddingSource(RowSource, Protocol):
-    """Source whose sums survive interruptions or span several processes."""
+    """Source whose sums span several processes."""
 
     def add_up(
         self,

@@ -46,7 +46,7 @@ def with_flat_tails(
         if schema.monotonic and len(within):
             low, high = bounds or (-np.inf, np.inf)
             bounds = max(low, float(within.min())), min(high, float(within.max()))
-        if bounds is None:
+        if bounds is None or bounds[0] == bounds[1]:  # a constant tells nothing
             continue
         flat, mass = np.clip(values[used], *bounds), weight[used]
         center[position] = np.average(flat, weights=mass)

@@ -58,7 +58,7 @@ class Boosting:
         schema: TableSchema,
         others: Rows | None = None,
     ):
-        self.rows, self.held_out = rows, _folds(options, rows.weight)
+        self.rows, self.held_out = rows, _folds(options, rows)
         few = rows.n_rows <= MOST_FOLDED
         self.folded = others is None and few and len(self.held_out) > 0
         if others is not None:
@@ -99,8 +99,13 @@ class Boosting:
 
     def _race(self, options: BoostOptions, stage: Stage) -> None:
         """Keep the sizes that lead on a sample of many rows."""
-        few = self.training.take(slice(_RACING_ROWS))
-        judges = self.others or self.training.take(slice(_RACING_ROWS, None))
+        rows = self.training
+        if rows.group is not None:  # of groups in no order some train, others judge
+            rows = rows.take(np.argsort(rows.group, kind="stable"))
+        few = rows.take(slice(_RACING_ROWS))
+        judges = self.others or rows.take(slice(_RACING_ROWS, None))
+        if few.group is not None and judges.group is not None:
+            judges = judges.take(judges.group != few.group[-1])
         judges = judges.take(slice(_RACING_ROWS // 4))
         if not judges.n_rows:
             return
@@ -297,11 +302,12 @@ def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
     return near
 
 
-def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:
+def _folds(options: BoostOptions, rows: Rows) -> list[np.ndarray]:
     """Rows that each booster leaves out."""
     decided = not options.early_stopping and len(options.sizes) == 1
-    many = len(weight) > MOST_FOLDED
+    many = rows.n_rows > MOST_FOLDED
     if decided and (many or not options.average):
         return []
-    parts = parts_of(weight, _HELD_OUT_FOLDS if many else options.n_folds)
+    n_folds = _HELD_OUT_FOLDS if many else options.n_folds
+    parts = parts_of(rows.weight, n_folds, group=rows.group)
     return [np.flatnonzero(part) for part in (parts[:1] if many else parts)]

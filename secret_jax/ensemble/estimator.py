@@ -1,20 +1,18 @@
 """Base of all estimators that are sums of trees: reading of tables, files."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, encode, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table, merged
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import computing_for
 from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
@@ -27,9 +25,9 @@ from secret_jax.data.validation import (
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
@@ -38,7 +36,7 @@ from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import check_constraints, constraints_of
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.file import ModelFileError, load_model, save_model
+from secret_jax.tree.file import ModelFileError
 
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
@@ -47,7 +45,7 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
+class EnsembleEstimator(BoosterInspection, TableEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _predicts_with: ClassVar[str] = "ensemble_"
@@ -112,6 +110,7 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         schema: TableSchema | None = None,
+        groups: ArrayLike | None = None,
     ) -> tuple[TableSchema, Rows, Targets]:
         """Read training rows in hash order, by a known schema or to learn one.
 
@@ -123,11 +122,12 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         weight = checked_weight(sample_weight, X)
         copies, targets = copies_of(weight), self._targets(y, X, weight, schema)
         weight = scaled_weight(targets.weight, copies)
+        group = None if groups is None else group_numbers(groups, len(weight))
         if schema is None:
-            given = CheckedRows(X, targets.values, weight, copies, targets.names)
+            given = CheckedRows(X, targets.values, weight, copies, targets.names, group)
             schema, source, _ = read_rows(reading, given)
             return schema, every_row(source, ROW_ORDER), targets
-        known = encoded(schema, X, targets.values, weight)
+        known = encoded(schema, X, targets.values, weight, group)
         rows = merged(known, ROW_ORDER, copies[weight > 0]).dealt()
         return schema, rows, targets
 
@@ -144,12 +144,12 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         and is exported, but `distill` asks for rows then, and ``warm_start`` begins
         anew.
         """
-        save_model(self, path)
+        super().save(path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read a model written by `save`."""
-        model = load_model(path, cls)
+        model = super().load(path)
         try:
             model.ensemble_ = Ensemble.loaded(model.ensemble_)  # pyright: ignore[reportArgumentType]
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -166,28 +166,21 @@ class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
         table = self._unencoded(X)
         return table.encoded() if isinstance(table, Unencoded) else table
 
-    def _computing(
-        self, X: TableLike, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, fall_back=fall_back)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_values != "error"
-        tags.input_tags.string = tags.input_tags.categorical = True
         tags.target_tags.multi_output = tags.regressor_tags is not None
         return tags
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
-
 
 def encoded(
-    schema: TableSchema, X: TableLike, targets: np.ndarray, weight: np.ndarray
+    schema: TableSchema,
+    X: TableLike,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    group: np.ndarray | None = None,
 ) -> Rows:
     """Encode rows of positive weight on the host."""
     used = weight > 0
     table = encode(schema, X).on_host()
-    rows = Rows(table, schema.scale_targets(targets), weight)
+    rows = Rows(table, schema.scale_targets(targets), weight, group)
     return rows if used.all() else rows.take(used)

@@ -1,6 +1,5 @@
 """Base of the estimators of single trees: validate, call, store; no numerics."""
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.sampling import group_numbers
-from secret_jax.data.shards import computing_for, is_sharded, shard_rows
+from secret_jax.data.shards import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
@@ -22,17 +21,17 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.estimators.nested import NestedParameters
-from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of, seed_of
+from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.steering import Steering
 from secret_jax.estimators.targets import Targets
-from secret_jax.fit.links import fit_tree
 from secret_jax.fit.pipeline import FitResult, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import training_path
 from secret_jax.fit.refine.interface import RefinementWarning
+from secret_jax.fit.rivals import fit_tree
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
@@ -46,7 +45,7 @@ from secret_jax.tree.structure import Tree
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters):
+class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     prune: Any
@@ -304,19 +303,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.tree.file`."""
-        from secret_jax.tree.file import save_model
-
-        save_model(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Read a model written by `save`."""
-        from secret_jax.tree.file import load_model
-
-        return load_model(path, cls)
-
     def _plain_row(self, X: TableLike) -> Table | None:
         """Encode one row of floats that needs no validation; None for all else."""
         if not (
@@ -342,12 +328,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
             tree.schema.is_plain and not tree.is_soft and tree.loss.link == "identity"
         )
 
-    def _computing(
-        self, X: TableLike, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, fall_back=fall_back)
-
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)
         return tree, table.encoded() if isinstance(table, Unencoded) else table
@@ -356,12 +336,3 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableParameters
         check_is_fitted(self)
         X = validated(self, X, reset=False)
         return self.tree_, unencoded(self.tree_.schema, X, self.tree_.asked_attributes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_values != "error"
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "tree_")

@@ -13,7 +13,7 @@ from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
 # A node of more rows gets its model from those that are searched.
-_MOST_ROWS = 1 << 15
+_MOST_ROWS = 1 << 16
 
 
 class _Part(NamedTuple):

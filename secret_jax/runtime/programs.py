@@ -1,34 +1,29 @@
-"""Functions compiled once per shape and cached in memory and on disk.
-
-A program found in the folder of `secret_jax.runtime.program_files` is neither traced
-nor lowered nor compiled: the first fit of a process is nearly as fast as a later one.
-`secret_jax.runtime.program_memory` limits the number that a process holds.
-"""
+"""Functions compiled once per shape: the package's `jax.jit`, and where it is kept."""
 
 from __future__ import annotations
 
 import functools
+import gc
 import os
-import threading
 import weakref
-from collections.abc import Callable, Hashable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from jax.core import Tracer
-from jax.experimental import serialize_executable
+from jax.experimental.compilation_cache import compilation_cache
 
 from secret_jax.runtime.devices import chosen_device
-from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
-from secret_jax.runtime.program_memory import Compiled, make_room
-from secret_jax.runtime.program_sources import sources_of
 
 # Optimisation level of LLVM, 0 to 3, for chains of small steps on processors: with 1
 # they are as fast as with 3, and compile in four fifths of the time (jaxlib 0.10.2).
 OPTIMIZATION_LEVEL = 1
+# A program takes 150 to 400 memory maps (jaxlib 0.10.2 on Linux). A process may have
+# 65,530 of them, and the compiler ends one that asks for more: most are left to others.
+MOST_MAPS = 16_000
+_MAPS = Path("/proc/self/maps")
 
 
 def _small_steps(platform: str) -> dict[str, bool | int]:
@@ -53,69 +48,53 @@ def _small_steps(platform: str) -> dict[str, bool | int]:
     return options
 
 
-_FOLDER: list[ProgramFolder | None] = []
+@contextmanager
+def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Keep compiled programs in a folder, for later processes, inside a with block.
 
-
-def _folder() -> ProgramFolder | None:
-    if not _FOLDER:
-        _FOLDER.append(default_folder())
-    return _FOLDER[0]
-
-
-def keep_programs(
-    folder: str | os.PathLike[str] | bool | None = True,
-    *,
-    max_megabytes: int = 512,
-) -> Path | None:
-    """Choose the folder that keeps compiled programs between processes, or none.
-
-    Compiling takes longer than fitting. So programs are kept on disk without being
-    asked, in the folder that the environment variable ``SECRET_JAX_CACHE`` names
-    (``off``: nowhere), or else in the user's cache folder. What it holds is code: the
-    folder must be the user's own, and nobody else may write to it.
+    The default tree and boosters compile nothing on processors; the paper's finder and
+    the literature's learners take some seconds, once in every process. This is JAX's
+    own cache, for all that is compiled in the block; its settings are restored after
+    it. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``.
 
     Parameters
     ----------
-    folder : path or bool, default=True
-        True: the usual folder. False or None: none.
-    max_megabytes : int, default=512
-        Maximum size of the folder; the least recently used programs are deleted first.
+    folder : path-like
+        Made if it is not there. What it holds is code: it must be the user's own, and
+        nobody else may write to it.
 
-    Returns
-    -------
-    Path or None
-        Where they are kept.
+    Yields
+    ------
+    Path
+        The folder.
 
     Examples
     --------
     >>> import secret_jax
-    >>> folder = secret_jax.keep_programs("~/programs")  # doctest: +SKIP
-    >>> secret_jax.keep_programs(False)  # doctest: +SKIP
+    >>> with secret_jax.keep_programs(getfixture("tmp_path")):
+    ...     model = secret_jax.SecretRegressor.paper().fit([[0.0], [1.0]], [0.0, 1.0])
     """
-    if max_megabytes <= 0:
-        raise ValueError(
-            f"max_megabytes is {max_megabytes!r}; it must be positive. To keep "
-            "nothing, say keep_programs(False)."
-        )
-    chosen = None
-    if folder is True:
-        usual = default_folder()
-        folder = None if usual is None else usual.path
-    if folder:
-        chosen = ProgramFolder(
-            Path(folder).expanduser(), named=True, most_bytes=max_megabytes << 20
-        )
-    _FOLDER[:] = [chosen]
-    return None if chosen is None else chosen.path
+    path = Path(folder).expanduser()
+    settings: dict[str, Any] = {
+        "jax_compilation_cache_dir": str(path),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    try:
+        _set(settings)
+        yield path
+    finally:
+        _set(before)
+
+
+def _set(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()  # it looks at the settings once
 
 
 _PROGRAMS: weakref.WeakSet[Program] = weakref.WeakSet()
-
-
-def forget_programs() -> None:
-    """Drop all programs of this process; those on disk stay."""
-    for each in list(_PROGRAMS):
-        each.forget()
 
 
 class Program:
@@ -133,80 +112,39 @@ class Program:
         small_steps: bool,
     ):
         functools.update_wrapper(self, function)
-        self._function, self._static_names = function, frozenset(static_argnames)
+        self._jit = functools.partial(
+            jax.jit, function, static_argnames=static_argnames
+        )
         self._small_steps = small_steps
-        self._jit = jax.jit(function, static_argnames=static_argnames)
-        self._compiled: dict[Hashable, Compiled] = {}
-        self._locks: dict[Hashable, threading.Lock] = {}
+        self._jits: dict[str, Any] = {"": self._jit()}  # by platform
         _PROGRAMS.add(self)
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
-        static = {k: v for k, v in more.items() if k in self._static_names}
-        traced = {k: v for k, v in more.items() if k not in self._static_names}
-        leaves, structure = jax.tree.flatten((arguments, traced))
-        device = _device_of(leaves)
-        # Inside another program, on several devices, or where nothing is compiled.
-        if device is None or getattr(jax.config, "jax_disable_jit"):  # noqa: B009
-            return self._jit(*arguments, **more)
-        shapes = tuple(map(_shape, leaves))
-        key = (device, structure, shapes, tuple(sorted(static.items())), _settings())
-        program = self._compiled.get(key)
-        if program is None:
-            with self._locks.setdefault(key, threading.Lock()):
-                program = self._compiled.get(key)
-                if program is None:
-                    make_room(each._compiled for each in list(_PROGRAMS))
-                    program = Compiled(
-                        self._made(leaves, structure, shapes, static, device)
-                    )
-                    self._compiled[key] = program
-        return program(*leaves)
+        jitted = self.jitted(arguments, more)
+        n_before = jitted._cache_size()
+        found = jitted(*arguments, **more)
+        if jitted._cache_size() > n_before and n_maps() > MOST_MAPS:
+            forget_programs()
+        return found
+
+    def jitted(self, *arguments: Any) -> Any:
+        """Jitted function, with compiler options where it is a program of its own."""
+        if not self._small_steps:
+            return self._jits[""]
+        inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments))
+        platform = "" if inside else chosen_device().platform
+        if platform not in self._jits:
+            self._jits[platform] = self._jit(compiler_options=_small_steps(platform))
+        return self._jits[platform]
 
     @property
     def n_compiled(self) -> int:
-        """Number of programs compiled or loaded so far."""
-        return len(self._compiled)
+        """Number of programs held, by what they were called with."""
+        return sum(each._cache_size() for each in self._jits.values())
 
     def forget(self) -> None:
-        self._compiled.clear()
-        self._jit.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
-
-    def _made(
-        self, leaves: list[Any], structure: Any, shapes: Any, static: dict, device: Any
-    ) -> Callable[..., Any]:
-        folder = _folder() if all(map(_is_known, static.values())) else None
-        options = _small_steps(device.platform) if self._small_steps else {}
-        key = ""
-        if folder is not None:
-            key = key_of(
-                sources_of({self._function.__module__, *_modules_of(static)}),
-                f"{self._function.__module__}.{self._function.__qualname__}",
-                *(device.platform, device.device_kind, device.id, str(structure)),
-                *(shapes, sorted(static.items()), sorted(options.items())),
-                _settings(),
-            )
-            found = folder.read(key)
-            if found is not None:
-                try:
-                    return _loaded(found, len(leaves), device)
-                except Exception:  # of a machine that only looked alike
-                    folder.forget(key)
-
-        def flat(*leaves: Any) -> list[Any]:
-            arguments, traced = jax.tree.unflatten(structure, leaves)
-            result = self._function(*arguments, **traced, **static)
-            outer.append(jax.tree.structure(result))
-            return jax.tree.leaves(result)
-
-        outer: list[Any] = []
-        flat.__name__ = self._function.__name__
-        compiled = jax.jit(flat, compiler_options=options).lower(*leaves).compile()
-        if folder is not None:
-            payload = _serialized(compiled)
-            if payload is not None:
-                whole = jax.tree.unflatten(outer[0], range(outer[0].num_leaves))
-                folder.write(key, (payload, whole))
-        return _called(compiled, outer[0])
+        for each in self._jits.values():
+            each.clear_cache()
 
 
 def program(
@@ -218,73 +156,16 @@ def program(
     return lambda function: Program(function, static_argnames, small_steps)
 
 
-def _settings() -> tuple[Any, ...]:
-    names = ("jax_enable_x64", "jax_default_matmul_precision")
-    return tuple(getattr(jax.config, name) for name in names)
-
-
-def _called(compiled: Any, structure: Any) -> Callable[..., Any]:
-    return lambda *leaves: jax.tree.unflatten(structure, compiled(*leaves))
-
-
-def _serialized(compiled: Any) -> bytes | None:
+def n_maps() -> int:
+    """Number of memory maps of this process; 0 where the system hides it."""
     try:
-        return serialize_executable.serialize(compiled)[0]
-    except Exception:  # not every device's programs can be
-        return None
+        return _MAPS.read_bytes().count(b"\n")
+    except OSError:
+        return 0
 
 
-def _loaded(found: Any, n_leaves: int, device: Any) -> Callable[..., Any]:
-    payload, whole = found
-    structure = jax.tree.structure(whole)
-    compiled = serialize_executable.deserialize_and_load(
-        payload,
-        jax.tree.structure(((0,) * n_leaves, {})),
-        jax.tree.structure([0] * structure.num_leaves),
-        backend=device.client,
-        execution_devices=[device],
-    )
-    return _called(compiled, structure)
-
-
-def _shape(leaf: Any) -> tuple[Any, ...]:
-    """Shape, dtype and weak type of an argument, for the key of a program."""
-    if isinstance(leaf, jax.Array):
-        return leaf.shape, leaf.dtype.name, leaf.weak_type
-    if isinstance(leaf, np.ndarray | np.generic):
-        return leaf.shape, leaf.dtype.name, False
-    return (), type(leaf).__name__, True
-
-
-def _device_of(leaves: list[Any]) -> Any:
-    """Device where a program would run; None if it is not a single one."""
-    found = set()
-    for leaf in leaves:
-        if isinstance(leaf, Tracer):
-            return None
-        if isinstance(leaf, jax.Array) and leaf.committed:
-            found |= leaf.devices()
-    if len(found) > 1:
-        return None
-    return found.pop() if found else chosen_device()
-
-
-def _modules_of(value: Any) -> set[str]:
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = [getattr(value, f.name) for f in fields(value)]
-        return {type(value).__module__}.union(*map(_modules_of, parts))
-    if isinstance(value, dict):
-        return set().union(*map(_modules_of, value.values()))
-    if isinstance(value, tuple):
-        return set().union(*map(_modules_of, value))
-    return set()
-
-
-def _is_known(value: Any) -> bool:
-    """Whether a static value consists of plain values and this package's classes."""
-    if is_dataclass(value) and not isinstance(value, type):
-        own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
-        return own and all(_is_known(getattr(value, f.name)) for f in fields(value))
-    if isinstance(value, tuple):
-        return all(map(_is_known, value))
-    return value is None or isinstance(value, bool | int | float | str)
+def forget_programs() -> None:
+    """Drop all programs of this process; they are compiled again when called."""
+    for each in list(_PROGRAMS):
+        each.forget()
+    gc.collect()  # executables are parts of circles

@@ -12,8 +12,6 @@ from tqdm import tqdm
 
 from secret_jax.runtime.progress import Progress, Step, silent
 
-# Maximum time between two updates of a terminal's line, in seconds.
-_TICK = 0.5
 # In a pipe the same stage is reported again after this time, in seconds.
 _QUIET = 15.0
 # Minimum time between two updates that people can read, in seconds.
@@ -35,22 +33,39 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
         return
     notebook = stream is None and _in_notebook()
     target = stream or (sys.stdout if notebook else sys.stderr)
+    redrawn = notebook or target.isatty()
     width = _NOTEBOOK_WIDTH if notebook else _terminal_width(target)
-    show = _Redrawn(target, width) if notebook or target.isatty() else _Lines(target)
-    stop = threading.Event()
+    began, shown_at, stage = monotonic(), 0.0, ""
+    options = {"leave": False, "bar_format": "{desc}", "disable": not redrawn}
+    with _Bar(file=target, ncols=width, **options) as bar:
 
-    def tick() -> None:
-        while not stop.wait(show.pause):
-            show.tick()
+        def show(step: Step) -> None:
+            nonlocal shown_at, stage
+            now, pause = monotonic(), _LEAST_PAUSE if redrawn else _QUIET
+            if step.stage == stage and now - shown_at < pause:
+                return
+            shown_at, stage = now, step.stage
+            passed = tqdm.format_interval(now - began)
+            if redrawn:
+                _redraw(bar, step, passed)
+            else:
+                done = step.done / step.total if step.total else 0.0
+                share = f": {done:.0%}" if done else ""
+                words = ", ".join(filter(None, [f"{step.stage}{share}", step.detail]))
+                print(f"{passed} {words}", file=target, flush=True)
 
-    clock = threading.Thread(target=tick, daemon=True)
-    clock.start()
-    try:
         yield show
-    finally:
-        stop.set()
-        clock.join()
-        show.close()
+
+
+def _redraw(bar: Any, step: Step, passed: str) -> None:
+    bar.bar_format = "{desc} {bar:18} {percentage:3.0f} %{postfix}"
+    if step.total is None:
+        bar.bar_format = "{desc}{postfix}"
+    bar.total = step.total or 1.0
+    bar.n = min(step.done, bar.total)
+    bar.desc = step.stage
+    bar.postfix = ", ".join(filter(None, [step.detail, passed]))
+    bar.refresh()
 
 
 def _in_notebook() -> bool:
@@ -67,82 +82,6 @@ def _terminal_width(stream: TextIO) -> int:
     except (OSError, ValueError):
         width = 0
     return width - 1 if width else _USUAL_WIDTH
-
-
-class _Lines:
-    """Display of a line per stage, and further lines for long stages."""
-
-    pause = _QUIET / 5
-
-    def __init__(self, stream: TextIO):
-        self._stream, self._lock = stream, threading.RLock()
-        self._step: Step | None = None
-        self._began = self._shown = monotonic()
-
-    def __call__(self, step: Step) -> None:
-        with self._lock:
-            new = self._step is None or self._step.stage != step.stage
-            self._step = step
-            if new or self._is_due():
-                self._show(step)
-
-    def tick(self) -> None:
-        with self._lock:
-            if self._step is not None and monotonic() - self._shown >= self._patience():
-                self._show(self._step)
-
-    def close(self) -> None:
-        """Finish the display."""
-
-    def _is_due(self) -> bool:
-        return False
-
-    def _patience(self) -> float:
-        return _QUIET
-
-    def _passed(self) -> str:
-        self._shown = monotonic()
-        return tqdm.format_interval(max(self._shown - self._began, 0.0))
-
-    def _show(self, step: Step) -> None:
-        share = f": {step.done / step.total:.0%}" if step.total and step.done else ""
-        words = ", ".join(filter(None, [f"{step.stage}{share}", step.detail]))
-        print(f"{self._passed()} {words}", file=self._stream, flush=True)
-
-
-class _Redrawn(_Lines):
-    """Display of a single line that tqdm redraws."""
-
-    pause = _TICK
-
-    def __init__(self, stream: TextIO, width: int):
-        super().__init__(stream)
-        self._width = width
-        self._bar: _Bar | None = None
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def _is_due(self) -> bool:
-        return monotonic() - self._shown > _LEAST_PAUSE
-
-    def _patience(self) -> float:
-        return 0.0
-
-    def _show(self, step: Step) -> None:
-        if self._bar is None:
-            self._bar = _Bar(file=self._stream, leave=False, bar_format="{desc}")
-        bar = self._bar
-        bar.ncols = self._width
-        bar.bar_format = "{desc} {bar:18} {percentage:3.0f} %{postfix}"
-        if step.total is None:
-            bar.bar_format = "{desc}{postfix}"
-        bar.total = step.total or 1.0
-        bar.n = min(step.done, bar.total)
-        bar.desc = step.stage
-        bar.postfix = ", ".join(filter(None, [step.detail, self._passed()]))
-        bar.refresh()
 
 
 class _Bar(tqdm):

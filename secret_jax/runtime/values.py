@@ -99,23 +99,21 @@ def real(least: float, most: float | None = None, closed: str = "left") -> Inter
 
 
 class TupleOf(Interval):
-    """Constraint of a tuple of numbers in one interval, of a length or not empty."""
+    """Constraint of a tuple of numbers in one interval, not empty."""
 
-    def __init__(self, each: Interval, length: int | None = None):
+    def __init__(self, each: Interval):
         super().__init__(each.type, each.left, each.right, closed=each.closed)
-        self.length = length
 
     def is_satisfied_by(self, val: Any) -> bool:
         return (
             isinstance(val, tuple)
-            and (len(val) == self.length if self.length else len(val) > 0)
+            and len(val) > 0
             and all(super(TupleOf, self).is_satisfied_by(number) for number in val)
             and not any(isinstance(number, bool | np.bool_) for number in val)
         )
 
     def __str__(self) -> str:
-        how_many = "" if self.length is None else f" of length {self.length}"
-        return f"a tuple{how_many}, each of it {super().__str__()}"
+        return f"a tuple, each of it {super().__str__()}"
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

@@ -67,12 +67,6 @@ class Wanted(NamedTuple):
             )
         return wanted
 
-    @property
-    def identity(self) -> str:
-        """Description that tells this choice of columns from another one."""
-        columns = "all columns" if self.features is None else f"columns {self.features}"
-        return f"{columns}, weighted by {self.weight!r}"
-
 
 class Batch(NamedTuple):
     """Consecutive rows of a stream."""

@@ -21,22 +21,18 @@ _Item = TypeVar("_Item")
 
 
 def chunks_of(
-    source: BatchSource,
-    start: int = 0,
-    layout: Layout | None = None,
-    *,
-    targets: bool = True,
+    source: BatchSource, layout: Layout | None = None, *, targets: bool = True
 ) -> Iterator[Batch]:
-    """Read the chunks of a source from a row on; a thread reads ahead."""
-    return _ahead(_chunks_of(source, start, layout, targets))
+    """Read the chunks of a source; a thread reads ahead."""
+    return _ahead(_chunks_of(source, layout, targets))
 
 
 def _chunks_of(
-    source: BatchSource, start: int, layout: Layout | None, targets: bool
+    source: BatchSource, layout: Layout | None, targets: bool
 ) -> Iterator[Batch]:
     waiting: list[Batch] = []
-    n_waiting = 0
-    for batch in source.batches(start, targets):
+    start = n_waiting = 0
+    for batch in source.batches(targets):
         layout = layout or Layout.of(batch)
         if batch.n_rows == 0:
             conformed(batch, layout)
@@ -70,12 +66,10 @@ def reported(
     chunks: Iterator[Batch], name: str, progress: Progress, n_rows: int | None
 ) -> Iterator[Batch]:
     """Report the rows that were looked at, and how many a second."""
-    stage, began, first = Stage(name, progress), monotonic(), None
+    stage, began = Stage(name, progress), monotonic()
+    stage.at(0, n_rows)
     for chunk in chunks:
-        if first is None:
-            first = chunk.start
-            stage.at(first, n_rows)
         yield chunk
-        rate = (chunk.stop - first) / max(monotonic() - began, 1e-9) / 1e6
+        rate = chunk.stop / max(monotonic() - began, 1e-9) / 1e6
         detail = f"{chunk.stop:,} rows, {rate:.2f} million a second"
         stage.at(chunk.stop, n_rows, detail)

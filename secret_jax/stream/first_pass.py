@@ -76,15 +76,12 @@ class Weights(NamedTuple):
 
 
 class FirstPass:
-    """State of the first pass, which a checkpoint keeps and processes exchange.
+    """State of the first pass, which processes exchange.
 
-    ``seed``: seed of the fit that began it; ``layout``: None before the first chunk;
-    ``digest``: checksum of the targets and weights, see `digest_of`; ``is_done``:
-    whether all rows were read.
+    ``layout``: None before the first chunk; ``digest``: see `digest_of`.
     """
 
-    def __init__(self, options: ColumnOptions, target_names: tuple[str, ...], seed=0):
-        self.seed, self.is_done = seed, False
+    def __init__(self, options: ColumnOptions, target_names: tuple[str, ...]):
         self.layout: Layout | None = None
         self.learner = Learner(options, target_names)
         self.weights, self.pool = Weights(), Pool()
@@ -167,10 +164,15 @@ class FirstPass:
 
 
 def digest_of(chunk: Batch, before: int) -> int:
-    """Update a running checksum with the targets and unequal weights of a chunk."""
-    before = zlib.crc32(chunk.targets.data, before)
-    equal = (chunk.weight == 1).all()
-    return before if equal else zlib.crc32(chunk.weight.data, before)
+    """Update a running checksum with the numbers of a chunk."""
+    numbers = [
+        column for column in chunk.columns.values() if column.dtype.kind in "fiu"
+    ]
+    if (chunk.weight != 1).any():
+        numbers.append(chunk.weight)
+    for array in (chunk.targets, *numbers):
+        before = zlib.crc32(np.ascontiguousarray(array).data, before)
+    return before
 
 
 def together(parts: Sequence[FirstPass]) -> FirstPass:

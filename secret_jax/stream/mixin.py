@@ -14,14 +14,10 @@ from secret_jax.fit.plan import Plan
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import is_integer, is_real
+from secret_jax.runtime.values import at_least, check_constraints
 from secret_jax.stream.batches import Wanted
-from secret_jax.stream.checkpoint import USUAL_PAUSE
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree.structure import Tree
-
-# What neither the tree nor its bits depend on; the seed has a place of its own.
-_OF_NO_CONSEQUENCE = ("verbose", "random_state")
 
 
 class StreamMixin:
@@ -45,8 +41,6 @@ class StreamMixin:
         sample_weight: str | None = None,
         columns: Sequence[str] | None = None,
         sample_rows: int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_seconds: float = USUAL_PAUSE,
         processes: bool = False,
     ) -> Any:
         """Grow and prune a tree on rows that are read twice, in batches.
@@ -74,13 +68,6 @@ class StreamMixin:
         sample_rows : int, optional
             Number of rows that grow and prune the tree. By default as many as `fit`
             would take (see ``max_samples`` of the split finder), but at most 524,288.
-        checkpoint : path-like, optional
-            A folder, made if need be. The same call after an interruption goes on from
-            what it holds, to the same model; a call with other parameters, columns or
-            rows is refused. It holds pickles: name a folder of your own, and remove it
-            when the model is saved.
-        checkpoint_seconds : float, default=60
-            Maximum time of a pass that may be lost.
         processes : bool, default=False
             Whether this is one of several processes that
             ``jax.distributed.initialize`` has brought together, which all call this
@@ -97,8 +84,6 @@ class StreamMixin:
             A ValueError. If the source cannot be read, or its rows not used: the
             message says in which part file, batch and row. Also if the second pass
             finds other rows than the first.
-        OSError
-            If a checkpoint cannot be written; the last one stays whole.
         ImportError
             If pyarrow is needed and not there.
 
@@ -126,7 +111,12 @@ class StreamMixin:
         from secret_jax.stream.fit import StreamOptions, fit_stream
         from secret_jax.stream.sources import opened
 
-        _check(sample_rows, checkpoint_seconds)
+        if sample_rows is not None:
+            check_constraints(
+                {"sample_rows": [at_least(1)]},
+                {"sample_rows": sample_rows},
+                type(self).__name__,
+            )
         targets = (target,) if isinstance(target, str) else tuple(target)
         names = None if columns is None else tuple(columns)
         plan = self._plan()
@@ -135,14 +125,7 @@ class StreamMixin:
         wanted = Wanted(targets, sample_weight, names)
         of_all(exchange, lambda: sources.append(opened(source, wanted)))
         rows = sources[0]
-        options = StreamOptions(
-            target_names=targets,
-            sample_rows=sample_rows,
-            checkpoint=checkpoint,
-            pause=checkpoint_seconds,
-            parameters=self._setting(),
-            exchange=exchange,
-        )
+        options = StreamOptions(targets, sample_rows, exchange)
         with (
             shown(self.verbose) as progress,
             one_thread_for_products(),
@@ -212,25 +195,7 @@ class StreamMixin:
         with shown(self.verbose) as progress, streaming:
             return predict_stream(self.tree_, rows, out, tuple(keep), progress)
 
-    def _setting(self) -> str:
-        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
-        return ", ".join(
-            f"{name}={value!r}"
-            for name, value in sorted(parameters.items())
-            if name not in _OF_NO_CONSEQUENCE
-        )
-
     def _streaming(
         self, n_rows: int | None, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         return computing_on(self.device, fall_back=fall_back, n_rows=n_rows)
-
-
-def _check(sample_rows: Any, checkpoint_seconds: Any) -> None:
-    if sample_rows is not None and not (is_integer(sample_rows) and sample_rows > 0):
-        raise ValueError(f"sample_rows={sample_rows!r} must be a positive integer.")
-    if not is_real(checkpoint_seconds) or checkpoint_seconds < 0:
-        raise ValueError(
-            f"checkpoint_seconds={checkpoint_seconds!r} must be a number of seconds, "
-            "0 or more."
-        )

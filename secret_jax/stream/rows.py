@@ -12,7 +12,6 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import HostRows
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.batches import Batch, Layout, StreamError
-from secret_jax.stream.checkpoint import Checkpoint
 from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.exchange import Exchange, of_all
 from secret_jax.stream.first_pass import Weights, digest_of
@@ -27,16 +26,13 @@ class StreamRows:
 
     schema: TableSchema
     source: BatchSource  # the rows of this process
-    identity: str  # description of the source before the first pass
     layout: Layout
     n_own: int  # rows of this process in the first pass
-    digest: int  # checksum of their targets and weights
+    digest: int  # checksum of their numbers
     weights: Weights  # of all processes
     first_sample: Rows  # the one that the first pass took
-    checkpoint: Checkpoint
     exchange: Exchange
     progress: Progress
-    _n_passes: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -57,7 +53,7 @@ class StreamRows:
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
         """See `secret_jax.data.source.RowSource`; only rows of this process."""
-        for chunk, _ in self._chunks(0, 1):
+        for chunk in self._chunks():
             yield from self._encoded(chunk).blocks(function, size)
 
     def add_up(
@@ -72,11 +68,12 @@ class StreamRows:
         Results are pairs of nodes and their statistics; ``sums`` are the statistics of
         all nodes. At the end they cover all processes.
         """
-        self._n_passes += 1
         empty = [array.copy() for array in sums]
 
         def own() -> list[np.ndarray]:
-            self._add_up_own(function, size, sums, add)
+            for chunk in self._chunks():
+                for result in self._encoded(chunk).blocks(function, size):
+                    add(sums, *result)
             return list(sums)
 
         parts = of_all(self.exchange, own)
@@ -91,34 +88,12 @@ class StreamRows:
             if len(node):  # not where a process has no rows
                 add(sums, node, found.take(node))
 
-    def _add_up_own(self, function: Any, size: int, sums: Any, add: Any) -> None:
-        name, seen = f"sums-{self._n_passes}", (0, 1)
-        state = self.checkpoint.load(name)
-        # Other shapes are of another tree: the sample grew it with other programs.
-        if state is not None and all(
-            a.shape == b.shape for a, b in zip(state[1], sums, strict=True)
-        ):
-            seen = state[0]
-            for array, saved in zip(sums, state[1], strict=True):
-                array[...] = saved
-        for chunk, after in self._chunks(*seen):
-            for result in self._encoded(chunk).blocks(function, size):
-                add(sums, *result)
-            seen = after
-            if self.checkpoint.is_due():
-                self.checkpoint.save(name, (seen, list(sums)))
-        self.checkpoint.save(name, (seen, list(sums)))
-
-    def _chunks(self, start: int, digest: int) -> Iterator[tuple[Batch, Any]]:
-        """Chunks from a row on, with the row and the checksum after each of them."""
-        n_rows, stop = self.n_own, start
-        chunks = chunks_of(self.source, start, self.layout)
+    def _chunks(self) -> Iterator[Batch]:
+        """Chunks of the rows, which must be those of the first pass."""
+        n_rows, stop, digest = self.n_own, 0, 1
+        chunks = chunks_of(self.source, self.layout)
         name = "fitting models on all rows"
-        for chunk in (
-            reported(chunks, name, self.progress, n_rows)
-            if start < n_rows or not start
-            else ()
-        ):
+        for chunk in reported(chunks, name, self.progress, n_rows):
             stop, digest = chunk.stop, digest_of(chunk, digest)
             if stop > n_rows:
                 raise StreamError(
@@ -126,17 +101,16 @@ class StreamRows:
                     f"the first ({n_rows}): the source has changed. Fit it again when "
                     "nobody writes to it."
                 )
-            yield chunk, (stop, digest)
+            yield chunk
         if stop < n_rows:
             raise StreamError(
                 f"There are fewer rows in the second pass ({stop}) than in the first "
                 f"({n_rows}): the source has changed, or is no longer complete."
             )
-        if digest != self.digest or self.source.identity != self.identity:
+        if digest != self.digest:
             raise StreamError(
                 "The rows of the second pass are others than those of the first: the "
-                "source has changed. Fit it again when nobody writes to it, in an "
-                "empty checkpoint folder."
+                "source has changed. Fit it again when nobody writes to it."
             )
 
     def _encoded(self, chunk: Batch) -> HostRows:

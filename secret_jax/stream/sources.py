@@ -1,9 +1,8 @@
 """Sources of batches: Arrow datasets, arrays on disk, anything read twice.
 
-A source can be read repeatedly, from any row on, and always in the same order.
+A source can be read repeatedly, and always in the same order.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,8 +21,6 @@ from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sent
 
 # Rows that a reader is asked for at a time.
 _BATCH_ROWS = 1 << 18
-# Rows that tell arrays from others of their shape.
-_SAMPLED_ROWS = 256
 
 
 class BatchSource(Protocol):
@@ -34,19 +31,14 @@ class BatchSource(Protocol):
         """Number of rows; None if only reading tells."""
         ...
 
-    @property
-    def identity(self) -> str:
-        """Description that tells this source from another one without reading it."""
-        ...
-
-    def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
-        """Read batches from a row on, which is the first row of the first batch."""
+    def batches(self, targets: bool = True) -> Iterator[Batch]:
+        """Read all batches."""
         ...
 
 
 def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
     """Open the source that the user names; without ``targets`` also an array X."""
-    if hasattr(source, "batches") and hasattr(source, "identity"):
+    if hasattr(source, "batches") and hasattr(source, "n_rows"):
         return source
     if isinstance(source, str | os.PathLike):
         return ArrowBatches(_dataset(source), wanted)
@@ -127,24 +119,13 @@ class ArrowBatches:
         """See `BatchSource`."""
         return sum(n_rows for _, _, n_rows in self._parts)
 
-    @property
-    def identity(self) -> str:
-        """Digest of names (without folder), row counts and state of the part files."""
-        states = [(_state_of(part), n_rows) for part, _, n_rows in self._parts]
-        return f"{len(states)} parts, {_digest(states)}, {self._wanted.identity}"
-
-    def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
+    def batches(self, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`."""
-        begin = 0
         for part, where, n_rows in self._parts:
-            skipped = min(max(start - begin, 0), n_rows)
-            begin += n_rows
-            if skipped < n_rows:
-                yield from self._of_part(part, where, skipped, targets)
+            if n_rows:
+                yield from self._of_part(part, where, targets)
 
-    def _of_part(
-        self, part: Any, where: str, skipped: int, targets: bool
-    ) -> Iterator[Batch]:
+    def _of_part(self, part: Any, where: str, targets: bool) -> Iterator[Batch]:
         import pyarrow as pa
         import pyarrow.dataset as ds
 
@@ -170,25 +151,10 @@ class ArrowBatches:
                 rows = next(read, None)
             if rows is None:
                 return
-            inside = rows.slice(max(skipped - offset, 0))
+            if rows.num_rows:
+                batch = as_batch(rows, self._wanted, where, targets)
+                yield batch._replace(marks=((-offset, where),))
             offset += rows.num_rows
-            if inside.num_rows:
-                batch = as_batch(inside, self._wanted, where, targets)
-                yield batch._replace(marks=((inside.num_rows - offset, where),))
-
-
-def _state_of(part: Any) -> tuple[Any, ...]:
-    """Fingerprint of a part: file name, size and time, or its first rows in memory."""
-    path = getattr(part, "path", "")
-    if not path:
-        return (part.head(_SAMPLED_ROWS).to_pydict(),)
-    with _naming(f"part file {path!r}"):
-        info = part.filesystem.get_file_info(path)
-    return os.path.basename(path), info.size, info.mtime_ns
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
 @contextmanager
@@ -220,20 +186,9 @@ class ArrayBatches:
         """See `BatchSource`."""
         return len(self._arrays[0])
 
-    @property
-    def identity(self) -> str:
-        """Shapes and types of the arrays, and a digest of some rows."""
-        shapes = [
-            f"{getattr(a, 'dtype', type(a).__name__)}{getattr(a, 'shape', len(a))}"
-            for a in self._arrays
-        ]
-        some = slice(0, None, max(1, self.n_rows // _SAMPLED_ROWS))
-        rows = [np.asarray(_rows_of(array, some)).tolist() for array in self._arrays]
-        return ", ".join([*shapes, _digest(rows), self._wanted.identity])
-
-    def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
+    def batches(self, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`."""
-        for begin in range(start, self.n_rows, _BATCH_ROWS):
+        for begin in range(0, self.n_rows, _BATCH_ROWS):
             rows = slice(begin, min(begin + _BATCH_ROWS, self.n_rows))
             where = f"rows {rows.start} to {rows.stop - 1} of the arrays"
             parts = [_rows_of(array, rows) for array in self._arrays]
@@ -257,19 +212,11 @@ class IterableBatches:
     ):
         self._iterable, self._wanted = iterable, wanted
 
-    @property
-    def identity(self) -> str:
-        """Names of the columns used; nothing else is known without reading."""
-        return f"batches, {self._wanted.identity}"
-
-    def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`; batches before ``start`` are read and dropped."""
+    def batches(self, targets: bool = True) -> Iterator[Batch]:
+        """See `BatchSource`."""
         made = self._iterable() if callable(self._iterable) else self._iterable
-        items = enumerate(made)
-        return _from_row(
-            (as_batch(item, self._wanted, f"batch {k}", targets) for k, item in items),
-            start,
-        )
+        for k, item in enumerate(made):
+            yield as_batch(item, self._wanted, f"batch {k}", targets)
 
 
 class PartOfRows:
@@ -285,25 +232,15 @@ class PartOfRows:
         self._source, self._share, self._inside = source, share, inside
         self._seed = seed
 
-    @property
-    def identity(self) -> str:
+    def batches(self, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`."""
-        side = "below" if self._inside else "above"
-        chosen = f"{side} {self._share} by seed {self._seed}"
-        return f"{self._source.identity}, {chosen}"
-
-    def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`; reads the rows before too."""
         limit = sampling_limit(self._share)
         # An odd seed: with that of the sample it would lie in one part.
         seed = 1 + 2 * self._seed
-
-        def chosen(batch: Batch) -> Batch:
+        for batch in self._source.batches(targets):
             columns = [*map(_hashed, batch.columns.values()), *batch.targets.T]
             hashed = columns_hash(columns, sampling_factors(len(columns), seed))
-            return batch.take(np.flatnonzero((hashed < limit) == self._inside))
-
-        return _from_row(map(chosen, self._source.batches(0, targets)), start)
+            yield batch.take(np.flatnonzero((hashed < limit) == self._inside))
 
 
 def _hashed(column: np.ndarray) -> np.ndarray:
@@ -314,13 +251,3 @@ def _hashed(column: np.ndarray) -> np.ndarray:
         return column
     distinct, codes = factorised(column, "", True)
     return category_numbers(distinct)[codes]
-
-
-def _from_row(batches: Iterator[Batch], start: int) -> Iterator[Batch]:
-    """Drop the rows of batches before a row."""
-    begin = 0
-    for batch in batches:
-        skipped = min(max(start - begin, 0), batch.n_rows)
-        begin += batch.n_rows
-        if skipped < batch.n_rows:
-            yield batch.take(slice(skipped, None))

@@ -99,7 +99,7 @@ def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
 def test_gates_learn_from_boosters_as_well(booster, monkeypatch):
     X, y = wave(1000, seed=1)
     few = SoftGates(
-        widths=(0.3,), n_folds=2, max_steps=64, screen_steps=64, n_kept=1, n_committee=1
+        widths=(0.3,), max_steps=64, screen_steps=64, n_kept=1, n_committee=1
     )
     monkeypatch.setitem(NAMED["refine"], "soft", few)
     soft = booster.distill(max_leaf_nodes=6, refine="soft")

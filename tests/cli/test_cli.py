@@ -20,7 +20,6 @@ from secret_jax.cli.main import main
 from secret_jax.cli.parser import build_parser
 from secret_jax.estimators.parameters import CLASS_NAMED, NAMED
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.runtime import programs
 from secret_jax.tree.file import load_model
 
 QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
@@ -42,15 +41,6 @@ def make_table(n_rows: int = 300) -> pd.DataFrame:
     offset = (frame["grade"] == "x") + 2.0 * (frame["grade"] == "y")
     frame["cost"] = kink + offset + 0.1 * rng.normal(size=n_rows)
     return frame
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept():
-    """Whether programs were to be kept: this process goes on without that."""
-    calls: list[bool] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programs, "keep_programs", calls.append)
-        yield calls
 
 
 @pytest.fixture(scope="module")
@@ -448,24 +438,6 @@ def test_no_command_shows_the_commands(run):
     assert (code, out) == (2, "")
     assert "predict with a saved model" in err
     assert_fails(run("fti"), "invalid choice: 'fti'")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "calls"),
-    [
-        ("", []),
-        ("--cache", [True]),
-        ("--no-cache", [False]),
-        ("--no-cache --cache", [True]),
-    ],
-)
-def test_programs_are_kept_unless_that_is_refused_before_or_after_the_command(
-    run, model, kept, arguments, calls
-):
-    for command in (f"{arguments} show {{}}", f"show {{}} {arguments}"):
-        kept.clear()
-        assert run(*command.format(model).split())[0] == 0
-        assert kept == calls
 
 
 def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path):

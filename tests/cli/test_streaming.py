@@ -44,7 +44,7 @@ def test_errors_are_those_on_rows_that_a_hash_held_out(folder, table, saved, cap
         np.concatenate(
             [
                 batch.targets[:, 0]
-                for batch in PartOfRows(source, 0.3, inside=inside, seed=0).batches(0)
+                for batch in PartOfRows(source, 0.3, inside=inside, seed=0).batches()
             ]
         )
         for inside in (True, False)

@@ -173,7 +173,7 @@ def moved(n_rows):
         program = getattr(module, name)
 
         def noted(*arguments, program=program, name=name, **more):
-            lowered = program._jit.lower(*arguments, **more)
+            lowered = program.jitted().lower(*arguments, **more)
             total[name] = bytes_moved(lowered.compile().as_text())
             return program(*arguments, **more)
 

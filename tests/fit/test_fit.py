@@ -148,5 +148,3 @@ def test_the_pruning_path_is_of_the_tree_that_is_pruned():
 def test_a_soft_tree_that_could_not_be_trained_is_refused():
     with pytest.raises(ValueError, match=r"'chunk' .* at most max_steps. Got 5000"):
         plan(refine=SoftGates(chunk=5000))
-    with pytest.raises(ValueError, match=r"'penalty' .* Got 0.0"):
-        plan(refine=SoftGates(penalty=0.0))

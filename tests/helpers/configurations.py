@@ -33,7 +33,6 @@ FEW = SoftGates(
     n_kept=2,
     n_committee=2,
     distil_steps=32,
-    patience_steps=(64, 64),
     batch_size=16,
 )
 every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS)

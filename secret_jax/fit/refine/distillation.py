@@ -23,10 +23,13 @@ from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.runtime.values import Value, at_least, real
+from secret_jax.runtime.values import Value, real
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.walk import descend, values_at
+
+# Points between the rows, for each row, and at least.
+_POINTS_PER_ROW, _LEAST_POINTS = 2, 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +40,6 @@ class Distillation(Value):
     ----------
     own_share : float, default=0.5
         Weight of a row's own output in its target; the rest is the trees' prediction.
-    points_per_row : float, default=2.0
-        Points between the rows, for each row,
-    least_points : int, default=2000
-        and at least.
     reach : float, default=0.5
         Maximum distance of a point from its row, as a share of that to another row.
     most_rise : float, default=0.5
@@ -62,15 +61,11 @@ class Distillation(Value):
     """
 
     own_share: float = 0.5
-    points_per_row: float = 2.0
-    least_points: int = 2000
     reach: float = 0.5
     most_rise: float = 0.5
 
     _parameter_constraints: ClassVar[dict] = {
         "own_share": [real(0.0, 1.0, closed="both")],
-        "points_per_row": [real(0.0)],
-        "least_points": [at_least(1)],
         "reach": [real(0.0, 1.0, closed="both")],
         "most_rise": [real(0.0)],
     }
@@ -148,7 +143,7 @@ def student_rows(
     """
     random = np.random.default_rng(ROW_ORDER)
     n_rows = rows.n_rows
-    n_points = max(round(options.points_per_row * n_rows), options.least_points)
+    n_points = max(_POINTS_PER_ROW * n_rows, _LEAST_POINTS)
     first = np.arange(n_points) % n_rows
     second = random.choice(n_rows, n_points, p=rows.weight / rows.weight.sum())
     share = random.uniform(0.0, options.reach, n_points)

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.fit.prune.cross_validation import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import mean_error, measured_on
 from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
@@ -29,6 +30,12 @@ from secret_jax.tree.totals import leaf_totals
 _LEAST_DROP = 1e-6
 # Minimum share of spare degrees assumed for a leaf that spent nearly all its rows.
 _LEAST_LEFT = 0.1
+# Passes without improvement on held-out rows after which to stop, and the share of the
+# rows that is held out.
+_PATIENCE, _CHECKED_SHARE = 2, 0.25
+# Rows of a node in the search for its split, and rows for accepting splits; all rows
+# judge the result.
+_NODE_ROWS, MOST_ROWS = 2048, 1 << 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +60,6 @@ class Tao(Refinement):
         Maximum number of passes over all levels.
     tol : float, default=1e-3
         Passes end when one lowers the objective by a smaller share.
-    patience : int, default=2
-        Number of passes without improvement on held-out rows after which to stop.
-    node_rows : int, default=2048
-        Maximum number of rows of a node in the search for its split.
-    most_rows : int, default=32768
-        Maximum number of rows for accepting splits; all rows judge the result.
     penalty : float, default=1.0
         Least drop of the objective for every number in a new split, in noise variances.
     gcv_factor : float, default=1.2
@@ -66,8 +67,6 @@ class Tao(Refinement):
     margin : float, default=2.0
         Minimum improvement on held-out rows, in standard errors. With less, chance gets
         in: over real tables most of what passed one was worth nothing.
-    checked_share : float, default=0.25
-        Share of the rows that is held out.
 
     References
     ----------
@@ -83,24 +82,16 @@ class Tao(Refinement):
 
     max_sweeps: int = 10
     tol: float = 1e-3
-    patience: int = 2
-    node_rows: int = 2048
-    most_rows: int = 1 << 15
     penalty: float = 1.0
     gcv_factor: float = 1.2
     margin: float = 2.0
-    checked_share: float = 0.25
 
     _parameter_constraints: ClassVar[dict] = {
         "max_sweeps": [at_least(1)],
         "tol": [real(0.0)],
-        "patience": [at_least(1)],
-        "node_rows": [at_least(2)],
-        "most_rows": [at_least(2)],
         "penalty": [real(0.0)],
         "gcv_factor": [real(0.0)],
         "margin": [real(0.0)],
-        "checked_share": [real(0.0, 1.0, closed="neither")],
     }
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
@@ -143,11 +134,10 @@ def improve(
     """
     if check is not None:
         return alternate(tree, rows, check, recipe, options)
-    cut = round((1.0 - options.checked_share) * rows.n_rows)
-    trained = rows.take(slice(min(cut, options.most_rows)))
-    check = rows.take(slice(cut, cut + options.most_rows))
-    if trained.n_rows == 0 or check.n_rows == 0:
+    trained, check = without_share(rows, _CHECKED_SHARE)
+    if check is None:
         return Alternated(tree, 0, ())
+    trained, check = (part.take(slice(MOST_ROWS)) for part in (trained, check))
     smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
     start = fit_models([tree], [trained], recipe.leaf)[0]
     on_part = replace(recipe, min_leaf_weight=smaller)
@@ -164,11 +154,11 @@ def alternate(
     """Run passes over all levels; see `Tao` for the criterion of acceptance.
 
     ``tree``: with models from ``rows``; ``rows``: in shuffled order. Of more than
-    ``options.most_rows`` a prefix is used; the objective on all of them decides in the
+    `MOST_ROWS` a prefix is used; the objective on all of them decides in the
     end. ``check``: choose the pass whose tree errs least on them, and the tree that was
     given if the others are not better by a margin. None: the last pass.
     """
-    used = rows.take(slice(options.most_rows))
+    used = rows.take(slice(MOST_ROWS))
     sampled = used.n_rows < rows.n_rows
     current = fit_models([tree], [used], recipe.leaf)[0]
     least = recipe.min_leaf_weight * used.weight.sum() / rows.weight.sum()
@@ -193,7 +183,7 @@ def alternate(
             best, best_errors, n_sweeps = current, errors, sweep
         if objectives[-1] > before * (1 - options.tol):
             break
-        if sweep - n_sweeps >= options.patience:
+        if sweep - n_sweeps >= _PATIENCE:
             break
     if objectives[-1] == objectives[0] or (
         check is not None
@@ -248,7 +238,7 @@ def _improve_level(
     if len(nodes) == 0:
         return tree, costs
     active[nodes] = False
-    changed = proposed(tree, nodes, rows, least, options.node_rows)
+    changed = proposed(tree, nodes, rows, least, _NODE_ROWS)
     if changed is tree:
         return tree, costs
     changed = fit_models([changed], [rows], recipe.leaf)[0]

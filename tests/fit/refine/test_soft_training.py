@@ -17,7 +17,6 @@ from random_trees import with_gates
 
 from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.links import fit_tree
 from secret_jax.fit.pipeline import refine_tree
 from secret_jax.fit.refine.soft import starts as starts_module
 from secret_jax.fit.refine.soft.parameters import (
@@ -38,6 +37,7 @@ from secret_jax.fit.refine.soft.steps import (
     train_chunk,
     train_start,
 )
+from secret_jax.fit.rivals import fit_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.tree.routing import predict, values
@@ -310,9 +310,11 @@ def test_a_student_of_few_points_learns_from_a_committee_of_more_rows():
     assert model.tree_.is_soft
 
 
-def test_a_training_that_diverges_leaves_the_hard_tree():
-    wild = dataclasses.replace(FEW, leaf_rate=1e25, gate_rate=1e25)
-    model = SecretRegressor(refine=wild, random_state=0, min_samples_split=0.05)
+def test_a_training_that_diverges_leaves_the_hard_tree(monkeypatch):
+    rate = np.float32(1e25)
+    wild = starts_module.RATES._replace(leaf_rate=rate, gate_rate=rate)
+    monkeypatch.setattr(starts_module, "RATES", wild)
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     kept_hard(model, "diverged|on rows that did not choose it")
 
 

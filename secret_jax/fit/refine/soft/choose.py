@@ -23,8 +23,13 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import SplitKind, Tree
 
-# A start that is too large is cut at penalties that rise by this factor.
+# Larger starts are the grown trees cut at this penalty of a degree of freedom, in noise
+# variances; one that is too large is cut at penalties that rise by this factor.
+_PENALTY = 6.0
 _PENALTY_RISE = 1.1
+# Share of the error that averaging is taken to save. The comparison with the hard tree,
+# which is of single trainings, allows for it.
+_COMMITTEE_GAIN = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +99,9 @@ class SoftGates(SoftOptions):
         # does a hard tree that learned from several.
         allowance = 0.0
         if min(self.n_committee, len(sound)) > 1:
-            allowance += self.committee_gain
+            allowance += _COMMITTEE_GAIN
         if fitted.student_rows is not None:
-            allowance -= self.committee_gain
+            allowance -= _COMMITTEE_GAIN
         if not soft_error * (1 - allowance) < hard_error:
             return Refined(
                 fitted.tree, 0, _refusal(fitted.tree, soft_error, hard_error)
@@ -135,8 +140,8 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
     trees: list[Tree] = []
     for candidate in candidates:
         sizes = {1}
-        for tree in (candidate.pruned, penalised(candidate.grown, options.penalty)):
-            penalty = options.penalty
+        for tree in (candidate.pruned, penalised(candidate.grown, _PENALTY)):
+            penalty = _PENALTY
             while tree.n_leaves > options.max_leaves:
                 tree, penalty = penalised(tree, penalty), _PENALTY_RISE * penalty
             gates = np.isin(tree.kind, (SplitKind.AXIS, SplitKind.OBLIQUE))

@@ -19,6 +19,8 @@ from secret_jax.tree.structure import Tree
 
 # Number of chunks of steps after which the student gets new points between the rows.
 _CHUNKS_PER_POINTS = 8
+# It learns at rows, and at points up to this share of the way to another row.
+_JITTER = 0.5
 
 
 def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -> Tree:
@@ -66,7 +68,7 @@ def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
         drawn = _CHUNKS_PER_POINTS * trainer.options.chunk * trainer.batch_size
         n_points = min(n_points, drawn)
     first, second = trainer.random.integers(0, trainer.n_rows, (2, n_points))
-    share = trainer.random.uniform(0, trainer.options.jitter, n_points)
+    share = trainer.random.uniform(0, _JITTER, n_points)
     share[: n_points // 2] = 0
     x, codes = between(rows.table, teachers[0].schema, first, second, share)
     said = _mean_prediction(teachers, Table(x, codes)).astype(np.float32)

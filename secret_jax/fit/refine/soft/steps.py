@@ -61,12 +61,12 @@ class Batch(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Fields of `secret_jax.SoftGates` used in a step."""
+    """Rates of a step of Adam."""
 
     gate_rate: AnyArray
     leaf_rate: AnyArray
-    l2: AnyArray
-    averaging: AnyArray
+    l2: AnyArray  # penalty on the mean squared change of the leaves' slopes
+    averaging: AnyArray  # decay of the average of the parameters over the steps
 
 
 class TrainingState(NamedTuple):
