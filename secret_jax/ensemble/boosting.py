@@ -29,8 +29,8 @@ _SOON, _BEHIND = 0.6, 1.1
 # After so many one size of each kind of leaves goes on, the first that errs hardly more
 # than the best: those behind seldom win, never by much.
 _DECIDED, _HARDLY_MORE = 2.0, 1.02
-# A kind of leaves that errs so many times as much then leaves: its share in the
-# prediction would save a hundredth at most.
+# A kind of leaves that errs so many times as much then leaves: on one table of the two
+# where one did, its share in the prediction saved a hundredth of the error at last.
 _TOO_MUCH = 2.0
 # When the best one stops, others go on only if their errors are as near.
 _NEAR = 1.05

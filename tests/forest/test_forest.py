@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 
 from secret_jax import SecretForestRegressor, SecretRegressor
 from secret_jax.data.encoding import encode
+from secret_jax.datasets import make_fried
 from secret_jax.ensemble.forest import out_of_bag
 from secret_jax.ensemble.growth import SPLITS
 from secret_jax.tree import routing
@@ -148,3 +149,14 @@ def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(*wave())
     assert vars(model) == before
+
+
+def test_leaves_of_many_rows_are_larger_unless_asked_otherwise():
+    for n, least in ((400, 5), (1750, 7), (4000, 10)):
+        X, y = make_fried(n, random_state=0)
+        alike = [
+            SecretForestRegressor(n_estimators=1, random_state=0, min_samples_leaf=m)
+            for m in ("auto", least)
+        ]
+        automatic, given = (model.fit(X, y).predict(X[:50]) for model in alike)
+        np.testing.assert_array_equal(automatic, given)
