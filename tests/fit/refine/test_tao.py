@@ -148,10 +148,10 @@ def test_what_does_not_help_rows_kept_aside_is_undone():
     assert improve(tree, training, check, recipe, Tao()).tree is tree
 
 
-def test_a_prefix_of_the_rows_is_enough():
+def test_a_prefix_of_the_rows_is_enough(monkeypatch):
     tree, training, recipe = grown("3dsin", max_depth=3)
-    options = dataclasses.replace(EAGER, most_rows=300)
-    found = alternate(tree, training, None, recipe, options)
+    monkeypatch.setattr(tao_module, "MOST_ROWS", 300)
+    found = alternate(tree, training, None, recipe, EAGER)
     assert found.tree.weight[0] == training.n_rows
     before, after = (subtree_costs(t, 1.2)[0] for t in (tree, found.tree))
     assert after <= before
