@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import VotingRegressor
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
@@ -32,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from benchmarks.shared import folder_of_data, whole_number
-from secret_jax import KernelTreeClassifier, KernelTreeRegressor, SecretRegressor
+from secret_jax import KernelTreeClassifier, KernelTreeRegressor
 from secret_jax.composed.kernel import (
     GaussianProcess,
     GeneticSearch,
@@ -51,7 +50,6 @@ class Task(NamedTuple):
     reported: str
 
 
-_RELEVANCES = GaussianProcess(relevances=True)
 _VOWEL = ("vowel_train", "vowel_test")
 _OF_VOWEL = "tree .42, RBF .42, kernel .46"
 TASKS = {
@@ -118,24 +116,14 @@ def peer(task: Task, name: str) -> Any:
     return TransformedTargetRegressor(found, transformer=StandardScaler())
 
 
-def two_processes(task: Task) -> Any:
-    """Mean of a process over equations, which says what these leave, and of one over
-    constants, which knows regions only.
-    """
-    if task.classes:
-        return None
-    tree = SecretRegressor(splits="cart", leaf="constant", oblique=False, distill=False)
-    regions = KernelTreeRegressor(tree, head=_RELEVANCES)
-    return VotingRegressor(
-        [("equations", ours(task, _RELEVANCES)), ("regions", regions)]
-    )
-
-
 METHODS: dict[str, Callable[[Task], Any]] = {
+    "kernel": lambda task: ours(task, "kernel"),
+    "local": lambda task: ours(task, "local"),
     "RBF": lambda task: ours(task, "rbf"),
-    "kernel (gp)": lambda task: ours(task, "gp"),
-    "gp, relevances": lambda task: ours(task, _RELEVANCES),
-    "two of these": two_processes,
+    "gp": lambda task: ours(task, "gp"),
+    "auto": lambda task: ours(task, "auto"),
+    "gp, relevances": lambda task: ours(task, GaussianProcess(relevances=True)),
+    "stack": lambda task: ours(task, "stack"),
     "RBF, greedy": lambda task: ours(task, "rbf", GreedySearch()),
     "RBF, genetic": lambda task: ours(task, "rbf", GeneticSearch()),
     "kernel ridge": lambda task: peer(task, "ridge"),

@@ -12,7 +12,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -157,21 +156,21 @@ def _baselines(
     """Measure least squares or logistic regression, and CART of a held-out size.
 
     Missing numbers are filled in with the mean for both. CART chooses among powers of
-    two leaves on as large a part of the training rows as the tree is pruned on, and is
-    then refitted on all of them.
+    two leaves on as large a part of the training rows as the tree is pruned on, of
+    groups or times like the held-out rows, and is then refitted on all of them.
     """
     import pandas as pd
 
     schema = schema_of(model)
+    others: Any = make_pipeline(
+        SimpleImputer(keep_empty_features=True), StandardScaler()
+    )
     encoder = make_column_transformer(
         (
             OneHotEncoder(handle_unknown="ignore", sparse_output=False),
             [schema.names[column] for column in schema.discrete],
         ),
-        (
-            make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler()),
-            [schema.names[column] for column in schema.continuous],
-        ),
+        remainder=others,
     )
     # Dates in parts, and ordered categories as places.
     tables = (
@@ -184,23 +183,34 @@ def _baselines(
     linear: Any = LogisticRegression(max_iter=5000) if classes else LinearRegression()
     name = "logistic regression" if classes else "ordinary least squares"
     cart: Any = DecisionTreeClassifier if classes else DecisionTreeRegressor
-    measure = "log_loss" if classes else "mse"
     y, weight = grown_on.y, grown_on.weight
-    n_growing = len(y) - math.ceil(_CHOOSING_SHARE * len(y))
-    search = GridSearchCV(
-        cart(random_state=seed),
-        {"max_leaf_nodes": [2**k for k in range(1, 12) if 2**k <= max(2, n_growing)]},
-        scoring=lambda *fitted: -(measured(*fitted)[measure] or 0.0),
-        cv=ShuffleSplit(1, test_size=_CHOOSING_SHARE, random_state=seed),
-    )
-    search.fit(training, y, sample_weight=weight)
-    chosen: Any = search.best_estimator_
+    judging, growing = _choosing(grown_on, seed)
+    some, judges = grown_on.take(growing), grown_on.take(judging)
+
+    def error_with(size: int) -> float:
+        model = cart(max_leaf_nodes=size, random_state=seed)
+        model.fit(training[growing], some.y, sample_weight=some.weight)
+        score = measured(model, training[judging], judges.y, judges.weight)
+        return score["log_loss" if classes else "mse"] or 0.0
+
+    sizes = [2**k for k in range(1, 12) if 2**k <= max(2, len(growing))]
+    chosen = cart(max_leaf_nodes=min(sizes, key=error_with), random_state=seed)
+    chosen.fit(training, y, sample_weight=weight)
     leaves = {"leaves": int(chosen.get_n_leaves())}
     seen = test, held_out.y, held_out.weight
     return {
         name: measured(linear.fit(training, y, sample_weight=weight), *seen),
         "CART (scikit-learn)": measured(chosen, *seen) | leaves,
     }
+
+
+def _choosing(table: TrainingTable, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the rows that choose CART's size, and those that it is grown on."""
+    n_judging = math.ceil(_CHOOSING_SHARE * len(table.y))
+    try:
+        return drawn(table, n_judging, [seed, 2])
+    except ValueError:  # all are of one group or time
+        return drawn(table._replace(group=None, time=None), n_judging, [seed, 2])
 
 
 def score_table(scores: Mapping[str, Score], heading: str) -> str:

@@ -91,7 +91,7 @@ def explain(arguments: argparse.Namespace) -> None:
     with flags_for_parameters(), table.placing():
         why = model.explain(X)
     if arguments.out is not None:
-        frame = why.to_dataframe(backend="pandas")
+        frame = why.to_dataframe()
         _write_table(dict(frame.items()), frame.index, arguments.out, "explanations")
         return
     texts = [

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import has_fit_parameter
 
 from secret_jax.cli.messages import CommandError, flags_for_parameters, require, say
 
@@ -54,12 +53,8 @@ class TrainingTable(NamedTuple):
         return _STRETCHES * n_earlier // len(self.time)
 
     def fit(self, model: Any) -> None:
-        """Fit a model, whose own folds keep groups together where it can."""
-        beside = {} if self.groups is None else {"groups": self.groups}
-        if beside and not has_fit_parameter(model, "groups"):
-            say("  choices within the fit do not know of groups: held-out rows do")
-            beside = {}
-        model.fit(self.X, self.y, self.weight, **beside)
+        """Fit a model, whose own folds keep groups together."""
+        model.fit(self.X, self.y, self.weight, groups=self.groups)
 
     def take(self, rows: np.ndarray) -> TrainingTable:
         """Some of the rows."""

@@ -8,10 +8,10 @@ from sklearn.base import RegressorMixin
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.validation import (
-    checked_weight,
     fitted_names,
     restore_names,
     validated,
+    validated_weight,
 )
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
@@ -55,6 +55,16 @@ class ComposedEstimator(SavedEstimator):
         self
             Itself. A fit that fails leaves it as it was.
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        **beside: ArrayLike | None,
+    ) -> Self:
+        """Check parameters and columns, and fit with what is known of rows beside."""
         check_constraints(
             self._parameter_constraints,
             self.get_params(deep=False),
@@ -63,7 +73,7 @@ class ComposedEstimator(SavedEstimator):
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)
-            fitted = self._fitted(X, y, sample_weight)
+            fitted = self._fitted(X, y, sample_weight, **beside)
         except BaseException:
             restore_names(self, before)
             raise
@@ -105,7 +115,7 @@ class ComposedClassifier(ClassesMixin, ComposedEstimator):
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Checked classes, indicators of them (n_rows, n_classes), and weights."""
-        caller, weight = type(self).__name__, checked_weight(sample_weight, X)
+        caller, weight = type(self).__name__, validated_weight(sample_weight, X)
         labels = validated_labels(y, X, caller)
         classes = classes_of(labels, weight, caller, y)
         return classes, (labels[:, None] == classes).astype(float), weight

@@ -131,7 +131,7 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if isinstance(dtype, nw.Enum | nw.Categorical):
         # Declared categories stay categories, even if they are numbers.
         values = np.asarray(series.to_numpy(), object)
-        levels = tuple(dtype.categories) if isinstance(dtype, nw.Enum) else None
+        levels = _levels_of(series)
         if levels is not None and all(isinstance(level, str) for level in levels):
             values = values.view(OrderedText)
             values.levels = levels
@@ -146,6 +146,16 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
             "example of hours) or into text before fitting."
         )
     return _object_column(np.asarray(series.to_numpy(), object))
+
+
+def _levels_of(series: nw.Series) -> tuple[Any, ...] | None:
+    """Categories from the least to the greatest; None where they have no order."""
+    if isinstance(series.dtype, nw.Enum):
+        return tuple(series.dtype.categories)
+    native = series.to_native()
+    if not getattr(getattr(native, "type", None), "ordered", False):  # of Arrow
+        return None
+    return tuple(native.unify_dictionaries().combine_chunks().dictionary.to_pylist())
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:

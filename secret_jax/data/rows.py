@@ -70,13 +70,14 @@ class Rows(NamedTuple):
 
 
 def join(parts: list[Rows]) -> Rows:
-    """Concatenate the rows of several parts, which belong to no groups then."""
+    """Concatenate the rows of several parts, in groups if all of them are."""
     if len(parts) == 1:
         return parts[0]
-    tables, targets, weights, _ = zip(*parts, strict=True)
+    tables, targets, weights, groups = zip(*parts, strict=True)
     x, codes = zip(*tables, strict=True)
     table = Table(np.concatenate(x), np.concatenate(codes))
-    return Rows(table, np.concatenate(targets), np.concatenate(weights))
+    group = None if any(each is None for each in groups) else np.concatenate(groups)
+    return Rows(table, np.concatenate(targets), np.concatenate(weights), group)
 
 
 def shuffled(rows: Rows, seed: int) -> Rows:

@@ -76,6 +76,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: ArrayLike | None = None,
         eval_set: Any = None,
     ) -> Self:
         """Grow boosters, and choose the size of their trees and the number of rounds.
@@ -86,6 +87,9 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         y : array-like of shape (n_rows,), or (n_rows, n_outputs) of numbers
         sample_weight : array-like of shape (n_rows,), optional
             Integers are numbers of rows.
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: folds keep them
+            together.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows that determine, in place of folds, when to stop, which size is best,
             and the weights of the best size of each kind of leaves. One booster of a
@@ -110,7 +114,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         before, names_before = vars(self).get("_boosting"), fitted_names(self)
         try:
             with self._fitting(X) as (reading, progress):
-                self._fit(reading, progress, X, y, sample_weight, eval_set)
+                self._fit(reading, progress, X, y, sample_weight, groups, eval_set)
         except BaseException:
             if vars(self).get("_boosting") is before:
                 restore_names(self, names_before)
@@ -124,6 +128,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
         eval_set: Any,
     ) -> None:
         boosting = vars(self).get("_boosting") if self.warm_start else None
@@ -136,12 +141,13 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         options = self._options(seed)
         schema = None if boosting is None else boosting.schema
         X = validated(self, X, reset=boosting is None)
-        schema, rows, targets = self._read(reading, X, y, sample_weight, schema)
+        schema, rows, targets = self._read(reading, X, y, sample_weight, schema, groups)
         others = self._eval_rows(eval_set, schema, targets)
         if boosting is None:
             boosting = Boosting(options, rows, schema, others)
         else:
-            _check_same_rows(boosting.training, rows, "X, y or sample_weight")
+            told = "X, y, sample_weight or groups"
+            _check_same_rows(boosting.training, rows, told)
             _check_same_rows(boosting.others, others, "eval_set")
             kept = self.n_iter_
             if not self.early_stopping and self.max_iter < kept:
@@ -264,10 +270,8 @@ def _check_same_rows(before: Rows | None, rows: Rows | None, name: str) -> None:
         if before.n_rows != rows.n_rows:
             counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"
         else:
-            pairs = zip(
-                (*before.table, before.targets, before.weight),
-                (*rows.table, rows.targets, rows.weight),
-                strict=True,
+            pairs: Any = zip(
+                (*before.table, *before[1:]), (*rows.table, *rows[1:]), strict=True
             )
             if all(np.array_equal(*pair) for pair in pairs):
                 return

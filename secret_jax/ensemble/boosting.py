@@ -29,6 +29,9 @@ _SOON, _BEHIND = 0.6, 1.1
 # After so many one size of each kind of leaves goes on, the first that errs hardly more
 # than the best: those behind seldom win, never by much.
 _DECIDED, _HARDLY_MORE = 2.0, 1.02
+# A kind of leaves that errs so many times as much then leaves: its share in the
+# prediction would save a hundredth at most.
+_TOO_MUCH = 2.0
 # When the best one stops, others go on only if their errors are as near.
 _NEAR = 1.05
 # The best size of the other kind continues unless a mixture saves less than this share:
@@ -39,7 +42,7 @@ _LEAST_SAVED, _ROUNDS_BETWEEN, _FIRST_ASKED = 0.005, 10, 20
 _LEAST_SHARE = 0.05
 # Of many rows so many train the sizes that race, and a quarter as many judge them, for
 # so many rounds: what trees of one size are worth shows soon.
-_RACING_ROWS, _RACING_ROUNDS = 1 << 14, 20
+_RACING_ROWS, _RACING_ROUNDS = 1 << 14, 10
 
 
 class Boosting:
@@ -55,7 +58,7 @@ class Boosting:
         schema: TableSchema,
         others: Rows | None = None,
     ):
-        self.rows, self.held_out = rows, _folds(options, rows.weight)
+        self.rows, self.held_out = rows, _folds(options, rows)
         few = rows.n_rows <= MOST_FOLDED
         self.folded = others is None and few and len(self.held_out) > 0
         if others is not None:
@@ -96,8 +99,13 @@ class Boosting:
 
     def _race(self, options: BoostOptions, stage: Stage) -> None:
         """Keep the sizes that lead on a sample of many rows."""
-        few = self.training.take(slice(_RACING_ROWS))
-        judges = self.others or self.training.take(slice(_RACING_ROWS, None))
+        rows = self.training
+        if rows.group is not None:  # of groups in no order some train, others judge
+            rows = rows.take(np.argsort(rows.group, kind="stable"))
+        few = rows.take(slice(_RACING_ROWS))
+        judges = self.others or rows.take(slice(_RACING_ROWS, None))
+        if few.group is not None and judges.group is not None:
+            judges = judges.take(judges.group != few.group[-1])
         judges = judges.take(slice(_RACING_ROWS // 4))
         if not judges.n_rows:
             return
@@ -136,10 +144,12 @@ class Boosting:
         return sum(float(self.rows.weight[part].sum()) for part in self.held_out)
 
     def _booster(self, size: TreeSize, key: int, held_out: np.ndarray) -> Booster:
+        trains = np.ones(self.rows.n_rows, bool)
+        trains[held_out] = False
         return Booster(
             size=size,
             key=key,
-            training=np.setdiff1d(np.arange(self.training.n_rows), held_out),
+            training=np.flatnonzero(trains[: self.training.n_rows]),
             held_out=held_out,
             prediction=np.zeros_like(self.rows.targets),
         )
@@ -287,14 +297,17 @@ def _in_race(candidates: list[Candidate], *, decided: bool) -> list[Candidate]:
     near = [each for each in candidates if each.least <= most * least[each.size.leaf]]
     if decided:
         near = list({each.size.leaf: each for each in reversed(near)}.values())[::-1]
+        worth = _TOO_MUCH * min(least.values())
+        near = [each for each in near if least[each.size.leaf] <= worth]
     return near
 
 
-def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:
+def _folds(options: BoostOptions, rows: Rows) -> list[np.ndarray]:
     """Rows that each booster leaves out."""
     decided = not options.early_stopping and len(options.sizes) == 1
-    many = len(weight) > MOST_FOLDED
+    many = rows.n_rows > MOST_FOLDED
     if decided and (many or not options.average):
         return []
-    parts = parts_of(weight, _HELD_OUT_FOLDS if many else options.n_folds)
+    n_folds = _HELD_OUT_FOLDS if many else options.n_folds
+    parts = parts_of(rows.weight, n_folds, group=rows.group)
     return [np.flatnonzero(part) for part in (parts[:1] if many else parts)]

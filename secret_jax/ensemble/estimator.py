@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.encoding import Unencoded, encode, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table, merged
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
@@ -110,6 +110,7 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         schema: TableSchema | None = None,
+        groups: ArrayLike | None = None,
     ) -> tuple[TableSchema, Rows, Targets]:
         """Read training rows in hash order, by a known schema or to learn one.
 
@@ -121,11 +122,12 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         weight = checked_weight(sample_weight, X)
         copies, targets = copies_of(weight), self._targets(y, X, weight, schema)
         weight = scaled_weight(targets.weight, copies)
+        group = None if groups is None else group_numbers(groups, len(weight))
         if schema is None:
-            given = CheckedRows(X, targets.values, weight, copies, targets.names)
+            given = CheckedRows(X, targets.values, weight, copies, targets.names, group)
             schema, source, _ = read_rows(reading, given)
             return schema, every_row(source, ROW_ORDER), targets
-        known = encoded(schema, X, targets.values, weight)
+        known = encoded(schema, X, targets.values, weight, group)
         rows = merged(known, ROW_ORDER, copies[weight > 0]).dealt()
         return schema, rows, targets
 
@@ -171,10 +173,14 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
 
 
 def encoded(
-    schema: TableSchema, X: TableLike, targets: np.ndarray, weight: np.ndarray
+    schema: TableSchema,
+    X: TableLike,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    group: np.ndarray | None = None,
 ) -> Rows:
     """Encode rows of positive weight on the host."""
     used = weight > 0
     table = encode(schema, X).on_host()
-    rows = Rows(table, schema.scale_targets(targets), weight)
+    rows = Rows(table, schema.scale_targets(targets), weight, group)
     return rows if used.all() else rows.take(used)

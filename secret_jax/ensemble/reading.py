@@ -154,7 +154,6 @@ class BoosterInspection(Importances):
         language: Literal["python", "c", "javascript"] = "python",
         *,
         function_name: str | None = None,
-        precision: int | None = None,
         output: int | str | None = None,
     ) -> str:
         """Export all trees as functions.
@@ -169,7 +168,7 @@ class BoosterInspection(Importances):
         """
         from secret_jax.inspect.code.export import export_sum
 
-        model = self._exported(output, precision)
+        model = self._exported(output)
         return export_sum(model, language, function_name)
 
     def to_onnx(self, *, output: int | str | None = None) -> Any:
@@ -181,9 +180,7 @@ class BoosterInspection(Importances):
 
         return onnx_model(self._exported(output))
 
-    def _exported(
-        self, output: int | str | None, precision: int | None = None
-    ) -> ExportedModel:
+    def _exported(self, output: int | str | None) -> ExportedModel:
         """Convert the trees to what programs of any language compute."""
         from secret_jax.inspect.code.export import exported_sum
 
@@ -195,7 +192,6 @@ class BoosterInspection(Importances):
         return exported_sum(
             trees,
             steps,
-            precision=precision,
             loss=self._loss,
             classes=classes,
             output=output if classes else None,

@@ -25,13 +25,13 @@ from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.steering import Steering
 from secret_jax.estimators.targets import Targets
-from secret_jax.fit.links import fit_tree
 from secret_jax.fit.pipeline import FitResult, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import training_path
 from secret_jax.fit.refine.interface import RefinementWarning
+from secret_jax.fit.rivals import fit_tree
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards

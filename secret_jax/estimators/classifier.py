@@ -57,7 +57,8 @@ class SecretClassifier(
         it.
     leaf : str or LeafModel, default="logistic"
         "logistic", regression shrunk toward the parent's (`Logistic`), or "constant",
-        shares of the classes shrunk toward the parent's (`ClassFrequencies`).
+        shares of the classes shrunk toward the parent's (`ClassFrequencies`); "auto":
+        of both trees the one of less cross-entropy on rows that did not grow it.
     splits : str or SplitFinder, default="rss"
         Method of finding splits: "rss", by how much better linear models of the
         indicators fit the sides (`RssSplits`); "secret", by the paper's discriminants,
@@ -122,6 +123,7 @@ class SecretClassifier(
     """
 
     _named: ClassVar[Named] = CLASS_NAMED
+    _accurate: ClassVar[dict[str, Any]] = {"leaf": "auto"}
 
     @classmethod
     def cart(cls, **parameters: Any) -> SecretClassifier:

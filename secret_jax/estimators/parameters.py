@@ -83,7 +83,7 @@ NAMED: Named = {
     "distill": _DISTILLATIONS,
     "loss": {
         "squared": SquaredError(),
-        "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.links`
+        "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.rivals`
         "absolute": Quantile(),
         "huber": Huber(),
         "poisson": Poisson(),
@@ -98,7 +98,11 @@ CLASS_NAMED: Named = {
         "cart": CartSplits(criterion="gini"),
         "conjunctive": ConjunctiveSplits(),
     },
-    "leaf": {"logistic": Logistic(), "constant": ClassFrequencies()},
+    "leaf": {
+        "logistic": Logistic(),
+        "constant": ClassFrequencies(),
+        "auto": Logistic(),  # and constants, see `secret_jax.fit.rivals`
+    },
     "prune": _RULES,
     "refine": _REFINEMENTS,
     "distill": _DISTILLATIONS,

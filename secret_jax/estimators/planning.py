@@ -1,5 +1,6 @@
 """From the parameters of an estimator to the plan of its fit."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -7,14 +8,16 @@ from sklearn.utils import check_random_state
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
-from secret_jax.fit.plan import Plan
+from secret_jax.fit.plan import Plan, Rival
 from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft.choose import SoftGates
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.deviance import Poisson
-from secret_jax.models.glm import leaf_for_loss
+from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
+from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import MixtureLeaf
 from secret_jax.runtime.values import check_constraints, constraints_of, refuse
+from secret_jax.splits.interface import SplitFinder
 
 
 def seed_of(random_state: Any) -> int:
@@ -49,12 +52,6 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
         refuse("leaf", caller, allowed, parameters["leaf"])
     leaf = fitted_to_loss
-    log_leaf = None
-    if parameters.get("loss") == "auto":  # one that the other values know, or none
-        log_leaf = leaf_for_loss(leaf, Poisson())
-        for value in (prune, refine):
-            if value is not None and not value.knows(Poisson()):
-                log_leaf = None
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
     if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
@@ -74,17 +71,13 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     if splits.n_conditions and parameters["monotonic_cst"] is not None:
         allowed = "None with these splits: sides of conjunctions have no border"
         refuse("monotonic_cst", caller, allowed, parameters["monotonic_cst"])
-    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
-    linear = leaf.uses_regressors and splits.knows_indicators
-    columns = ColumnOptions(
-        categorical_features=parameters["categorical_features"],
-        split_features=parameters["split_features"],
-        monotonic_cst=parameters["monotonic_cst"],
-        use_regressors=leaf.uses_regressors,
-        missing=parameters["missing_values"] if learned else "mean",
-        category_indicators=leaf.indicators if linear else False,
-        missing_indicators=leaf.indicators,
-        tail_share=leaf.tail_share if leaf.uses_regressors else 0.0,
+    others = [
+        other
+        for other in _rival_leaves(parameters, leaf)
+        if all(rule is None or rule.knows(other.loss) for rule in (prune, refine))
+    ]
+    columns, *of_others = (
+        _column_options(parameters, splits, each) for each in (leaf, *others)
     )
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth"),
@@ -95,7 +88,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     return Plan(
         splits=splits,
         leaf=leaf,
-        log_leaf=log_leaf,
+        rivals=tuple(map(Rival, others, of_others)),
         prune=prune,
         refine=refine,
         distill=distill,
@@ -104,4 +97,32 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         equation_tolerance=float(parameters["equation_tolerance"]),
         pruning_tolerance=float(parameters["pruning_tolerance"]),
         **{name: parameters[name] for name in unchanged},
+    )
+
+
+def _rival_leaves(parameters: Mapping[str, Any], leaf: LeafModel) -> list[LeafModel]:
+    """Leaf models that race with the one that stands for "auto"."""
+    found: list[LeafModel | None] = []
+    if parameters.get("loss") == "auto":
+        found.append(leaf_for_loss(leaf, Poisson()))
+    if parameters["leaf"] == "auto":
+        found.append(ClassFrequencies())
+    return [other for other in found if other is not None]
+
+
+def _column_options(
+    parameters: Mapping[str, Any], splits: SplitFinder, leaf: LeafModel
+) -> ColumnOptions:
+    """How the columns are read for splits and a leaf model."""
+    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
+    linear = leaf.uses_regressors and splits.knows_indicators
+    return ColumnOptions(
+        categorical_features=parameters["categorical_features"],
+        split_features=parameters["split_features"],
+        monotonic_cst=parameters["monotonic_cst"],
+        use_regressors=leaf.uses_regressors,
+        missing=parameters["missing_values"] if learned else "mean",
+        category_indicators=leaf.indicators if linear else False,
+        missing_indicators=leaf.indicators,
+        tail_share=leaf.tail_share if leaf.uses_regressors else 0.0,
     )

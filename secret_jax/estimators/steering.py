@@ -78,8 +78,8 @@ class Steering:
     def merge(self, *nodes: int) -> Self:
         """Prune at inner nodes: make leaves of them, without a fit.
 
-        They predict with the equations that they have; ``show_models="all"`` of
-        `export_text` prints those. Nodes are numbered anew.
+        They predict with the equations that they have, which are in the ``model`` of
+        `to_dataframe`. Nodes are numbered anew.
 
         Parameters
         ----------

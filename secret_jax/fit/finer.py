@@ -6,14 +6,19 @@ many small regions, as calendars, it takes back none: then it shall choose among
 
 from dataclasses import replace
 
-from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared
+import numpy as np
+
+from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.refine.distillation import mean_error
+from secret_jax.tree.structure import StopReason, Tree
 
 # Share of the grown leaves that pruning keeps where growth has ended too early.
 _MOST_KEPT = 0.7
+# What ends growth and a finer one moves.
+_MOVED = (StopReason.MIN_SAMPLES_SPLIT, StopReason.MIN_SAMPLES_LEAF)
+_MOVED += (StopReason.MIN_GAIN,)
 # Rows of a split and of a leaf, and gain in noise variances for each coefficient.
 _SPLIT, _LEAF, _GAIN = 20, 5, 0.5
 # Share of the error that the finer tree, which is longer, must save.
@@ -29,7 +34,9 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
     limits = plan.min_samples_split, plan.min_samples_leaf, plan.splits.min_gain
     given = not all(isinstance(limit, str) for limit in limits)
     grown, pruned = first.fitted.candidates[0]
-    few = pruned.n_leaves < _MOST_KEPT * grown.n_leaves
+    found, kept = _leaves_found(grown), _leaves_found(pruned)
+    few = found == 1 or kept < _MOST_KEPT * found
+    few |= not np.isin(grown.stop_reason[grown.is_leaf], _MOVED).any()
     folded = isinstance(chosen_rule(plan, prepared), CrossValidation)
     unjudged = not folded or not first.fitted.folds
     if plan.pruning_tolerance or given or few or unjudged:
@@ -42,11 +49,10 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
         distill=None,  # points between rows blur small regions
     )
     second = fit_prepared(finer, prepared)
-    better = _error(second) < (1.0 - _WORTH_ITS_LENGTH) * _error(first)
-    return second if better else first
+    limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first, first)
+    return second if unseen_error(second, first) < limit else first
 
 
-def _error(result: FitResult) -> float:
-    """Mean error of the folds' trees on rows that they have not seen."""
-    folds = result.fitted.folds
-    return mean_error([fold.tree for fold in folds], [fold.held_out for fold in folds])
+def _leaves_found(tree: Tree) -> int:
+    """Leaves that there would be without the splits that the user has fixed."""
+    return tree.n_leaves - int(np.isinf(tree.gain).sum())

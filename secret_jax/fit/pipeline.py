@@ -8,17 +8,24 @@ sample are read once more, for the models of the final tree.
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from secret_jax.data.rows import join, merged
-from secret_jax.data.sampling import ROW_ORDER, hold_out
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
-from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
+from secret_jax.fit.prune.cross_validation import (
+    CrossValidation,
+    parts_of,
+    without_share,
+)
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.prune.watch import LEVELS_BELOW
+from secret_jax.fit.refine.distillation import raw_predictions
 from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
@@ -75,6 +82,26 @@ def refine_tree(result: FitResult) -> Refined:
     return refined._replace(tree=short)
 
 
+def unseen_error(
+    result: FitResult, first: FitResult, *, of_root: bool = False
+) -> float:
+    """Mean error on unseen rows, by the loss of another fit of the same rows.
+
+    ``of_root``: of single leaves.
+    """
+    ours, theirs, judge = result.prepared, first.prepared, first.plan.leaf.loss
+    error = weight = 0.0
+    for tree, _, (table, targets, weights, _) in result.fitted.folds:
+        (value,) = raw_predictions([of_size(tree, 1) if of_root else tree], table)
+        if tree.loss != judge:
+            said = np.stack([targets, tree.loss.prediction(value)])
+            own = [ours.schema.restore_outputs(each) for each in said]
+            targets, value = map(theirs.schema.scale_targets, own)
+        error += float((weights @ judge.losses(targets, value)).sum())
+        weight += float(weights.sum())
+    return error / weight
+
+
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
     """Pruning rule of the plan, or the one that suits the number of rows."""
     if plan.prune is not None:
@@ -95,21 +122,15 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     makes folds        given                 both together        none
     any other          none                  all rows             none
     ================== ===================== ==================== ====================
+
+    Rows of one group, if there are groups, are held out together, or in one fold.
     """
     rows, others = prepared.rows, prepared.prune_rows
     if rule.fraction and others is not None:
         return Evidence(rows, others)
-    if rule.fraction and rows.group is not None:  # one of as many parts as it says
-        n_parts = max(round(1 / rule.fraction), 2)
-        # One group is no part: nothing is held out of it, as of too few rows.
-        for part in parts_of(rows.weight, n_parts, group=rows.group)[:1]:
-            return Evidence(rows.take(~part), rows.take(part))
-        return Evidence(rows)
     if rule.fraction:
-        cut = hold_out(rows.weight, rule.fraction)
-        if cut < rows.n_rows:
-            return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
-    elif others is not None:
+        return Evidence(*without_share(rows, rule.fraction))
+    if others is not None:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
     if rule.n_folds:
         return Evidence(

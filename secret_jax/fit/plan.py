@@ -1,7 +1,7 @@
 """Plan of a fit: parameters of an estimator, read once, and the rules of "auto"."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -73,19 +73,26 @@ class Automatic:
 _AUTO = Automatic()
 
 
+class Rival(NamedTuple):
+    """Another leaf model, and how it reads the columns."""
+
+    leaf: LeafModel
+    columns: ColumnOptions
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Plan of a fit, read once from an estimator's parameters.
 
     Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
     their names; ``prune`` is still None where the number of rows decides.
-    ``log_leaf`` is that of ``loss="auto"``: the leaf model of the target's logarithm,
-    which `secret_jax.fit.links` sets against ``leaf``; None: no race.
+    ``rivals`` are the leaf models that `secret_jax.fit.rivals` sets against ``leaf``
+    where a parameter is "auto".
     """
 
     splits: SplitFinder
     leaf: LeafModel
-    log_leaf: LeafModel | None
+    rivals: tuple[Rival, ...]
     prune: PruningRule | None
     refine: Refinement | None
     distill: Distillation | None
@@ -99,6 +106,10 @@ class Plan:
     pruning_tolerance: float
     seed: int
     progress: Progress = silent
+
+    def against(self, rival: Rival) -> Self:
+        """Same plan with the leaf model of a rival."""
+        return replace(self, leaf=rival.leaf, columns=rival.columns, rivals=())
 
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
         """Growth settings for rows of a total weight.

@@ -7,6 +7,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
 from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.structure import Tree
@@ -21,9 +22,7 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     ``tree``: without gates.
     """
     tree.loss.check_targets(given.targets)
-    # Of loss="auto" the tree may be one of logarithms.
-    leaves = (one for one in (plan.log_leaf, plan.leaf) if one is not None)
-    leaf = next((one for one in leaves if one.loss == tree.loss), plan.leaf)
+    leaf = _leaf_of(plan, tree)
     table = encode(tree.schema, given.X).on_host()
     targets = tree.schema.scale_targets(given.targets)
     rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))
@@ -31,3 +30,16 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)
+
+
+def _leaf_of(plan: Plan, tree: Tree) -> LeafModel:
+    """Leaf model of a tree: the plan's, or the rival that has won."""
+    linear = tree.schema.n_regressors > 0
+    return next(
+        (
+            rival.leaf
+            for rival in plan.rivals
+            if (rival.leaf.loss, rival.leaf.uses_regressors) == (tree.loss, linear)
+        ),
+        plan.leaf,
+    )

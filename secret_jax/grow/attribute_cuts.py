@@ -19,14 +19,16 @@ _FEW_VALUES = 16
 
 
 class ColumnCuts(NamedTuple):
-    """Cuts between the bins of continuous attributes.
+    """Cuts between the bins of continuous attributes, in each node of its own.
 
     An attribute with missing values comes twice: these go right, and left.
 
     Attributes
     ----------
-    attribute : ndarray of shape (n_candidates,), int
-        Position among the bins' attributes.
+    attribute : ndarray of shape (n_nodes, n_attributes), int
+        Positions among the bins' attributes.
+    position : ndarray of shape (n_candidates,), int
+        Which of these each candidate is.
     missing_left : ndarray of shape (n_candidates,), bool
     code : ndarray of shape (n_rows, n_attributes), uint8
         Bins of the rows, counted in their nodes; ``n_local`` where missing.
@@ -39,6 +41,7 @@ class ColumnCuts(NamedTuple):
     cuts: Cuts
     bins: Bins
     attribute: np.ndarray
+    position: np.ndarray
     missing_left: np.ndarray
     code: np.ndarray
     start: np.ndarray
@@ -50,23 +53,29 @@ class ColumnCuts(NamedTuple):
         cls,
         nodes: NodeMoments,
         bins: Bins,
-        code: Int[np.ndarray, "n_rows n_attributes"],
+        attribute: Int[np.ndarray, "n_nodes n_attributes"],
+        row: Int[np.ndarray, " n_rows"],
         scatter: Float[np.ndarray, "n_nodes n_regressors n_model"],
         n_local: int,
     ) -> ColumnCuts:
-        """Score the cuts of the bins' attributes.
+        """Score the cuts of attributes.
 
         Parameters
         ----------
-        code : ndarray of shape (n_rows, n_attributes), uint8
-            Bins of the rows.
+        row : ndarray of shape (n_rows,), int
+            Rows of the table.
         scatter : ndarray of shape (n_nodes, n_regressors, n_model), float32
             Weighted sums of the regressors times the coordinates.
         n_local : int
             Bins of a node, over the range that its rows cover.
         """
-        gaps, highest = bins.with_gaps, code
-        if len(gaps):
+        if attribute.shape[1] == len(bins.column):
+            code = bins.code[row]
+        else:
+            code = bins.code[row[:, None], attribute[nodes.slot]]
+        gaps, highest = np.zeros(0, int), code
+        if len(bins.with_gaps):
+            gaps = np.flatnonzero((bins.indicator[attribute] >= 0).any(axis=0))
             highest = np.where(code == bins.n_bins, np.uint8(0), code)
         highest = np.maximum.reduceat(highest, nodes.first, axis=0)
         lowest = np.minimum.reduceat(code, nodes.first, axis=0)
@@ -77,43 +86,48 @@ class ColumnCuts(NamedTuple):
             local[code == bins.n_bins] = n_local
         steps = np.arange(n_local + 1) << shift[..., None].astype(np.int64)
         start = np.minimum(lowest[..., None] + steps, bins.n_bins)
-        value, square = bins.means(start)
+        value, square = bins.means(attribute, start)
 
         sums = nodes.sums(local, n_local + bool(len(gaps)), nodes.moments)
         weight = sums[..., :n_local, 0].copy()
         own = np.stack([weight * value, weight * square])
         left = np.cumsum(nodes.whitened(sums), axis=2)
         whole, own_whole = left[:, :, -1], own.sum(axis=3)  # a missing value is 0
-        seen = bins.column < scatter.shape[1]
-        along = np.zeros((*weight.shape[:2], nodes.n_model), np.float32)
-        along[:, seen] = scatter[:, bins.column[seen]]
-        if nodes.n_model and not seen.all():
-            basis = nodes.sums(local[:, ~seen], n_local + 1, nodes.basis)
-            along[:, ~seen] = np.einsum(
-                "nac,nacm->nam", value[:, ~seen], basis[:, :, :n_local]
-            )
+        column = bins.column[attribute]
+        seen = column < scatter.shape[1]
+        along = np.zeros((*attribute.shape, nodes.n_model), np.float32)
+        node, place = np.nonzero(seen)
+        along[node, place] = scatter[node, column[node, place]]
+        some = np.flatnonzero(~seen.all(axis=0))
+        if nodes.n_model and len(some):
+            basis = nodes.sums(local[:, some], n_local + 1, nodes.basis)[:, :, :n_local]
+            measured = np.einsum("nac,nacm->nam", value[:, some], basis)
+            along[:, some] += np.where(seen[:, some, None], np.float32(0), measured)
         slope = slopes(nodes, along, own_whole, whole)
         left, own_left = left[:, :, :n_local], np.cumsum(own, axis=3)
-        attribute = np.arange(len(bins.column))
+        position = np.arange(attribute.shape[1])
         if len(gaps):
             missing = whole[:, gaps, None] - left[:, gaps, -1:]
             left = np.concatenate([left, left[:, gaps] + missing], axis=1)
-            attribute = np.concatenate([attribute, gaps])
+            position = np.concatenate([position, gaps])
+        missing_left = np.arange(len(position)) >= attribute.shape[1]
         cuts = Cuts.of(
             nodes,
             left,
-            whole[:, attribute],
-            own_left[:, :, attribute],
-            own_whole[:, :, attribute],
-            slope[:, attribute],
-            free=bins.n_values[attribute] <= _FEW_VALUES,
+            whole[:, position],
+            own_left[:, :, position],
+            own_whole[:, :, position],
+            slope[:, position],
+            free=bins.n_values[attribute[:, position]] <= _FEW_VALUES,
         )
-        missing_left = np.arange(len(attribute)) >= len(bins.column)
-        return cls(cuts, bins, attribute, missing_left, local, start, weight, own[0])
+        return cls(
+            *(cuts, bins, attribute, position, missing_left, local, start),
+            *(weight, own[0]),
+        )
 
     def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:
         """Whether rows are left of cuts, each row with a candidate of its own."""
-        code = self.code[np.arange(len(candidate)), self.attribute[candidate]]
+        code = self.code[np.arange(len(candidate)), self.position[candidate]]
         missing = (code == self.start.shape[2] - 1) & self.missing_left[candidate]
         return (code <= cut) | missing
 
@@ -125,9 +139,10 @@ class ColumnCuts(NamedTuple):
         cut: np.ndarray,
     ) -> None:
         """Write the chosen cuts of some nodes as splits; of equal ones the middle."""
-        bins, attribute = self.bins, self.attribute[candidate]
+        bins, place = self.bins, self.position[candidate]
+        attribute = self.attribute[node, place]
         last = self.cuts.last_equal(node, candidate, cut)
-        start, rows = self.start[node, attribute], np.arange(len(node))
+        start, rows = self.start[node, place], np.arange(len(node))
         threshold = bins.edge[attribute, start[rows, 1 + (cut + last) // 2] - 1]
         splits.kind[node] = SplitKind.AXIS
         splits.attribute[node] = bins.column[attribute]
@@ -138,8 +153,8 @@ class ColumnCuts(NamedTuple):
             # A missing value counts as the mean of the side that it goes to.
             left = self.missing_left[candidate]
             side = (np.arange(start.shape[1] - 1) <= cut[:, None]) == left[:, None]
-            weight = (self.weight[node, attribute] * side).sum(axis=1)
-            total = (self.total[node, attribute] * side).sum(axis=1)
+            weight = (self.weight[node, place] * side).sum(axis=1)
+            total = (self.total[node, place] * side).sum(axis=1)
             mean = np.where(weight > 0, total / np.where(weight > 0, weight, 1), 0)
             above = np.nextafter(threshold, np.float32(np.inf))
             inside = np.where(

@@ -20,6 +20,7 @@ from secret_jax.grow.search import Found, Search
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
+from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.splits.rss import RssSplits
@@ -85,12 +86,15 @@ class BinnedSearch(Search):
             stop=level.start + n_rows,
             min_leaf_weight=share * level.min_leaf_weight,
         )
-        with np.errstate(all="ignore"):
-            for index in self._parts(seen):
+
+        def search(index: np.ndarray) -> None:
+            with np.errstate(all="ignore"):
                 part = self._search(seen.take(index), statistics.take(index))
-                for every, some in zip(splits, part, strict=True):
-                    if isinstance(every, np.ndarray):
-                        every[index] = some
+            for every, some in zip(splits, part, strict=True):
+                if isinstance(every, np.ndarray):
+                    every[index] = some
+
+        side_by_side(search, self._parts(seen))
         return Found(splits, share)
 
     def _parts(self, level: Level) -> Iterator[np.ndarray]:
@@ -124,10 +128,16 @@ class BinnedSearch(Search):
         scatter = scatter.astype(np.float32)
         kinds: list[ColumnCuts | CategoryCuts] = []
         allowed = []
+        promise = np.full((len(length), n_columns), -np.inf, np.float32)
         if len(bins.column):
-            columns = ColumnCuts.of(nodes, bins, bins.code[row], scatter, _BINS)
+            # Where nodes may be split on few attributes, these are all that is scored.
+            open_to = level.allowed[:, bins.column]
+            number = max(open_to.sum(axis=1).max(), 1)
+            own = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+            columns = ColumnCuts.of(nodes, bins, own, row, scatter, _BINS)
             kinds.append(columns)
-            allowed.append(level.allowed[:, bins.column[columns.attribute]])
+            own = own[:, columns.position]
+            allowed.append(np.take_along_axis(open_to, own, axis=1))
         if self._codes.shape[1]:
             codes = self._codes[row]
             kinds.append(CategoryCuts.of(nodes, codes, self._n_categories))
@@ -150,8 +160,11 @@ class BinnedSearch(Search):
         usable = np.isfinite(exact) & (exact > 0) & ~pure
         oblique = np.zeros(len(length), bool)
         if level.oblique[0] and self._combined.sum() > 1:
+            if len(bins.column):
+                own = bins.column[columns.attribute]
+                np.put_along_axis(promise, own, gain[:, : own.shape[1]], axis=1)
             start = np.where(np.isfinite(exact), exact, 0.0), models[node, best]
-            exact, oblique = self._obliquely(level, nodes, row, start, gain, splits)
+            exact, oblique = self._obliquely(level, nodes, row, start, promise, splits)
             exact = np.where(usable | oblique, exact, 0.0)
             usable = (usable | oblique) & ~pure
         for kind in kinds:
@@ -179,8 +192,8 @@ class BinnedSearch(Search):
         ----------
         start : pair of ndarrays
             Gains of the others, and the models of their sides.
-        promise : ndarray of shape (n_nodes, n_candidates)
-            Gains of the attributes: of many columns the most promising are combined.
+        promise : ndarray of shape (n_nodes, n_columns)
+            Their gains: of many columns the most promising are combined.
 
         Returns
         -------
@@ -191,10 +204,7 @@ class BinnedSearch(Search):
         column = np.broadcast_to(columns, (n, len(columns)))
         x = self._x[row]
         if len(columns) > _MOST_COMBINED:
-            of_column = np.full((n, x.shape[1]), -np.inf)
-            own = self._bins.column
-            of_column[:, own] = promise[:, : len(own)]
-            column = columns[largest(of_column[:, columns], _MOST_COMBINED)]
+            column = columns[largest(promise[:, columns], _MOST_COMBINED)]
             x = np.take_along_axis(x, column[nodes.slot], axis=1)
         elif len(columns) < x.shape[1]:
             x = x[:, columns]

@@ -103,11 +103,14 @@ class Bins:
         """Number of different bounds of each attribute; its values, if they are few."""
         return 1 + (np.diff(self.edge, axis=1) > 0).sum(axis=1)
 
-    def means(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def means(
+        self, attribute: np.ndarray, start: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means of the table's values, and of their squares, in ranges of bins.
 
         Parameters
         ----------
+        attribute : ndarray of shape (n_nodes, n_attributes), int
         start : ndarray of shape (n_nodes, n_attributes, n_ranges + 1), int
             Where the ranges begin, and the last one ends.
 
@@ -116,9 +119,8 @@ class Bins:
         pair of ndarrays of shape (n_nodes, n_attributes, n_ranges), float32
             Zero where there is nothing.
         """
-        attribute = np.arange(start.shape[1])[:, None]
         number, *totals = (
-            np.diff(sums[attribute, start], axis=-1) for sums in self.sums
+            np.diff(sums[attribute[..., None], start], axis=-1) for sums in self.sums
         )
         number = np.maximum(number, 1)
         value, square = ((total / number).astype(np.float32) for total in totals)

@@ -132,7 +132,7 @@ class Cuts(NamedTuple):
         own_whole: Float[np.ndarray, "2 n_nodes n_attributes"],
         slope: Float[np.ndarray, "n_nodes n_attributes n_model"],
         *,
-        free: Bool[np.ndarray, " n_attributes"] | bool = False,
+        free: Bool[np.ndarray, "n_nodes n_attributes"] | bool = False,
     ) -> Cuts:
         """Score cuts.
 
@@ -144,7 +144,7 @@ class Cuts(NamedTuple):
             Sums of the projection that is cut, and of its square.
         slope : ndarray
             Of the whitened coordinates on the standardised projection.
-        free : bool, or ndarray of shape (n_attributes,), bool
+        free : bool, or ndarray of shape (n_nodes, n_attributes), bool
             Whether attributes have few values: their rare ones may be cut off.
         """
         total = whole[..., 0]

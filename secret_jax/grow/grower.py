@@ -147,7 +147,7 @@ def grown(
         places,
         schema,
         sample=options.sample,
-        as_searched=bins is not None,
+        of_all=bins is not None,
     )
     search = _search(places, schema, options, bins, models, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)

@@ -13,7 +13,7 @@ from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
 # A node of more rows gets its model from those that are searched.
-_MOST_ROWS = 1 << 15
+_MOST_ROWS = 1 << 16
 
 
 class _Part(NamedTuple):
@@ -32,8 +32,8 @@ class NodeModels:
         What the finder asks for; None: nothing is fitted.
     sample : int or None
         Most rows of a node that are searched; None: all.
-    as_searched : bool
-        Whether models are of these rows only.
+    of_all : bool
+        Whether the models of nodes with many rows are of all of them, too.
     """
 
     def __init__(
@@ -43,31 +43,22 @@ class NodeModels:
         schema: TableSchema,
         *,
         sample: int | None,
-        as_searched: bool = False,
+        of_all: bool = False,
     ):
         self._model, self._places, self._schema = model, places, schema
         self._sample = len(places.row) if sample is None else sample
-        self._most = self._sample if as_searched else max(_MOST_ROWS, self._sample)
+        self._most = len(places.row) if of_all else max(_MOST_ROWS, self._sample)
         self._parts: list[_Part] = []
 
     def fitted(self, level: Level) -> Level:
         """Fit the nodes of a level."""
         if self._model is None or not len(level.node):
             return level
-        places, length = self._places, level.stop - level.start
+        length = level.stop - level.start
         searched = np.minimum(length, self._sample)
         whole = length <= self._most
         n_rows = np.where(whole, length, searched)
-        statistics = slice_statistics(
-            places.table.x,
-            places.row,
-            places.targets,
-            places.weight,
-            self._schema.n_regressors,
-            places.order,
-            level.start,
-            level.start + n_rows,
-        )
+        statistics = self._of_first(n_rows, level)
         models = self._model.fit(statistics, level.model)
         if level.constant.any():
             some = level.constant
@@ -80,8 +71,35 @@ class NodeModels:
         return level._replace(model=models.coefficient, degrees=degrees)
 
     def statistics_of(self, level: Level) -> NodeStatistics:
-        """Statistics of some of the nodes that were fitted last; their ids rise."""
-        return self._statistics.take(np.searchsorted(self._node, level.node))
+        """Statistics of what is searched in nodes that were fitted last.
+
+        Their ids rise.
+        """
+        place = np.searchsorted(self._node, level.node)
+        found = self._statistics.take(place)
+        some = np.flatnonzero(level.stop - level.start > self._sample)
+        if len(some):
+            part = level.take(some)
+            n_rows = np.full(len(some), self._sample)
+            for all_rows, first in zip(
+                found, self._of_first(n_rows, part), strict=True
+            ):
+                all_rows[some] = first
+        return found
+
+    def _of_first(self, n_rows: np.ndarray, level: Level) -> NodeStatistics:
+        """Statistics of the first rows of nodes."""
+        places = self._places
+        return slice_statistics(
+            places.table.x,
+            places.row,
+            places.targets,
+            places.weight,
+            self._schema.n_regressors,
+            places.order,
+            level.start,
+            level.start + n_rows,
+        )
 
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]

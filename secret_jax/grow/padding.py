@@ -169,6 +169,9 @@ def _roles(schema: TableSchema, position: np.ndarray, n_columns: int) -> Roles:
     combined = np.zeros(n_columns, bool)
     combined[position] = True
     combined[position[n - n_indicators : n]] = False
+    # Both sides of a sum in contrary directions could only predict the same.
+    for attribute, _ in schema.monotonic:
+        combined[position[schema.position_of(attribute)]] = False
     where = np.array(thresholded, int)
     missing = np.array(schema.missing_columns, int).reshape(-1, 2)
     return Roles(

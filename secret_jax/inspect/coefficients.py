@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import MOST_BARS, check_node, check_share
+from secret_jax.inspect.arguments import check_node, check_share
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
@@ -19,7 +19,7 @@ from secret_jax.tree.structure import Tree
 
 CENTER = "(at the center)"
 _MOST_LINES = 24  # of a table on a page
-_TYPES: dict[str, Any] = {"node": WHOLE, "term": TEXT, "column": TEXT}
+_TYPES: dict[str, str] = {"node": WHOLE, "term": TEXT, "column": TEXT}
 _TYPES |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), FLOAT)
 _TYPES |= {"center": FLOAT, "effect": FLOAT}
 
@@ -29,7 +29,6 @@ def coefficients(
     node: int | None = None,
     *,
     coverage: float = 0.95,
-    backend: str | None = None,
     output: int | str | None = None,
 ) -> Any:
     """Make a DataFrame of the coefficients of one node, or of all leaves.
@@ -40,14 +39,12 @@ def coefficients(
         By default every leaf.
     coverage : float, default=0.95
         Of the intervals, in (0, 1).
-    backend : {"pandas", "polars", "pyarrow"}, optional
-        By default the first of these that is installed.
     output : int or str, optional
         Which of several outputs; by default all.
 
     Returns
     -------
-    DataFrame or Table of ``backend``
+    pandas.DataFrame
         One row per term, the one that moves the prediction most first, after a first
         row for the value at the center of the node's rows. Categories that share a
         number, and are printed together, have a row each:
@@ -94,7 +91,7 @@ def coefficients(
     width = NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
     if tree.n_outputs == 1:
         rows = [row for one in nodes for row in _rows(tree, one, width)]
-        return made_table(rows, _TYPES, backend)
+        return made_table(rows, _TYPES)
     kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
     types = {"node": _TYPES["node"], kind: TEXT, **_TYPES}
     outputs = [(name, tree.output(name)) for name in tree.schema.target_names]
@@ -104,7 +101,7 @@ def coefficients(
         for name, output_tree in outputs
         for row in _rows(output_tree, one, width)
     ]
-    return made_table(rows, types, backend)
+    return made_table(rows, types)
 
 
 def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:
@@ -170,9 +167,7 @@ class ClassTable(NamedTuple):
     n_hidden: int
 
 
-def class_table(
-    view: ClassView, node: int, max_terms: int | None = MOST_BARS
-) -> ClassTable:
+def class_table(view: ClassView, node: int, max_terms: int) -> ClassTable:
     """Put the equations of the classes that are shown in a node side by side."""
     equations = view.equations_of(node)
     lines: dict[str, np.ndarray] = {}

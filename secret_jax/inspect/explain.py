@@ -1,7 +1,6 @@
 """Contributions of the columns to predictions, and paths in words."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,23 +9,16 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.importances import node_levels, split_levels
-from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import path_sentence
-from secret_jax.tree.routing import leaf_shares_of, said
+from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
 
 _ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
 
 
-def explain(
-    model: Any,
-    X: Any,
-    *,
-    background: Any = None,
-    output: int | str | None = None,
-) -> Explanation:
+def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanation:
     """Take predictions apart: paths in words and additive contributions.
 
     On the way down every split moves the level, what a node's equation says at the
@@ -38,10 +30,6 @@ def explain(
     Parameters
     ----------
     X : array-like or DataFrame of shape (n_rows, n_features)
-    background : array-like or DataFrame of shape (n_others, n_features), optional
-        Contributions are then interventional Shapley values against these rows, as SHAP
-        means them (`secret_jax.inspect.shapley`), all of them in ``linear``. All of
-        these rows are used: the time grows with their number.
     output : int or str, optional
         Which of several outputs of numbers. Of several classes each row tells of its
         predicted class, unless one is named here.
@@ -63,19 +51,12 @@ def explain(
     """
     view = as_view(model, output)
     tree, table = model._tree_and_rows(X)
-    others = None
-    if background is not None:
-        others = model._tree_and_rows(background)[1].on_host()
     values = tree.schema.as_written(tree.schema.columns_of(X))
-    return explain_rows(view, table.on_host(), values, background=others)
+    return explain_rows(view, table.on_host(), values)
 
 
 def explain_rows(
-    source: TreeView | Tree,
-    table: Table,
-    values: np.ndarray,
-    *,
-    background: Table | None = None,
+    source: TreeView | Tree, table: Table, values: np.ndarray
 ) -> Explanation:
     """Take the predictions for encoded rows apart; ``values`` are those of the words.
 
@@ -101,8 +82,6 @@ def explain_rows(
     for which in shown:
         rows = np.flatnonzero(of_row == which)
         part = _contributions(equations[which], table.take(rows))
-        if background is not None:
-            part = _shapley(equations[which], table.take(rows), background, part)
         baseline[rows], linear[rows], splits[rows] = part[:3]
         clipping[rows], leaf[rows], share[rows] = part[3:]
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
@@ -176,11 +155,3 @@ def _contributions(tree: Tree, table: Table) -> _Part:
     return _Part(
         baseline, linear * scale, splits * scale, clipping * scale, leaf, share
     )
-
-
-def _shapley(tree: Tree, table: Table, background: Table, part: _Part) -> _Part:
-    linear, baseline = shapley_values(
-        partial(said, tree), tree.schema, table, background
-    )
-    nothing = np.zeros_like(part.splits), np.zeros_like(part.clipping)
-    return _Part(baseline, linear, *nothing, part.leaf, part.share)

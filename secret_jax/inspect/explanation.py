@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from secret_jax.data.columns import is_missing
-from secret_jax.inspect.frame import installed_backend
+from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.printing import entry, quoted
 
 # What a screen has room for.
@@ -36,7 +35,7 @@ class Explanation:
         What the rows hold.
     baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: its equation at the mean of the training rows, which is
-        the mean of the target; with ``background``, the mean prediction of those rows.
+        the mean of the target.
     linear : ndarray of shape (n_rows, n_columns), float64
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
@@ -147,41 +146,12 @@ class Explanation:
         label = self.predicted.tolist()[row]
         return f"predicted {quoted(label)} ({', '.join(chances)})"
 
-    def to_shap(self) -> Any:
-        """Convert to a ``shap.Explanation``, for that library's pictures.
-
-        Returns
-        -------
-        shap.Explanation
-            Clipping is part of the base values, so that each row adds up.
-
-        Raises
-        ------
-        ImportError
-            If shap is not installed.
-        """
-        try:
-            import shap  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise ImportError("to_shap needs shap: pip install shap.") from None
-        return shap.Explanation(
-            values=self.contributions,
-            base_values=self.baseline + self.clipping,
-            data=self.values,
-            feature_names=list(self.names),
-        )
-
-    def to_dataframe(self, *, backend: str | None = None) -> Any:
+    def to_dataframe(self) -> Any:
         """Make a DataFrame of the contributions.
 
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the first of these that is installed.
-
         Returns
         -------
-        DataFrame or Table of ``backend``
+        pandas.DataFrame
             One row per row; ``baseline``, a column for every input column,
             ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes the sum is
             called ``score``, ``prediction`` is the class, and there is a
@@ -206,5 +176,4 @@ class Explanation:
             return named
 
         columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
-        data = free(before) | columns | free(after)
-        return nw.from_dict(data, backend=installed_backend(backend)).to_native()
+        return import_pandas().DataFrame(free(before) | columns | free(after))

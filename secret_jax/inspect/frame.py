@@ -1,14 +1,12 @@
 """Table of the nodes of a tree, in the units and column names of the data."""
 
-import importlib.util
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals as nw
+import numpy as np
 
-from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
@@ -20,40 +18,27 @@ from secret_jax.inspect.views import Readable, outputs_of
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
-BACKENDS = ("pandas", "polars", "pyarrow")
-
 # Of every node, and of every output in it; of several outputs these have a column each.
-WHOLE, FLOAT, TEXT = nw.Int64(), nw.Float64(), nw.String()
+WHOLE, FLOAT, TEXT = "int64", "float64", "object"
 _PLACES = "parent", "left", "right", "depth"
-_OF_NODE: dict[str, Any] = dict.fromkeys(("node", *_PLACES), WHOLE)
+_OF_NODE: dict[str, str] = dict.fromkeys(("node", *_PLACES), WHOLE)
 _OF_NODE |= dict.fromkeys(("kind", "split", "attribute", "factors"), TEXT)
 _OF_NODE |= dict.fromkeys(("threshold", "rows", "share", "gain"), FLOAT)
 _OF_NODE |= {"stop_reason": TEXT}
 _OF_OUTPUT = {"mean": FLOAT, "error": FLOAT, "model": TEXT, "low": FLOAT, "high": FLOAT}
 
 
-def to_dataframe(
-    tree: Readable,
-    *,
-    backend: str | None = None,
-    precision: int | None = None,
-    output: int | str | None = None,
-) -> Any:
+def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     """Make a DataFrame of the nodes of a tree.
 
     Parameters
     ----------
-    backend : {"pandas", "polars", "pyarrow"}, optional
-        By default the first of these that is installed.
-    precision : int, optional
-        Significant digits of the words, as in `export_text`. Columns of numbers are
-        not rounded.
     output : int or str, optional
         Which of several outputs; by default all.
 
     Returns
     -------
-    DataFrame or Table of ``backend``
+    pandas.DataFrame
         One row per node, parents before their children:
 
         - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
@@ -64,7 +49,8 @@ def to_dataframe(
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
         - ``rows``: sum of the weights of the training rows; ``share`` of all.
-        - ``gain`` of the split as the search measured it; comparable within a tree.
+        - ``gain`` of the split as the search measured it; comparable within a tree. Of
+          a fixed split what the models of its sides save, in squared error or loss.
         - ``stop_reason``: why a leaf was not split, in words.
         - ``mean`` of the target on these rows; of classes the share of the class.
         - ``error``: root mean squared error of the node's model on these rows, in units
@@ -77,26 +63,23 @@ def to_dataframe(
     Raises
     ------
     ImportError
-        If no backend, or not the one asked for, is installed.
-    ValueError
-        If there is no such backend or ``precision`` is below 1.
+        If pandas is not installed.
     """
-    checked_precision(precision)
     tree = outputs_of(tree, output)
     nodes = range(tree.n_nodes)
-    rows = [_row(tree, node, precision) for node in nodes]
+    rows = [_row(tree, node) for node in nodes]
     types = dict(_OF_NODE)
     for which, name in enumerate(tree.schema.target_names):
         several = tree.n_outputs > 1
         one, suffix = (tree.output(which), f" of {name}") if several else (tree, "")
         types |= {what + suffix: kind for what, kind in _OF_OUTPUT.items()}
         for node in nodes:
-            facts = _row_of_output(one, node, precision)
+            facts = _row_of_output(one, node)
             rows[node] |= {what + suffix: fact for what, fact in facts.items()}
-    return made_table(rows, types, backend)
+    return made_table(rows, types)
 
 
-def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
+def _row(tree: Tree, node: int) -> dict[str, Any]:
     kind = SplitKind(int(tree.kind[node]))
     is_leaf = kind == SplitKind.LEAF
     split = None if is_leaf else split_in_original_units(tree, node)
@@ -113,64 +96,54 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
         "node": node,
         **{name: int(getattr(tree, name)[node]) for name in _PLACES},
         "kind": kind.name.lower(),
-        "split": None if is_leaf else split_sentence(tree, node, precision=precision),
+        "split": None if is_leaf else split_sentence(tree, node),
         "attribute": attribute,
         "factors": factors,
         "threshold": threshold,
         "rows": float(tree.weight[node]),
         "share": float(tree.weight[node] / tree.weight[0]),
-        "gain": float(tree.gain[node]),
+        "gain": _gain(tree, node),
         "stop_reason": reason if is_leaf else None,
     }
 
 
-def _row_of_output(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
+def _gain(tree: Tree, node: int) -> float:
+    if np.isfinite(tree.gain[node]):
+        return float(tree.gain[node])
+    error = tree.weight * tree.train_error.sum(axis=1)
+    saved = error[node] - error[tree.left[node]] - error[tree.right[node]]
+    return max(float(saved), 0.0)
+
+
+def _row_of_output(tree: Tree, node: int) -> dict[str, Any]:
     """Describe the model of a node of one output."""
     low, high = range_of_node(tree, node)
     mean_loss = max(float(tree.train_error[node, 0]), 0.0)
     return {
         "mean": float(tree.schema.restore_target(tree.mean[node, 0])),
         "error": tree.loss.reported(mean_loss, tree.schema.target_scale),
-        "model": model_equation(tree, node, precision=precision),
+        "model": model_equation(tree, node),
         "low": low,
         "high": high,
     }
 
 
-def made_table(
-    rows: Sequence[Mapping[str, Any]], types: Mapping[str, Any], backend: str | None
-) -> Any:
-    """Make a table of a library from rows, with the columns of given types."""
+def made_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> Any:
+    """Make a DataFrame of rows, with the columns of given types."""
+    pandas = import_pandas()
     columns = {name: [row[name] for row in rows] for name in types}
-    chosen = installed_backend(backend)
-    if chosen != "pandas":
-        return nw.from_dict(columns, dict(types), backend=chosen).to_native()
-    import pandas as pd
-
-    # A cast to text would make words of missing ones.
-    held = {nw.Int64: "int64", nw.Float64: "float64", nw.String: "object"}
-    return pd.DataFrame(
-        {
-            name: pd.Series(values, dtype=held[type(types[name])])
-            for name, values in columns.items()
-        }
+    return pandas.DataFrame(
+        {name: pandas.Series(columns[name], dtype=kind) for name, kind in types.items()}
     )
 
 
-def installed_backend(backend: str | None) -> Any:
-    """Choose the library that makes tables: the one asked for or the first there is."""
-    if backend is None:
-        for name in BACKENDS:
-            if importlib.util.find_spec(name) is not None:
-                return name
+def import_pandas() -> Any:
+    """Import pandas; an ImportError names the extra."""
+    try:
+        import pandas
+    except ImportError as error:
         raise ImportError(
-            "to_dataframe needs pandas, polars or pyarrow. Install the extra 'data': "
-            "pip install 'secret-jax[data]'."
-        )
-    check_choice("backend", backend, BACKENDS)
-    if importlib.util.find_spec(backend) is None:
-        raise ImportError(
-            f"{backend} is not installed. Install it (pip install {backend}), or leave "
-            "backend out to take what there is."
-        )
-    return backend
+            "Tables need pandas, which is not installed. Install the extra: pip "
+            "install 'secret-jax[data]'"
+        ) from error
+    return pandas

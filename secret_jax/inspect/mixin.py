@@ -26,8 +26,8 @@ from secret_jax.inspect.plot.tree import plot_tree as _plot_tree
 from secret_jax.inspect.regions import regions as _regions
 from secret_jax.inspect.report.page import to_html as _to_html
 from secret_jax.inspect.report.page import tree_fragment
-from secret_jax.inspect.resamples import stability as _stability
 from secret_jax.inspect.rounding import reading_cost
+from secret_jax.inspect.stability import stability as _stability
 from secret_jax.inspect.summary import summary as _summary
 from secret_jax.inspect.text import export_text as _export_text
 from secret_jax.inspect.views import as_view

@@ -1,6 +1,5 @@
 """Regions of a tree's leaves as linear inequalities, for optimisation models."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +12,8 @@ from secret_jax.inspect.equations import (
     LinearModel,
     Term,
 )
-from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import Side, way_to
-
-_TYPES: dict[str, Any] = {"leaf": WHOLE, "row": WHOLE, "kind": TEXT, "column": TEXT}
-_TYPES |= {"factor": FLOAT}
 
 
 class Region(NamedTuple):
@@ -65,34 +60,6 @@ class Regions(NamedTuple):
     upper: np.ndarray
     attributes: tuple[tuple[int, ...], ...]
     leaves: list[Region]
-
-    def to_dataframe(self, backend: str | None = None) -> Any:
-        """List the factors that are not zero.
-
-        Returns
-        -------
-        DataFrame or Table of ``backend``
-            ``leaf``; ``row``, the number of the inequality, and -1 of the equation;
-            ``kind``: "factor" of a ``column``, "at most" (the right side), and of an
-            equation "intercept", "low" and "high"; ``factor``.
-        """
-        rows = [
-            dict(zip(_TYPES, (region.leaf, *cells), strict=True))
-            for region in self.leaves
-            for cells in self._cells(region)
-        ]
-        return made_table(rows, _TYPES, backend)
-
-    def _cells(self, region: Region) -> Iterator[tuple[int, str, str | None, float]]:
-        sides = [*zip(region.A, ["at most"] * len(region.b), region.b, strict=True)]
-        sides.append((region.coefficient, "intercept", region.intercept))
-        for number, (factors, kind, constant) in enumerate(sides):
-            row = -1 if kind == "intercept" else number
-            for place in np.flatnonzero(factors).tolist():
-                yield row, "factor", self.columns[place], float(factors[place])
-            yield row, kind, None, float(constant)
-        yield -1, "low", None, region.low
-        yield -1, "high", None, region.high
 
 
 def regions(tree: Readable, *, output: int | str | None = None) -> Regions:

@@ -1,62 +1,168 @@
-"""What trees of resamples split on, beside the tree itself: counted, and in words."""
+"""How much of a tree stays when it is grown on other rows of the same kind.
 
-from __future__ import annotations
+The tree is fitted again on resamples of the rows, and what the new trees split on is
+counted (Philipp, Zeileis & Strobl, A Toolkit for Stability Assessment of Tree-Based
+Learners, COMPSTAT 2016); how far their predictions lie apart is measured as well. A
+resample is a set of integer weights. A row that is drawn twice weighs two, but is one
+row: were its copies to judge each other, trees would grow far too large.
+"""
 
-import math
+import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.inspect.equations import (
-    CategorySplit,
-    LinearSplit,
-    conditions_at,
-)
-from secret_jax.inspect.printing import counted_leaves, number, quoted
-from secret_jax.losses.classes import class_in_words
+from secret_jax.data.validation import copies_of, validated_weight
+from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.inspect.equations import CategorySplit, conditions_at
+from secret_jax.inspect.frame import import_pandas
+from secret_jax.inspect.printing import quoted
+from secret_jax.inspect.rounding import rounded_split
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree
 
-if TYPE_CHECKING:
-    from secret_jax.inspect.plot.picture import Picture
 
-_MOST_SETS = 2
-_HEADER = ("column", "split on", "at the root", "in the tree", "where")
+def stability(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    n_resamples: int = 30,
+    random_state: Any = None,
+) -> Any:
+    """Fit a model again on bootstrap samples of rows, and count what trees split on.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        The rows that the model was fitted on, or others like them.
+    sample_weight : array-like of shape (n_rows,), optional
+        Integers count as so many rows, which are drawn one by one.
+    n_resamples : int, default=30
+        At least 2.
+    random_state : int, RandomState instance or None
+        Draws the rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each column that any tree splits on, the most frequent first:
+        ``resamples`` and ``at_root``, the shares of the resamples whose tree, and whose
+        root, splits on it, ``in_tree``, whether the fitted tree does; of the thresholds
+        of splits on it alone the ``low`` and ``high`` decile and the ``median``, and
+        the ``categories`` that are listed most often. ``.plot.barh()`` draws the
+        shares. In ``attrs``: ``n_leaves`` of each resample's tree; ``same_root``, the
+        share of roots that split on the columns of the tree's; ``deviation`` of the
+        predictions of a row between the trees, the mean over the rows, for each output,
+        of numbers in standard deviations of the target, of classes of the probability;
+        of a classifier ``same_class``, the share of the rows whose predicted class is
+        the tree's, the mean over the resamples.
+
+    Raises
+    ------
+    ValueError
+        If a parameter means nothing, or the rows cannot be used.
+    """
+    check_is_fitted(model)
+    if not is_integer(n_resamples) or n_resamples < 2:
+        raise ValueError(f"n_resamples is {n_resamples}; give at least 2.")
+    tree, targets = model.tree_, model._targets(y, X, np.ones(len(X))).values
+    if targets.shape[1] != tree.n_outputs:
+        raise ValueError(
+            f"y has {targets.shape[1]} output(s), but the tree has {tree.n_outputs}. "
+            "Give the targets that it was fitted on."
+        )
+    weight = validated_weight(sample_weight, X)
+    random = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    trees, predictions = [], []
+    with shown(model.verbose) as progress:
+        stage = Stage("fitting on resamples", progress)
+        for done in range(n_resamples):
+            stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
+            drawn, copies = resampled(weight, random)
+            again: Any = clone(model)
+            again.set_params(verbose=0)
+            with warnings.catch_warnings(), one_thread_for_products():
+                # What a resample lacks is no news to whoever has all rows.
+                warnings.simplefilter("ignore", UserWarning)
+                again._fit(again._plan(), X, y, drawn, copies=copies)
+                predictions.append(again._outputs(X).reshape(targets.shape))
+            trees.append(again.tree_)
+    apart = np.average(np.std(predictions, axis=0), axis=0, weights=weight)
+    classes, of_classes = Classes.of_estimator(model), {}
+    if classes is None:
+        mean = np.average(targets, axis=0, weights=weight)
+        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+        apart = apart / np.where(spread > 0, spread, 1.0)
+    else:
+        every = [model._outputs(X).reshape(targets.shape), *predictions]
+        chosen = np.array([classes.chosen(with_all_classes(one)) for one in every])
+        same = (chosen[1:] == chosen[0]).mean(axis=0)
+        of_classes = {"same_class": float(np.average(same, weights=weight))}
+    table = frequencies(tree, trees)
+    table.attrs["deviation"] = apart.tolist()
+    table.attrs |= of_classes
+    return table
 
 
-class SplitColumns(NamedTuple):
+def resampled(
+    weight: np.ndarray, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw as many rows as there are: their weights, and how many of them differ.
+
+    Where all weights are integers, a row stands for so many, and each of them is drawn
+    by itself, so that as many differ as are to be expected. Otherwise rows are drawn
+    and keep their weights. Rows that are not drawn weigh 0.
+    """
+    whole = bool(np.equal(np.mod(weight, 1), 0).all())
+    copies = weight.astype(np.int64) if whole else (weight > 0).astype(np.int64)
+    drawn = random.multinomial(copies.sum(), copies / copies.sum()).astype(np.float64)
+    drawn = drawn if whole else drawn * weight
+    copies, different = np.maximum(copies_of(weight), 1), copies_of(drawn)
+    different = np.rint(copies * (1.0 - (1.0 - 1.0 / copies) ** different))
+    return drawn, np.clip(different, 1, copies).astype(np.int64)
+
+
+class _Splits(NamedTuple):
     """Splits of one tree by column.
 
     ``depths`` at which each column is split on, alone or in a sum; ``thresholds`` of
     splits on one column of numbers, and the ``sets`` of categories that are listed.
     """
 
-    n_leaves: int
     depths: list[set[int]]
-    thresholds: dict[str, list[float]]
-    sets: dict[str, list[tuple]]
+    thresholds: list[list[float]]
+    sets: list[list[tuple]]
 
     @classmethod
-    def of(cls, tree: Tree) -> SplitColumns:
+    def of(cls, tree: Tree) -> Self:
         """Collect the columns, thresholds and categories of the splits of a tree."""
-        columns = cls(tree.n_leaves, [set() for _ in tree.schema.names], {}, {})
+        columns = range(len(tree.schema.names))
+        lists = [[] for _ in columns], [[] for _ in columns]
+        splits = cls([set() for _ in columns], *lists)
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             for _, split in conditions_at(tree, node):
-                columns._add(split, int(tree.depth[node]))
-        return columns
-
-    def _add(self, split: LinearSplit | CategorySplit, depth: int) -> None:
-        if isinstance(split, CategorySplit):
-            self.depths[split.column].add(depth)
-            self.sets.setdefault(split.name, []).append(split.listed)
-            return
-        for term in split.terms:
-            self.depths[term.column].add(depth)
-        first = split.terms[0]
-        if len(split.terms) == 1 and first.asks == "number":
-            self.thresholds.setdefault(first.name, []).append(split.threshold)
+                if isinstance(split, CategorySplit):
+                    asked = [split.column]
+                    splits.sets[split.column].append(split.listed)
+                else:
+                    asked = [term.column for term in split.terms]
+                    if len(asked) == 1 and split.terms[0].asks == "number":
+                        splits.thresholds[asked[0]].append(
+                            rounded_split(split).threshold
+                        )
+                for column in asked:
+                    splits.depths[column].add(int(tree.depth[node]))
+        return splits
 
     @property
     def at_root(self) -> list[bool]:
@@ -64,146 +170,34 @@ class SplitColumns(NamedTuple):
         return [0 in depths for depths in self.depths]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Stability:
-    """Agreement of trees of resamples with a tree, and with each other.
-
-    Attributes
-    ----------
-    original, resamples : SplitColumns, list of SplitColumns
-        What the fitted tree itself, and what those of the resamples split on.
-    deviation : ndarray of shape (n_outputs,), float64
-        Standard deviation of the predictions of a row over the resamples, the mean over
-        the rows: 0 where all trees agree. Of numbers in standard deviations of the
-        target, of classes of the probability itself.
-    equal_classes : float
-        Of a classifier the share of the rows whose predicted class a resample's tree
-        predicts as well, the mean over resamples; otherwise NaN.
-    """
-
-    names: tuple[str, ...]
-    original: SplitColumns
-    resamples: list[SplitColumns]
-    target_names: tuple[str, ...]
-    deviation: np.ndarray
-    equal_classes: float = math.nan
-
-    @property
-    def used(self) -> np.ndarray:
-        """Share of the resamples that split on each column, shape (n_columns,)."""
-        return np.mean([[*map(bool, one.depths)] for one in self.resamples], axis=0)
-
-    @property
-    def at_root(self) -> np.ndarray:
-        """Share of the resamples that split on each column at the root."""
-        return np.mean([one.at_root for one in self.resamples], axis=0)
-
-    @property
-    def in_original(self) -> np.ndarray:
-        """Whether the fitted tree splits on each column, bool."""
-        return np.array([*map(bool, self.original.depths)])
-
-    @property
-    def equal_roots(self) -> float:
-        """Share of the resamples whose root splits on the columns of the tree's."""
-        root = self.original.at_root
-        return float(np.mean([one.at_root == root for one in self.resamples]))
-
-    @property
-    def n_leaves(self) -> np.ndarray:
-        """Number of leaves of each resample's tree, shape (n_resamples,), int."""
-        return np.array([one.n_leaves for one in self.resamples])
-
-    def thresholds(self, name: str) -> np.ndarray:
-        """All thresholds of splits on one column of numbers, rising."""
-        return np.sort(
-            [v for one in self.resamples for v in one.thresholds.get(name, ())]
-        )
-
-    def sets(self, name: str) -> list[tuple[tuple, int]]:
-        """Sets of categories that splits list, and how often, largest first."""
-        every = (chosen for one in self.resamples for chosen in one.sets.get(name, ()))
-        return Counter(every).most_common()
-
-    def order(self) -> np.ndarray:
-        """Columns that any tree splits on, the most frequent first."""
-        rank = np.lexsort((-self.at_root, -self.used))
-        return rank[(self.used[rank] > 0) | self.in_original[rank]]
-
-    def __str__(self) -> str:
-        """The summary as text."""
-        return "\n".join(_lines(self))
-
-    def plot(self) -> Picture:
-        """Draw how often columns are split on, and where.
-
-        See `secret_jax.inspect.plot.stability.plot_stability`.
-        """
-        from secret_jax.inspect.plot.stability import plot_stability
-
-        return plot_stability(self)
-
-
-def _lines(stability: Stability) -> Iterator[str]:
-    """Write the leaves, roots and predictions of resamples, and a line a column."""
-    leaves = stability.n_leaves
-    yield f"{len(leaves)} resamples, each with a tree of its own"
-    yield (
-        f"size: {leaves.min()} to {counted_leaves(leaves.max())}, half of them up to "
-        f"{number(float(np.median(leaves)))}; the tree itself has "
-        f"{counted_leaves(stability.original.n_leaves)}"
+def frequencies(tree: Tree, resamples: list[Tree]) -> Any:
+    """Make the table of `stability`: what trees of resamples and a tree split on."""
+    original, splits = _Splits.of(tree), [_Splits.of(one) for one in resamples]
+    used = np.mean([[*map(bool, one.depths)] for one in splits], axis=0)
+    at_root = np.mean([one.at_root for one in splits], axis=0)
+    in_tree = np.array([*map(bool, original.depths)])
+    order = np.lexsort((-at_root, -used))
+    order = order[(used[order] > 0) | in_tree[order]]
+    cuts = [[v for one in splits for v in one.thresholds[column]] for column in order]
+    deciles = [np.quantile(each or [np.nan], [0.1, 0.5, 0.9]) for each in cuts]
+    low, median, high = np.reshape(deciles, (-1, 3)).T
+    sets = [Counter(s for one in splits for s in one.sets[column]) for column in order]
+    table = import_pandas().DataFrame(
+        {
+            "resamples": used[order],
+            "at_root": at_root[order],
+            "in_tree": in_tree[order],
+            "low": low,
+            "median": median,
+            "high": high,
+            "categories": [
+                ", ".join(map(quoted, each.most_common(1)[0][0])) if each else ""
+                for each in sets
+            ],
+        },
+        index=[str(tree.schema.names[column]) for column in order],
     )
-    same = f"{stability.equal_roots:.0%}"
-    yield f"root: split on the same columns as the tree's in {same}"
-    of_classes = not math.isnan(stability.equal_classes)
-    if of_classes:
-        yield (
-            f"classes: for {stability.equal_classes:.0%} of the rows a tree of a "
-            "resample predicts the class that the tree predicts"
-        )
-    apart = zip(stability.target_names, stability.deviation.tolist(), strict=True)
-    for name, by in apart:
-        if of_classes:
-            what = f"probability of {quoted(class_in_words(name))}: it differs"
-            unit = f"{number(100 * by, 2)} percentage points"
-        else:
-            what = f"predictions of {name}: they differ"
-            unit = f"{number(by, 2)} of the target's standard deviation"
-        yield f"{what} between the trees by {unit}"
-    order = stability.order().tolist()
-    if not order:
-        yield "no tree splits on any column"
-        return
-    rows: list[tuple[str, ...]] = [_HEADER]
-    for column in order:
-        name, split = stability.names[column], stability.in_original[column]
-        shares = stability.used[column], stability.at_root[column]
-        cells = [f"{share:.0%}" for share in shares] + ["yes" if split else "no"]
-        rows.append((name, *cells, _where(stability, name)))
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    yield ""
-    for first, *cells, where in rows:
-        padded = [cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=False)]
-        yield "  ".join([first.ljust(widths[0]), *padded, where]).rstrip()
-
-
-def _where(stability: Stability, name: str) -> str:
-    """Write the thresholds of a column of numbers, or the most frequent sets."""
-    sets, thresholds = stability.sets(name), stability.thresholds(name)
-    if sets:
-        shown = sets[:_MOST_SETS]
-        words = [f"{{{', '.join(map(_word, one))}}} {n}x" for one, n in shown]
-        more = len(sets) - len(shown)
-        return ", ".join(words + [f"{more} others"] * (more > 0))
-    if not len(thresholds):
-        return ""
-    low, middle, high = (number(v, 4) for v in np.quantile(thresholds, [0.1, 0.5, 0.9]))
-    of_tree = sorted(stability.original.thresholds.get(name, ()))
-    place = f"{low} to {high}, median {middle}"
-    if not of_tree:
-        return place
-    return f"{place}; the tree's {', '.join(number(value, 4) for value in of_tree)}"
-
-
-def _word(category: Any) -> str:
-    return "missing" if category is None else str(category)
+    same = [one.at_root == original.at_root for one in splits]
+    table.attrs["n_leaves"] = [one.n_leaves for one in resamples]
+    table.attrs["same_root"] = float(np.mean(same))
+    return table

@@ -2,14 +2,9 @@
 
 import textwrap
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
-from secret_jax.inspect.arguments import (
-    MOST_CATEGORIES,
-    Wording,
-    check_choice,
-    check_counts,
-)
+from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording, check_counts
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.views import Readable, as_view
@@ -28,7 +23,6 @@ def export_text(
     *,
     max_depth: int | None = None,
     precision: int | None = None,
-    show_models: Literal["leaves", "all", "none"] = "leaves",
     max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
     output: int | str | None = None,
@@ -44,8 +38,6 @@ def export_text(
         steps of ``10**-precision`` of the target's standard deviation, over one
         standard deviation of its column. 16 prints all digits there are. Splits always
         have the digits they need for every training row to keep its way.
-    show_models : {"leaves", "all", "none"}
-        The nodes whose equation is printed.
     max_terms : int, optional
         Most terms of an equation: those that move it most in their node. The others
         are counted, and what they add on average is told. None: all.
@@ -68,7 +60,6 @@ def export_text(
     wording = Wording(
         precision=precision, max_terms=max_terms, max_categories=max_categories
     )
-    check_choice("show_models", show_models, ("leaves", "all", "none"))
     view = as_view(tree, output)
     tree = view.tree
     head = (
@@ -100,19 +91,17 @@ def export_text(
         leaf = bool(tree.is_leaf[node])
         cut = not leaf and tree.depth[node] == max_depth
         label = f"[{node}] "
-        if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
+        if leaf or cut:
             for equation in view.equations_of(node):
                 parts = model_parts(equation, node, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
-        if leaf or cut or show_models == "all":
             facts = [*view.fact_parts(node), view.range_facts(node, precision)]
             first, *rest = [fact for fact in facts if fact]
             facts, hanging = [indent + label + first, *rest], indent + " " * len(label)
             lines.extend(in_lines(facts, _WIDTH, hanging, ", "))
-            label = " " * len(label)
         if cut:
-            lines.append(f"{indent}{label}... {counted_leaves(n_leaves[node])} below")
+            lines.append(f"{hanging}... {counted_leaves(n_leaves[node])} below")
         elif not leaf:
             for word, side in _BRANCHES:
                 # Of a split all terms are written.

@@ -1,5 +1,7 @@
 """Choice of how a tree is read, by what it predicts."""
 
+from copy import copy
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sklearn.utils.validation import check_is_fitted
@@ -10,7 +12,26 @@ from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.structure import Tree
 
 Readable: TypeAlias = Any
-"""A tree, a view of it, or a fitted estimator of one."""
+"""A tree, a view of it, or a fitted estimator of one, also of a transformed target."""
+
+
+def estimator_of(model: Readable) -> Any:
+    """Fitted estimator of a tree, also in scikit-learn's TransformedTargetRegressor.
+
+    There the target is named for what it is, "log of y".
+    """
+    check_is_fitted(model)
+    inside = getattr(model, "regressor_", None)
+    if inside is None:
+        return model
+    if model.func is None and model.transformer is None:
+        return inside
+    of = getattr(model.func, "__name__", type(model.transformer).__name__)
+    of = "transformed" if of == "<lambda>" else f"{of} of"
+    named, schema = copy(inside), inside.tree_.schema
+    names = tuple(f"{of} {name}" for name in schema.target_names)
+    named.tree_ = replace(inside.tree_, schema=replace(schema, target_names=names))
+    return named
 
 
 def as_view(tree: Readable, output: int | str | None = None) -> TreeView:
@@ -19,8 +40,8 @@ def as_view(tree: Readable, output: int | str | None = None) -> TreeView:
         return tree
     if isinstance(tree, Tree):
         return view_of(tree, output=output)
-    check_is_fitted(tree)
-    return view_of(tree.tree_, Classes.of_estimator(tree), output)
+    model = estimator_of(tree)
+    return view_of(model.tree_, Classes.of_estimator(model), output)
 
 
 def view_of(
@@ -57,9 +78,7 @@ def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
     """Choose a tree with all outputs, or one that is named."""
     if output is None and isinstance(tree, Tree):
         return tree
-    if not isinstance(tree, Tree):
-        check_is_fitted(tree)
-    whole = tree if isinstance(tree, Tree) else tree.tree_
+    whole = tree if isinstance(tree, Tree) else estimator_of(tree).tree_
     if output is None and whole.n_outputs > 1:
         return whole
     view = as_view(tree, output)

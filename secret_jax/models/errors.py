@@ -1,7 +1,5 @@
 """Errors of trees by their losses: per row, per tree, per node."""
 
-import collections
-
 import numpy as np
 from jaxtyping import Float
 
@@ -9,9 +7,9 @@ from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.tree.routing import paths_of, values
+from secret_jax.runtime.slices import slice_positions
+from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.walk import values_at
 
 
 def weighted_errors(
@@ -43,23 +41,45 @@ def node_errors(
     ``output_weight``: weight of each output; by default one; ``loss``: another one than
     the tree's. Summed over the weighted rows and the outputs.
     """
-    loss, table = loss or tree.loss, rows.table.on_host()
-    path = paths_of(tree, rows.table)
-    error = np.zeros(path.shape)
-    # Below its leaf a row repeats the leaf: count it once.
-    reached = np.ones(path.shape, bool)
-    reached[1:] = path[1:] != path[:-1]
+    loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+    low, high = tree.clip_range()
 
-    def block(part: slice) -> None:
-        mine = reached[:, part]
-        row = part.start + np.nonzero(mine)[1]
-        value = values_at(tree, table.take(row), path[:, part][mine])
-        losses = loss.losses(rows.targets[row], value)
-        error[:, part][mine] = rows.weight[row] * (losses @ weight)
+    def block(part: slice) -> np.ndarray:
+        leaf = apply(tree, rows.table.take(part))
+        start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
+        order = part.start + np.argsort(start[leaf], kind="stable")
+        x = rows.table.on_host().x[order, : tree.schema.n_regressors]
+        x, last = x.astype(np.float64), 0
+        value = np.empty((np.sum(stop - start), tree.n_outputs))
+        for node in np.flatnonzero(stop > start).tolist():
+            first, last = last, last + stop[node] - start[node]
+            model = tree.coefficient[node].T
+            np.matmul(x[start[node] : stop[node]], model[1:], out=value[first:last])
+            value[first:last] += model[0]
+        node = np.repeat(np.arange(tree.n_nodes), stop - start)
+        np.clip(value, low[node], high[node], out=value)
+        row = order[slice_positions(start, stop)]
+        losses = loss.losses(rows.targets[row], value) @ weight
+        return np.bincount(node, rows.weight[row] * losses, tree.n_nodes)
 
-    collections.deque(in_blocks(block, rows.n_rows), maxlen=0)
-    return np.bincount(path.ravel(), error.ravel(), tree.n_nodes)
+    return np.sum(list(in_blocks(block, rows.n_rows)), axis=0)
+
+
+def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slices of the rows of nodes, where rows are sorted by where their leaf starts.
+
+    ``count`` (n_nodes,), int: rows of the leaves.
+    """
+    inner = np.flatnonzero(~tree.is_leaf).tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    length, start = count.tolist(), [0] * tree.n_nodes
+    for node in inner[::-1]:  # children come after their parents
+        length[node] = length[left[node]] + length[right[node]]
+    for node in inner:
+        start[left[node]] = start[node]
+        start[right[node]] = start[node] + length[left[node]]
+    return np.array(start), np.array(start) + length
 
 
 def squared_errors(

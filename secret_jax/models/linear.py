@@ -51,10 +51,11 @@ class Constant(LeafModel):
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureLeaf(LeastSquares):
-    """Linear model implied by the finder's Gaussian mixture; least squares in the root.
+    """Linear model implied by the finder's Gaussian mixture.
 
     Dobra & Gehrke 2002, section 4.2.3, second method. Only finders that fit a mixture
-    imply models: ``splits="secret"``.
+    imply models: ``splits="secret"``. The root, and the sides of splits that were not
+    found but fixed, have least squares.
     """
 
     def fit_tree(
@@ -64,11 +65,11 @@ class MixtureLeaf(LeastSquares):
         levels: Levels,
         stage: Stage = UNTOLD,
     ) -> Models:
-        """Return the models that growing stored in the tree; fit those of the roots."""
+        """Return the models that growing stored in the tree; fit the others."""
         fitted = super().fit_tree(tree, statistics, levels, stage)
         coefficient = tree.coefficient.astype(np.float64)
-        root = tree.parent < 0
-        coefficient[root] = fitted.coefficient[root]
+        none = (tree.parent < 0) | np.isinf(tree.gain[tree.parent])
+        coefficient[none] = fitted.coefficient[none]
         return fitted._replace(coefficient=coefficient)
 
 

@@ -145,13 +145,13 @@ def _ridge_by_cross_validation(
     values, vectors = np.linalg.eigh(correlation)
     values = np.maximum(values, 0.0)
     coordinate = np.einsum("nij,ni->nj", vectors, slope)
-    squared = coordinate[:, :, None] ** 2
     shrunk = 1.0 / (values[:, :, None] + _STRENGTHS)
-    error = variance[:, None] + np.sum(
-        squared * shrunk * (values[:, :, None] * shrunk - 2.0), axis=1
-    )
+    stays = values[:, :, None] * shrunk
+    degrees = 1.0 + price[:, None] * stays.sum(axis=1)
+    stays -= 2.0
+    stays *= shrunk
+    error = variance[:, None] + ((coordinate**2)[:, None] @ stays)[:, 0]
     error = np.maximum(error, _ROUNDING * variance[:, None])
-    degrees = 1.0 + price[:, None] * np.sum(values[:, :, None] * shrunk, axis=1)
     spent = gcv_factor * degrees / weight[:, None]
     left_over = 1.0 - np.minimum(spent, _MOST_SPENT)
     score = np.where(spent < _MOST_SPENT, error / left_over**2, np.inf)

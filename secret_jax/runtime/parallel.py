@@ -71,7 +71,8 @@ def in_blocks(
 
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
     """Call a function for every job in threads, and raise its errors here."""
-    if getattr(_THREAD, "works", False):
+    jobs = list(jobs)
+    if len(jobs) < 2 or getattr(_THREAD, "works", False):
         collections.deque(map(function, jobs), maxlen=0)
         return
     collections.deque(_pool().map(carried(function), jobs), maxlen=0)

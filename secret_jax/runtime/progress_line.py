@@ -49,8 +49,8 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
             if redrawn:
                 _redraw(bar, step, passed)
             else:
-                known = step.total and step.done
-                share = f": {step.done / step.total:.0%}" if known else ""
+                done = step.done / step.total if step.total else 0.0
+                share = f": {done:.0%}" if done else ""
                 words = ", ".join(filter(None, [f"{step.stage}{share}", step.detail]))
                 print(f"{passed} {words}", file=target, flush=True)
 

@@ -21,7 +21,7 @@ def compact(
     """
     kept = ~tree.is_leaf & keep_children
     pruned = ~tree.is_leaf & ~kept
-    reachable = _reachable(tree, kept)
+    reachable = remaining(tree, kept)
     number = np.cumsum(reachable) - 1
     arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS}
     for name, blank in LEAF_FIELDS.items():
@@ -40,19 +40,19 @@ def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
 
     A node that was removed maps to the leaf that replaced its ancestor.
     """
-    reachable = _reachable(tree, ~tree.is_leaf & keep_children)
+    reachable = remaining(tree, keep_children)
     number = np.cumsum(reachable) - 1
     for node in np.flatnonzero(~reachable):  # parents come before children
         number[node] = number[tree.parent[node]]
     return number
 
 
-def _reachable(tree: Tree, kept: np.ndarray) -> np.ndarray:
-    """Mask of nodes whose ancestors are all kept."""
+def remaining(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
+    """Mask of the nodes that are in the result of `compact`, in order."""
     reachable = np.ones(tree.n_nodes, bool)
     for node in range(1, tree.n_nodes):  # parents come before children
         above = tree.parent[node]
-        reachable[node] = reachable[above] and kept[above]
+        reachable[node] = reachable[above] and keep_children[above]
     return reachable
 
 

@@ -61,11 +61,6 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     return found[:, 0] if tree.n_outputs == 1 else found
 
 
-def said(tree: Tree, table: Table) -> np.ndarray:
-    """Linear predictor of every row, before the inverse link."""
-    return tree.schema.restore_targets(values(tree, table))
-
-
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Predict every row, in standardised units, shape (n_rows, n_outputs)."""
     if not tree.is_soft:

@@ -174,7 +174,7 @@ def test_a_row_tells_of_its_class(fitted, kind, n_classes):
     assert f"{chance:.1f} %" in first
     assert leaf.startswith(f"  leaf [{why.leaf[7]}]")
     assert ("log-odds of" if n_classes == 2 else "score of") in value
-    table = why.to_dataframe(backend="pandas")
+    table = why.to_dataframe()
     assert table["prediction"].tolist() == why.predicted.tolist()
     place = [*model.classes_].index("low")
     np.testing.assert_allclose(table["probability of low"], why.probability[:, place])
@@ -184,22 +184,21 @@ def test_a_row_tells_of_its_class(fitted, kind, n_classes):
 
 def test_a_class_can_be_asked_for(fitted):
     model, (frame, _) = fitted("logistic", 3), rings(3)
-    why = model.explain(frame, output="mid", background=frame[:40])
+    why = model.explain(frame, output="mid")
     said = model.decision_function(frame)[:, [*model.classes_].index("mid")]
     np.testing.assert_allclose(why.prediction, said, atol=1e-4)
-    np.testing.assert_allclose(why.baseline, said[:40].mean(), atol=1e-5)
     assert why.predicted.tolist() == model.predict(frame).tolist()
 
 
 def test_tables_hold_all_classes(fitted):
     model = fitted("logistic", 3)
-    tree, nodes = model.tree_, model.to_dataframe(backend="pandas")
+    tree, nodes = model.tree_, model.to_dataframe()
     for which, name in enumerate(model.classes_):
         np.testing.assert_allclose(nodes[f"mean of {name}"], tree.mean[:, which])
         assert nodes[f"model of {name}"].str.contains("score of").all()
-    terms = model.coefficients(backend="pandas")
+    terms = model.coefficients()
     assert set(terms["class"]) == {*model.classes_}
-    alone = model.coefficients(output="mid", backend="pandas")
+    alone = model.coefficients(output="mid")
     own = terms[terms["class"] == "mid"].drop(columns="class").reset_index(drop=True)
     pd.testing.assert_frame_equal(own, alone)
 

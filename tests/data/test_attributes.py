@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from exported_code import PROGRAMS, by_sql, records, run_onnx
+from sklearn.base import clone
 
 from secret_jax import SecretRegressor
 from secret_jax.data.attributes import calendar, day_written
@@ -89,6 +90,17 @@ def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
     assert schema.categories[1] == ("large", "medium", "small")
     with pytest.raises(ValueError, match=r"unknown column 'sale'.* 'sold', 'a', 'size"):
         schema_of(frame, split_features=["sale"])
+
+
+def test_arrow_and_files_of_it_keep_the_order(fitted, tmp_path):
+    frame, y = make_table()
+    table = frame.assign(price=y)
+    table.to_parquet(tmp_path / "table.parquet", row_group_size=150)
+    arrow = clone(fitted).fit(pa.Table.from_pandas(frame), y)
+    stream = clone(fitted).fit_stream(tmp_path / "table.parquet", "price")
+    for model in (arrow, stream):
+        assert model.tree_.schema.roles == fitted.tree_.schema.roles
+        np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
 
 
 def test_a_column_with_the_name_of_a_part_is_refused():

@@ -201,10 +201,10 @@ def test_options_of_predictions():
 
 
 OPTIONS = {
-    "export_text": ["max_depth", "precision", "show_models", "max_categories"],
+    "export_text": ["max_depth", "precision", "max_categories"],
     "export_dot": ["max_depth"],
-    "to_dataframe": ["backend", "precision"],
-    "export_code": ["language", "function_name", "precision", "table"],
+    "to_dataframe": ["output"],
+    "export_code": ["language", "function_name", "table"],
     "plot_tree": ["ax", "max_depth"],
 }
 
@@ -219,13 +219,12 @@ def test_options_of_exports(verb):
         check_junk("table", model().export_code, language="sql")
 
 
-@pytest.mark.parametrize("argument", ["x", "y", "at", "data", "resolution", "ax"])
+@pytest.mark.parametrize("argument", ["x", "y", "at", "data", "ax"])
 def test_pictures_of_slices(argument):
-    good = {"x": "width", "y": "height", "resolution": 8}
-    check_junk(argument, model().plot_partition, **good)
+    check_junk(argument, model().plot_partition, x="width", y="height")
 
 
-@pytest.mark.parametrize("argument", ["node", "X", "y", "max_terms", "ax"])
+@pytest.mark.parametrize("argument", ["node", "X", "y"])
 def test_pictures_of_leaves(argument):
     X, y = shop(64)
     good = {"node": 0, "X": X, "y": y}

@@ -412,7 +412,7 @@ def test_every_column_with_unseen_categories_is_named_once(frame, price):
     model = SecretRegressor(
         oblique=False, splits="cart", leaf="constant", prune=None, max_depth=2
     ).fit(X, y)
-    assert set(model.to_dataframe(backend="pandas")["attribute"].dropna()) == {
+    assert set(model.to_dataframe()["attribute"].dropna()) == {
         "one",
         "two",
     }

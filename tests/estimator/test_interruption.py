@@ -28,7 +28,7 @@ FOLDS: dict[str, Any] = {"prune": "cross-validation"}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reading the table": ("fit.prepare.read_columns", {}),
     "shuffling": ("data.source.merged", {}),
-    "holding rows out": ("fit.pipeline.hold_out", {"prune": "holdout"}),
+    "holding rows out": ("fit.pipeline.without_share", {"prune": "holdout"}),
     "a level": ("grow.division.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.hold_out.node_errors", {"prune": "holdout"}),

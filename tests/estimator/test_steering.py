@@ -74,7 +74,7 @@ def test_refit_is_least_squares_on_the_new_rows_of_a_leaf():
         here = group == leaf
         design = np.c_[np.ones(here.sum()), new.loc[here, ["width", "height"]]]
         slopes = np.linalg.lstsq(design, its[here], rcond=None)[0]
-        table = again.coefficients(int(leaf), backend="pandas")
+        table = again.coefficients(int(leaf))
         found = table.set_index("column")["coefficient"][["width", "height"]]
         np.testing.assert_allclose(found, slopes[1:], rtol=1e-3)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor
+from secret_jax import RssSplits, SecretRegressor
+from secret_jax.fit import finer
+from secret_jax.fit.pipeline import fit_prepared
 
 
 def calendar(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,3 +45,22 @@ def test_limits_that_are_given_hold(rows, fine):
     given = fitted(rows, pruning_tolerance=0.0, min_samples_leaf=20)
     weight = given.tree_.weight[given.tree_.is_leaf]
     assert weight.min() >= 20 > fine.tree_.weight[fine.tree_.is_leaf].min()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_depth": 2}, {"splits": RssSplits(fixed_splits=("x0", 200))}, {}],
+    ids=["depth", "fixed splits alone", "root"],
+)
+def test_what_a_finer_growth_cannot_change_is_fitted_once(options, monkeypatch):
+    X, y = calendar(400, 2)
+    y = y if "max_depth" in options else np.random.default_rng(0).normal(size=len(y))
+    fits = []
+
+    def counted(*given):
+        fits.append(fit_prepared(*given))
+        return fits[-1]
+
+    monkeypatch.setattr(finer, "fit_prepared", counted)
+    fitted((X, y), pruning_tolerance=0.0, **options)
+    assert len(fits) == 1

@@ -6,9 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import RssSplits, SecretClassifier, SecretRegressor
+from secret_jax import (
+    LeastSquares,
+    RssSplits,
+    SecretClassifier,
+    SecretRegressor,
+    SecretSplits,
+)
 from secret_jax.datasets import make_fried
 from secret_jax.learners.conjunctive import ConjunctiveSplits
+from secret_jax.models.linear import MixtureLeaf
 from secret_jax.tree.structure import SplitKind
 
 FIXED = ("x9", 0.3137, ("town", ["a", "b"]), ("x8", 0.5))
@@ -87,3 +94,30 @@ def test_other_forms_are_refused(given, message):
     X, y = table()
     with pytest.raises(ValueError, match=message):
         SecretRegressor(splits=RssSplits(fixed_splits=given)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "splits", [SecretSplits, RssSplits], ids=["implied models", "least squares"]
+)
+def test_sides_of_a_fixed_split_have_models_of_their_own_rows(splits):
+    X, y = make_fried(400, random_state=0)
+    X = pd.DataFrame(X, columns=[f"x{i}" for i in range(10)])
+    leaf = MixtureLeaf if splits is SecretSplits else LeastSquares
+    model = SecretRegressor(
+        splits=splits(fixed_splits=("x9", 0.3)),
+        leaf=leaf(clip_margin=None, tail_share=0.0),
+        prune=None,
+        distill=False,
+        max_leaf_nodes=2,
+        equation_tolerance=0,
+    ).fit(X, y)
+    left, saved = (X["x9"] <= 0.3).to_numpy(), 0.0
+    columns = np.column_stack([np.ones(len(y)), X])
+    for side in (left, ~left):
+        best = np.linalg.lstsq(columns[side], y[side])[0]
+        predicted = model.predict(X[side])
+        np.testing.assert_allclose(predicted, columns[side] @ best, atol=1e-3)
+        saved -= np.sum((y[side] - columns[side] @ best) ** 2)
+    saved += np.sum((y - columns @ np.linalg.lstsq(columns, y)[0]) ** 2)
+    gain = model.to_dataframe()["gain"].to_numpy() * np.var(y)
+    np.testing.assert_allclose(gain, [saved, 0.0, 0.0], rtol=1e-3)

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from secret_jax import HoldOut, SecretRegressor
+from secret_jax import (
+    HoldOut,
+    SecretAdditiveRegressor,
+    SecretBoostingRegressor,
+    SecretRegressor,
+    Tao,
+    TreeSize,
+)
 from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.fit.refine import tao
 
 
 def persons(n_persons=50, n_rows=6):
@@ -40,6 +48,24 @@ def test_what_holds_for_no_other_person_is_not_learned(prune):
     np.testing.assert_array_equal(again, honest)
 
 
+@pytest.mark.parametrize("prune", ["cross-validation", HoldOut()])
+def test_passes_are_judged_by_other_persons(prune, monkeypatch):
+    X, y, who = persons()
+    seen, alternate = [], tao.alternate
+
+    def watched(tree, rows, check, *others):
+        seen.append((rows.group, None if check is None else check.group))
+        return alternate(tree, rows, check, *others)
+
+    monkeypatch.setattr(tao, "alternate", watched)
+    model = SecretRegressor(oblique=False, distill=False, prune=prune, refine=Tao())
+    model.fit(X, y, groups=who)
+    grew, judged = seen[0]
+    assert not set(grew) & set(judged)
+    assert len(set(grew) | set(judged)) == len(set(who))
+    assert 0.15 < len(judged) / len(who) < 0.35
+
+
 def test_groups_and_other_rows_to_prune_on_are_refused():
     X, y, who = persons(10)
     with pytest.raises(ValueError, match="groups or eval_set"):
@@ -61,3 +87,23 @@ def test_one_group_and_large_shares_of_a_few_are_fitted(prune):
 def test_one_row_is_fitted_by_the_accurate_setting():
     model = SecretRegressor.accurate(gates=False).fit([[1.0]], [2.0])
     assert model.predict([[5.0]]) == 2.0
+
+
+def test_boosters_judge_themselves_on_other_persons():
+    X, y, who = persons()
+    size = TreeSize(max_leaf_nodes=8, leaf="constant")
+    model = SecretBoostingRegressor(max_leaf_nodes=size, max_iter=30)
+    careless = model.fit(X, y).validation_error_
+    assert careless < 0.5 * model.fit(X, y, groups=who).validation_error_
+    held_out, group = model._boosting.held_out, model._boosting.training.group
+    found = [set(group[part]) for part in held_out]
+    assert sum(map(len, found)) == len(set.union(*found)) == 50
+    alone = model.fit(X, y, groups=np.zeros(len(y)))
+    assert np.isfinite(alone.predict(X)).all()
+
+
+def test_the_tree_beside_curves_is_judged_on_other_persons():
+    X, y, who = persons()
+    model = SecretAdditiveRegressor(SecretRegressor(oblique=False, leaf="constant"))
+    assert model.fit(X, y).tree_.n_leaves_ > 15
+    assert model.fit(X, y, groups=who).tree_.n_leaves_ < 10

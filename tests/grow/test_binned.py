@@ -226,7 +226,7 @@ def test_bins_hold_the_values_up_to_their_bounds():
     assert (few > 0).sum() == 5
     assert many.min() > 0.8 * 3000 / 32
     start = np.array([[[0, 5, 32], [0, 16, 32]]])
-    mean, square = bins.means(start)
+    mean, square = bins.means(np.arange(2)[None], start)
     value = rows.table.x[:, bins.column[1]]
     low = bins.code[:, 1] < 16
     expected = [value[low].mean(), value[~low].mean()]

@@ -13,9 +13,9 @@ from test_class_reading import LONG, SIX, fitted, rows_of
 from test_report import Reader
 
 from secret_jax.inspect.report.classes import ClassParts
+from secret_jax.inspect.report.parts import error_lines
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import as_view
-from secret_jax.tree.routing import said
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], SIX, LONG])
@@ -49,7 +49,7 @@ def test_errors_by_size_are_those_of_the_cut_trees():
     model = fitted(SIX)
     X, y = rows_of(model)
     view = as_view(model)
-    lines = ClassParts(view, Rows.of(view, X, y)).lines(None)
+    lines = error_lines(ClassParts(view, Rows.of(view, X, y)), None)
     sizes = [line["leaves"] for line in lines]
     assert sizes == sorted(set(sizes))
     assert lines[0]["name"] == "one multinomial logistic regression"
@@ -67,7 +67,7 @@ def test_ways_add_up_to_log_odds(names, soft):
     X, y = rows_of(model, 60)
     found = re.search(r'id="ways">(.*?)</script>', model.to_html(X, y), re.S)
     assert found is not None
-    value = said(*model._tree_and_rows(X)).reshape(len(X), -1)
+    value = model.decision_function(X).reshape(len(X), -1)
     for way in json.loads(found[1]):
         row = way["row"]
         # Of several classes the score of the likeliest one is taken apart.

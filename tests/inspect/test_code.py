@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import shop
-from exported_code import RUNS, assert_predicts, by_python
+from exported_code import RUNS, assert_predicts
 from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
 from random_trees import random_frame, random_tree, with_gates
 
@@ -44,7 +44,10 @@ def test_hard_trees(run, n_leaves, clip_margin):
     assert_predicts(run(tree, frame), expected, tree)
 
 
-@every
+OF_GATES = {language: run for language, run in RUNS.items() if language != "sql"}
+
+
+@pytest.mark.parametrize("run", OF_GATES.values(), ids=OF_GATES)
 @pytest.mark.parametrize("clip_leaves", [True, False])
 @pytest.mark.parametrize("clip_margin", [0.1, None])
 def test_soft_trees(run, clip_leaves, clip_margin):
@@ -53,6 +56,11 @@ def test_soft_trees(run, clip_leaves, clip_margin):
     frame = strange_frame(2)
     expected = predicted(tree, frame)
     assert_predicts(run(tree, frame), expected, tree)
+
+
+def test_gates_are_no_sql():
+    with pytest.raises(ValueError, match=r"harden\(\)"):
+        export_code(with_gates(random_tree(3, 12)), "sql")
 
 
 @every
@@ -68,7 +76,8 @@ def test_all_shapes(run, shape):
     )
     for seed in range(2):
         tree = build_tree(SHAPES[shape], seed, 0.25)
-        for made in (tree, with_gates(tree, seed)):
+        soft = with_gates(tree, seed)
+        for made in (tree, soft) if run in OF_GATES.values() else (tree,):
             assert_predicts(run(made, frame), predicted(made, frame), made)
 
 
@@ -102,22 +111,6 @@ def test_long_chains_and_large_trees_compile():
         assert_predicts(run(tree, frame), predicted(tree, frame), tree)
     deepest = max(len(s) - len(s.lstrip()) for s in export_code(tree).splitlines())
     assert deepest <= 4 * 12
-    soft = with_gates(tree)
-    assert len(export_code(soft, "sql")) < 10 * len(export_code(tree, "sql"))
-
-
-def test_precision_shortens_and_hardly_changes():
-    tree = random_tree(3, 8, kinds=(SplitKind.DISCRETE,))
-    frame = strange_frame(3)
-    lengths, deviations = [], []
-    for precision in (2, 4, None):
-        options = {"precision": precision}
-        lengths.append(len(export_code(tree, **options)))
-        deviation = by_python(tree, frame, **options) - predicted(tree, frame)
-        deviations.append(np.abs(deviation).max())
-    assert lengths == sorted(lengths)
-    assert deviations == sorted(deviations, reverse=True)
-    assert deviations[0] < 0.1 * tree.schema.target_scale
 
 
 # Equal in the form in which Python reads names; no letters; what the code itself uses.
@@ -140,7 +133,7 @@ def test_any_name_of_a_column(names):
         expected = predicted(made, frame)
         schema = dataclasses.replace(made.schema, names=STRANGE_NAMES[names])
         made = dataclasses.replace(made, schema=schema)
-        for language, run in RUNS.items():
+        for language, run in (OF_GATES if made.is_soft else RUNS).items():
             if language not in ("sql", "onnx") or "" not in renamed:
                 assert_predicts(run(made, renamed), expected, made)
 
@@ -205,7 +198,6 @@ def test_categories_of_all_plain_kinds():
         ({"function_name": "clip"}, "'clip', which the function itself uses"),
         ({"function_name": "\uff4din"}, "'min', which the function itself uses"),
         ({"table": "t"}, "a function reads no table"),
-        ({"precision": 0}, "precision is 0"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
@@ -256,7 +248,7 @@ def test_missing_values_go_where_predict_sends_them(missing_values):
     X.loc[:20, "height"] = np.nan  # had none in training
     for made in (tree, with_gates(tree, hard_share=0.0)):
         expected = predicted(made, X)
-        for run in RUNS.values():
+        for run in (OF_GATES if made.is_soft else RUNS).values():
             assert_predicts(run(made, X), expected, made)
     why = model.explain(X)
     np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())

@@ -188,7 +188,7 @@ def test_the_numbers_of_a_gate_are_its_widths_and_its_shares():
 
 def test_coefficients_are_those_of_the_equation():
     tree, X = one_leaf(SLOPES)
-    table = coefficients(tree, backend="pandas")
+    table = coefficients(tree)
     assert table["node"].tolist() == [0] * 6
     assert table["term"][0] == CENTER
     by_term = table.set_index("term")
@@ -211,7 +211,7 @@ def test_coefficients_are_those_of_the_equation():
     assert by_term.loc["area", "standard_error"] == pytest.approx(error, rel=1e-5)
     assert by_term.loc["area", "high"] == pytest.approx(1.5 + 1.959964 * error)
     assert by_term.loc["area", "low"] == pytest.approx(1.5 - 1.959964 * error)
-    narrow = coefficients(tree, 0, coverage=0.5, backend="pandas").set_index("term")
+    narrow = coefficients(tree, 0, coverage=0.5).set_index("term")
     assert narrow.loc["area", "high"] == pytest.approx(1.5 + 0.6744898 * error)
 
 
@@ -223,9 +223,9 @@ def test_a_coverage_that_is_none_is_refused(coverage):
 
 def test_coefficients_of_all_leaves_or_of_one_node():
     tree = random_tree(0, 5)
-    table = coefficients(tree, backend="pandas")
+    table = coefficients(tree)
     assert set(table["node"]) == set(np.flatnonzero(tree.is_leaf))
-    assert set(coefficients(tree, 0, backend="pandas")["node"]) == {0}
+    assert set(coefficients(tree, 0)["node"]) == {0}
     with pytest.raises(ValueError, match="Node 99 does not exist"):
         coefficients(tree, 99)
     assert table["standard_error"].isna().all()

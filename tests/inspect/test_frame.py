@@ -1,37 +1,19 @@
-"""The table of the nodes: it says what the tree does, whichever library holds it."""
+"""The table of the nodes: it says what the tree does."""
 
-import narwhals as nw
+import sys
+
 import numpy as np
 import pytest
 from random_trees import encode, random_rows, random_tree
 
-from secret_jax.inspect.frame import BACKENDS, to_dataframe
+from secret_jax.inspect.frame import to_dataframe
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, StopReason
 
 
-def columns_of(tree, **options):
-    return to_dataframe(tree, backend="pandas", **options).to_dict("list")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_all_libraries_hold_the_same_table(backend):
-    tree = random_tree(3, 8)
-    columns = columns_of(tree)
-    frame = nw.from_native(to_dataframe(tree, backend=backend), eager_only=True)
-    assert frame.implementation.value == backend
-    assert frame.columns == list(columns)
-    for name, values in columns.items():
-        held = frame[name].to_list()
-        if isinstance(values[0], float):
-            np.testing.assert_array_equal(held, values)
-        else:
-            missing = [v is None or v != v for v in held]
-            assert missing == [v is None for v in values]
-            assert [v for v in held if isinstance(v, int | str)] == [
-                v for v in values if v is not None
-            ]
+def columns_of(tree):
+    return to_dataframe(tree).to_dict("list")
 
 
 def test_following_the_table_is_following_the_tree():
@@ -63,17 +45,17 @@ def test_following_the_table_is_following_the_tree():
 
 def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
     tree = random_tree(4, 10)
-    table = columns_of(tree, precision=2)
+    table = columns_of(tree)
     scale = tree.schema.target_scale
     for node in range(tree.n_nodes):
-        assert table["model"][node] == model_equation(tree, node, precision=2)
+        assert table["model"][node] == model_equation(tree, node)
         if tree.is_leaf[node]:
             assert table["kind"][node] == "leaf"
             assert table["split"][node] is table["attribute"][node] is None
             assert table["stop_reason"][node] == StopReason.PRUNED.sentence
             assert np.isnan(table["threshold"][node])
         else:
-            assert table["split"][node] == split_sentence(tree, node, precision=2)
+            assert table["split"][node] == split_sentence(tree, node)
             assert table["stop_reason"][node] is None
             no_column = tree.kind[node] == SplitKind.OBLIQUE
             assert (table["attribute"][node] is None) == no_column
@@ -87,15 +69,7 @@ def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
     np.testing.assert_allclose(table["high"], tree.schema.restore_target(high))
 
 
-def test_what_is_not_there_is_named(monkeypatch):
-    tree = random_tree(0, 2)
-    with pytest.raises(ValueError, match="backend is 'excel'; choose 'pandas'"):
-        to_dataframe(tree, backend="excel")
-    with pytest.raises(ValueError, match="precision is 0"):
-        to_dataframe(tree, precision=0)
-    find = "secret_jax.inspect.frame.importlib.util.find_spec"
-    monkeypatch.setattr(find, lambda name: None)
-    with pytest.raises(ImportError, match="polars is not installed"):
-        to_dataframe(tree, backend="polars")
-    with pytest.raises(ImportError, match="needs pandas, polars or pyarrow"):
-        to_dataframe(tree)
+def test_without_pandas_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"secret-jax\[data\]"):
+        to_dataframe(random_tree(0, 2))

@@ -45,17 +45,17 @@ def test_every_way_of_reading_is_of_the_output(output):
         assert_predicts(run(alone, rows), expected, alone)
         code = model.export_code(language, output=output)
         assert code == reading(alone).export_code(language)
-    frame = model.to_dataframe(backend="pandas", output=output)
+    frame = model.to_dataframe(output=output)
     error = scale * np.sqrt(tree.train_error[:, which])
     np.testing.assert_allclose(frame["error"], error, rtol=1e-12)
-    every = model.to_dataframe(backend="pandas")
+    every = model.to_dataframe()
     assert list(every)[:14] == list(frame)[:14]
     for what in ("mean", "error", "model", "low", "high"):
         column = every[f"{what} of {name}"]
         pd.testing.assert_series_equal(column, frame[what], check_names=False)
-    terms = model.coefficients(backend="pandas")
+    terms = model.coefficients()
     terms = terms[terms["output"] == name].drop(columns="output")
-    of_output = model.coefficients(backend="pandas", output=output)
+    of_output = model.coefficients(output=output)
     pd.testing.assert_frame_equal(terms.reset_index(drop=True), of_output)
     assert f'[label="{name}: 12 leaves' in model.export_dot(output=output)
     curve = model.plot_partition("length", output=output).ax

@@ -55,12 +55,6 @@ def test_a_row_is_in_the_region_of_its_leaf(clip_margin):
             atol=3e-5 * tree.schema.target_scale,
         )
     assert n_inside.mean() < 1.05  # borders alone are shared
-    table = found.to_dataframe("pandas")
-    first = found.leaves[0]
-    own = table[(table["leaf"] == first.leaf) & (table["row"] == -1)]
-    slopes = own[own["kind"] == "factor"].set_index("column")["factor"]
-    pairs = zip(found.columns, first.coefficient, strict=True)
-    assert slopes.to_dict() == {name: factor for name, factor in pairs if factor}
 
 
 def least(found: Regions, lower: np.ndarray, upper: np.ndarray, budget: float):

@@ -30,6 +30,7 @@ from secret_jax.inspect.report.drawing import fit_chart, residual_chart, ticks
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.page import to_html, tree_fragment
+from secret_jax.inspect.report.parts import error_lines
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.report.what_if import held_values, what_if
 from secret_jax.inspect.rows import Rows
@@ -187,7 +188,7 @@ def test_errors_of_cut_trees_are_those_of_their_models(tree):
     tree = dataclasses.replace(tree, train_error=1e-3 + 0.1 / (1 + tree.depth[:, None]))
     view = view_of(tree)
     rows = Rows.of(view, *held_out(tree))
-    lines = NumberParts(view, rows).lines(None)
+    lines = error_lines(NumberParts(view, rows), None)
     sizes = [line["leaves"] for line in lines]
     assert sizes[0] == 1
     assert sizes[-1] == 8

@@ -277,10 +277,9 @@ def test_categories_that_cannot_reach_a_node_are_not_listed():
 
 def test_models_that_are_shown_and_lines():
     tree = random_tree(5, 12, kinds=(2,))
-    for show, count in (("none", 0), ("leaves", 12), ("all", tree.n_nodes)):
-        text = export_text(tree, show_models=show, precision=8)
-        assert text.count("rings = ") == count
-        assert max(map(len, text.splitlines())) <= 100
+    text = export_text(tree, precision=8)
+    assert text.count("rings = ") == tree.n_leaves
+    assert max(map(len, text.splitlines())) <= 100
     constant = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0, 0, 0, 0))
     assert "[1] rings = 11.5\n" in export_text(constant)
     assert "clipped" not in export_text(constant)
@@ -333,7 +332,6 @@ def test_max_depth_shows_the_models_of_the_last_level():
         ({"max_depth": True}, TypeError, "max_depth is True"),
         ({"max_categories": "many"}, TypeError, "max_categories is 'many'"),
         ({"max_terms": 1.5}, TypeError, "max_terms is 1.5"),
-        ({"show_models": "some"}, ValueError, "'leaves', 'all' or 'none'"),
     ],
 )
 def test_wrong_options_are_refused(options, error, message):

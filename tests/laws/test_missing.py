@@ -295,7 +295,7 @@ def test_a_saved_model_treats_gaps_as_before(kind, tmp_path):
 def test_code_treats_gaps_as_the_tree_does(kind):
     model, X, _ = with_holes_fitted(kind)
     assert model.tree_.n_leaves > 1
-    for run in (by_python, by_sql):
+    for run in (by_python,) if model.tree_.is_soft else (by_python, by_sql):
         assert_predicts(run(model.tree_, X), model.predict(X), model.tree_)
     nothing = pd.DataFrame([dict.fromkeys(X.columns)])
     found = by_python(model.tree_, nothing)

@@ -20,6 +20,7 @@ from secret_jax import (
     SecretRegressor,
 )
 from secret_jax.models.monotone import with_monotone_models
+from secret_jax.tree.structure import SplitKind
 
 DIRECTIONS = {"age": 1, "dose": -1, "stage": 1}
 SMALL = {"max_leaf_nodes": 12, "prune": None, "equation_tolerance": 0}
@@ -115,6 +116,29 @@ def test_the_default_costs_little_where_the_constraints_hold(seed):
     truth = 3 * new[:, 0] - 2 * new[:, 1] + np.sin(6 * new[:, 2])
     errors = [np.mean((m.predict(new) - truth) ** 2) for m in (free, model)]
     assert errors[1] < 1.2 * errors[0]
+
+
+def test_sides_whose_planes_cross_far_from_all_rows_cost_little():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 7)).clip(-3, 3)
+    other = X[:, 1:].sum(axis=1)
+    y = np.where(X[:, 0] > 0, 20 + other, -other) + random.normal(0, 0.5, 3000)
+    free = SecretRegressor(max_leaf_nodes=2).fit(X[:1000], y[:1000])
+    model = SecretRegressor(monotonic_cst=[1, *[0] * 6], max_leaf_nodes=2)
+    model.fit(X[:1000], y[:1000])
+    errors = [np.mean((m.predict(X[1000:]) - y[1000:]) ** 2) for m in (free, model)]
+    assert errors[1] < 1.01 * errors[0]
+
+
+def test_sums_leave_out_columns_with_a_direction():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, size=(600, 4))
+    y = np.abs(X.sum(axis=1)) + random.normal(0, 0.05, 600)
+    model = SecretRegressor(monotonic_cst=[1, -1, 0, 0], oblique=True).fit(X, y)
+    assert (model.tree_.kind == SplitKind.OBLIQUE).any()
+    assert not model.tree_.direction[model.tree_.kind == SplitKind.OBLIQUE, :2].any()
+    alone = SecretRegressor(monotonic_cst=[1, -1, 1, 1], oblique=True).fit(X, y)
+    assert not (alone.tree_.kind == SplitKind.OBLIQUE).any()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from pathlib import Path
 
 import secret_jax
@@ -34,3 +35,12 @@ def test_code_of_the_pages_is_python():
         text = page.read_text(encoding="utf-8")
         for code in re.findall(r"```\{code-cell\}\n(?::.*\n)*(.*?)```", text, re.S):
             ast.parse(code)
+
+
+def test_links_that_leave_the_site_are_well_formed():
+    builder = runpy.run_path(str(SITE / "build.py"))
+    links = builder["external_links"]()
+    assert "https://doi.org/10.1145/775047.775117" in links
+    assert [link for link in links if not builder["is_well_formed"](link)] == []
+    for link in ("http://doi.org/1", "https://github", "https://", "https:///page"):
+        assert not builder["is_well_formed"](link)

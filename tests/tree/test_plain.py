@@ -118,7 +118,7 @@ def test_whole_numbers_are_split_where_every_view_says(whole):
     assert last < threshold < last + 0.001
     assert f"[0] if age <= {last}\n" in model.export_text()
     assert f"[0] else age > {last}\n" in model.export_text()
-    assert model.to_dataframe(backend="pandas")["threshold"][0] == last
+    assert model.to_dataframe()["threshold"][0] == last
     assert f"age <= {last}.0:" in model.export_code() or (
         f"age > {last}.0:" in model.export_code()
     )

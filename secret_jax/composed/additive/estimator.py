@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -21,12 +21,10 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
     names_of,
-    scaled_weight,
     validated,
     validated_targets,
+    validated_weight,
 )
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.arguments import check_counts
@@ -109,13 +107,44 @@ class SecretAdditiveRegressor(ComposedRegressor):
         self.n_folds = n_folds
         self.curve_tolerance = curve_tolerance
 
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the curves, and the tree.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: the size of the tree is
+            chosen on rows of groups that did not grow it. Curves leave rows out one by
+            one: what they leave of groups that they have never seen is mostly what is
+            unlike in these, and misleads the tree.
+
+        Returns
+        -------
+        self
+            Itself. A fit that fails leaves it as it was.
+        """
+        return self._fit(X, y, sample_weight, groups=groups)
+
     def _fitted(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None = None,
     ) -> dict[str, Any]:
         tree = clone(SecretRegressor() if self.tree is None else self.tree)
         tree = self._without_order(tree)
-        weight = checked_weight(sample_weight, X)
-        weight = scaled_weight(weight, copies_of(weight))
+        weight = validated_weight(sample_weight, X)
         targets = validated_targets(y, X, type(self).__name__)
         if targets.shape[1] > 1:
             raise ValueError(
@@ -138,7 +167,7 @@ class SecretAdditiveRegressor(ComposedRegressor):
         )
         rest = target - _sum_of_curves(intercept, curves, every_row)
         rest[used] = residual
-        tree.fit(X, rest, sample_weight)
+        tree.fit(X, rest, sample_weight, groups=groups)
         named = replace(tree.tree_.schema, target_names=(f"rest of {name}",))
         tree.tree_ = replace(tree.tree_, schema=named)
         return {

@@ -21,6 +21,7 @@ from secret_jax.composed.kernel.search import (
     Search,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
+from secret_jax.composed.kernel.stacking import Stacking
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import TableLike
 from secret_jax.data.validation import validated
@@ -34,43 +35,27 @@ HEADS: dict[str, Head] = {
     "local": Smoothing(linear=True),
     "rbf": RadialBasis(),
     "gp": GaussianProcess(),
+    "stack": Stacking(),
 }
+# A stack holds processes, and takes as long as all of these.
+COMPARED = ("kernel", "local", "rbf", "gp")
 
 
 class Through(NamedTuple):
-    """Rows after the tree.
+    """Rows after the tree."""
 
-    Attributes
-    ----------
-    base : ndarray of shape (n_rows, n_outputs), float64
-    leaf : ndarray of shape (n_rows,), int
-    x : ndarray of shape (n_rows, n_columns), float64
-        Standardised columns.
-    """
-
-    base: np.ndarray
-    leaf: np.ndarray
-    x: np.ndarray
+    base: np.ndarray  # (n_rows, n_outputs), float64
+    leaf: np.ndarray  # (n_rows,), int
+    x: np.ndarray  # (n_rows, n_columns), float64: standardised columns
 
 
 class KernelExplanation(NamedTuple):
-    """Centers that say most about each row, in the units of the data.
+    """Centers that say most about each row, in the units of the data."""
 
-    Attributes
-    ----------
-    prediction : ndarray of shape (n_rows, n_outputs), float64
-    leaf : ndarray of shape (n_rows,), int
-        Leaf that the row is in.
-    names : tuple of str
-        Of the columns that count for distances.
-    voices : Voices
-        The centers, their leaves, and what each says.
-    """
-
-    prediction: np.ndarray
-    leaf: np.ndarray
-    names: tuple[str, ...]
-    voices: Voices
+    prediction: np.ndarray  # (n_rows, n_outputs), float64
+    leaf: np.ndarray  # (n_rows,), int: leaf that the row is in
+    names: tuple[str, ...]  # of the columns that count for distances
+    voices: Voices  # the centers, their leaves, and what each says
 
     def __str__(self) -> str:
         lines = []
@@ -119,7 +104,7 @@ class KernelTree(KernelParameters, ComposedEstimator):
     def _heads(self) -> list[Head]:
         """The parameter as values, of which the best is taken."""
         if self.head == "auto":
-            return list(HEADS.values())
+            return [HEADS[name] for name in COMPARED]
         head = HEADS[self.head] if isinstance(self.head, str) else self.head
         head.check()
         return [head]

@@ -44,7 +44,7 @@ class KernelTreeClassifier(_Parameters, ComposedClassifier, KernelTree):
     tree : SecretClassifier, optional
         The tree; it is cloned. None: one by CART's splits with class
         frequencies in its leaves, up to 32 and unpruned: it says where regions are.
-    head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="gp"
+    head : {"kernel", "local", "rbf", "gp", "stack", "auto"} or Head, default="gp"
         As of `KernelTreeRegressor`.
     ordinal : bool, default=False
         Whether the classes are in order: that of ordered categories, else that of

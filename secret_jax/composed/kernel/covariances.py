@@ -121,17 +121,10 @@ by n - 1. "identity": distances of the columns as they are."""
 
 @recorded
 class Metric(NamedTuple):
-    """Coordinates in which a Mahalanobis distance is the ordinary one.
+    """Coordinates in which a Mahalanobis distance is the ordinary one."""
 
-    Attributes
-    ----------
-    center : ndarray of shape (n_columns,), float64
-    root : ndarray of shape (n_columns, n_columns), float64
-        Root of the inverse covariance.
-    """
-
-    center: np.ndarray
-    root: np.ndarray
+    center: np.ndarray  # (n_columns,), float64
+    root: np.ndarray  # (n_columns, n_columns), float64: root of the inverse covariance
 
     @classmethod
     def of(cls, center: np.ndarray, covariance: np.ndarray) -> Metric:

@@ -13,8 +13,9 @@ from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS
 
 CRITERIA = ("icomp", "aic", "bic", "caic")
-# Variances below this share of the target's are rounding.
-_LEAST_VARIANCE = 1e-9
+# Variances below this share of the target's are rounding; of a constant target, those
+# whose square would be zero.
+_LEAST_VARIANCE, _LEAST = 1e-9, 1e-150
 _LEAST_PROBABILITY = 1e-12
 
 
@@ -24,10 +25,7 @@ def complexity(variance: np.ndarray, n: np.ndarray) -> float:
     The inverse Fisher information is diagonal: σ²/n of the mean and 2 σ⁴/n of the
     variance of each. The last line of (3.32), which expands it, must divide by n².
 
-    Parameters
-    ----------
-    variance, n : ndarray of shape (n_normals,)
-        Variances, and numbers of rows.
+    ``variance``, ``n`` (n_normals,): variances, and numbers of rows.
     """
     values = np.concatenate([variance / n, 2.0 * variance**2 / n])
     rank = len(values)
@@ -54,16 +52,12 @@ def of_numbers(criterion: str, fit: HeadFit, rows: Regions) -> float:
     AIC, BIC and CAIC count the degrees of freedom of the head and a variance in each
     leaf. ICOMP's complexity knows the leaves only, not what a kernel spends; so its
     errors are those of rows that the head was fitted without.
-
-    Parameters
-    ----------
-    criterion : {"icomp", "aic", "bic", "caic"}
     """
     target, weight = rows.target[fit.row], rows.weight[fit.row]
     said = fit.left_out if criterion == "icomp" else fit.fitted
     off = weight @ target / weight.sum()
     least = _LEAST_VARIANCE * (weight @ (target - off) ** 2) / weight.sum()
-    least = np.maximum(least, np.finfo(float).tiny)
+    least = np.maximum(least, _LEAST)
     _, place = np.unique(rows.leaf[fit.row], return_inverse=True)
     n = np.bincount(place, weight)
     square = weight[:, None] * (target - said) ** 2
@@ -94,10 +88,8 @@ def of_classes(
     source's (3.27) also adds the probabilities of not being in the other classes, and
     a term of the tree alone.
 
-    Parameters
-    ----------
-    probability, member : ndarray of shape (n_known, n_classes)
-        Of the rows of ``fit.row``: what is said of them, and their classes.
+    ``probability``, ``member`` (n_known, n_classes): what is said of the rows of
+    ``fit.row``, and their classes.
     """
     weight = rows.weight[fit.row]
     said = np.maximum((member * probability).sum(axis=1), _LEAST_PROBABILITY)

@@ -9,7 +9,7 @@ from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import checked_weight, validated_targets
+from secret_jax.data.validation import validated_targets, validated_weight
 from secret_jax.estimators.regressor import SecretRegressor
 
 
@@ -24,17 +24,18 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
     ----------
     tree : SecretRegressor, optional
         The tree; it is cloned. None: ``SecretRegressor()``, whose leaves are linear.
-    head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="kernel"
+    head : {"kernel", "local", "rbf", "gp", "stack", "auto"} or Head, default="kernel"
         "kernel" and "local" add to the tree's prediction what it leaves of near
         training rows of the same leaf: their weighted mean, or a weighted linear model
         about the predicted row, which has no bias at the borders of a leaf
         (`Smoothing`). "rbf" is a network of one basis function for each leaf
         (`RadialBasis`), "gp" a Gaussian process of what that network leaves
         (`GaussianProcess`). Over linear models they learn what these leave; a tree of
-        constants only says where regions are, and they predict without its jumps. The
-        values in `secret_jax.composed.kernel` have options: kernels, smoothed
-        covariances. "auto" takes the one of the least criterion: that of ``search``,
-        else ICOMP.
+        constants only says where regions are, and they predict without its jumps.
+        "stack" is a weighted mean of processes of both kinds (`Stacking`), which errs
+        least and takes longest. The values in `secret_jax.composed.kernel` have
+        options: kernels, smoothed covariances. "auto" takes, of the first four, the one
+        of the least criterion: that of ``search``, else ICOMP.
     search : {"genetic", "greedy"} or Search, optional
         Which columns, kernel and smoothed covariance the head uses is then searched:
         those of the least information criterion (`GeneticSearch`, `GreedySearch`). The
@@ -96,7 +97,7 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
     ) -> dict[str, Any]:
         target = validated_targets(y, X, type(self).__name__)
         tree = self._new_tree(SecretRegressor()).fit(X, y, sample_weight)
-        weight = checked_weight(sample_weight, X)
+        weight = validated_weight(sample_weight, X)
         return self._with_head(tree, X, target, weight)[0]
 
     def predict(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -22,8 +23,9 @@ _BANDWIDTHS = 2.0 ** np.arange(-1.0, 5.0)
 _NOISES = 10.0 ** np.arange(-4.0, 2.1, 0.5)
 # Rows by which these are chosen.
 _MOST_ROWS = 512
-# Relative to the variance of the process: a covariance has an inverse.
-_JITTER = 1e-9
+# Relative to the variance of the process: a covariance has an inverse. The first one
+# that suffices; distances that are rounding count most where a kernel falls at once.
+_JITTERS = (1e-9, 1e-7, 1e-5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,6 @@ class GaussianProcess(Head):
 
     Attributes
     ----------
-    kernel : str, default="cauchy"
-    smoother : str, default="meeb"
     relevances : bool, default=False
         Whether columns count more or less for distances, as is likeliest (MacKay 1996);
         of kernels that do not fall with the distance they all count alike.
@@ -66,7 +66,7 @@ class GaussianProcess(Head):
         process, noise = self._likeliest(rows, rest)
         covariance, weight = process.covariance, rows.weight
         gram = covariance(process.z, process.z)
-        root = np.linalg.cholesky(gram + _JITTER * np.eye(len(gram)))
+        root = _root(gram)
         inner, moment = noise * np.eye(len(root)), np.zeros((len(root), rest.shape[1]))
         for block in blocks(len(rest), len(root)):
             said = _solved(root, covariance(process.metric(rows.x[block]), process.z))
@@ -134,6 +134,14 @@ def _within_leaves(rows: Regions, smoother: str, by_column: bool) -> Metric:
     return Metric.of(center, np.diag(np.diag(covariance)) if by_column else covariance)
 
 
+def _root(gram: np.ndarray) -> np.ndarray:
+    """Cholesky factor of a covariance that may be singular."""
+    for jitter in _JITTERS[:-1]:
+        with suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(gram + jitter * np.eye(len(gram)))
+    return np.linalg.cholesky(gram + _JITTERS[-1] * np.eye(len(gram)))
+
+
 def _solved(root: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """Rows of covariances with the centers in units in which these are independent."""
     return solve_triangular(root, covariance.T, lower=True).T
@@ -141,21 +149,11 @@ def _solved(root: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 @recorded
 class Process(NamedTuple):
-    """Covariance function of a process, and rows that it is projected on.
-
-    Attributes
-    ----------
-    metric : Metric
-    z : ndarray of shape (n_centers, n_columns), float64
-        In coordinates of the metric.
-    leaf : ndarray of shape (n_centers,), int
-    kernel : str
-    bandwidth : float
-    """
+    """Covariance function of a process, and rows that it is projected on."""
 
     metric: Metric
-    z: np.ndarray
-    leaf: np.ndarray
+    z: np.ndarray  # (n_centers, n_columns), float64: in coordinates of the metric
+    leaf: np.ndarray  # (n_centers,), int
     kernel: str
     bandwidth: float
 
@@ -182,30 +180,18 @@ class Process(NamedTuple):
 
 @recorded
 class FittedProcess(NamedTuple):
-    """Network of basis functions, and a process of what it leaves.
-
-    Attributes
-    ----------
-    network : FittedBases
-    process : Process
-    root : ndarray of shape (n_centers, n_centers), float64
-        Cholesky factor of the covariance of the centers.
-    second : ndarray of shape (n_centers, n_centers), float64
-        Of the precision of the centers' values given the rows, in units of the noise.
-    weights : ndarray of shape (n_centers, n_outputs), float64
-    noise : float
-        Variance of the noise as a share of that of the process.
-    scale : ndarray of shape (n_outputs,), float64
-        Variance of the process.
-    """
+    """Network of basis functions, and a process of what it leaves."""
 
     network: FittedBases
     process: Process
+    # (n_centers, n_centers), float64: Cholesky factor of the covariance of the centers.
     root: np.ndarray
+    # (n_centers, n_centers), float64: of the precision of the centers' values given the
+    # rows, in units of the noise.
     second: np.ndarray
-    weights: np.ndarray
-    noise: float
-    scale: np.ndarray
+    weights: np.ndarray  # (n_centers, n_outputs), float64
+    noise: float  # variance of the noise as a share of that of the process
+    scale: np.ndarray  # (n_outputs,), float64: variance of the process
 
     def halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Roots of the covariance that the centers explain, and of what is left."""

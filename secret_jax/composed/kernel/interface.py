@@ -15,26 +15,13 @@ from secret_jax.runtime.values import Value
 
 
 class Regions(NamedTuple):
-    """Distinct training rows, sorted by the leaf that they are in.
+    """Distinct training rows, sorted by the leaf that they are in."""
 
-    Attributes
-    ----------
-    x : ndarray of shape (n_rows, n_columns), float64
-        Standardised columns.
-    leaf : ndarray of shape (n_rows,), int
-        Node id of every row's leaf.
-    target : ndarray of shape (n_rows, n_outputs), float64
-    base : ndarray of shape (n_rows, n_outputs), float64
-        What the tree predicts, to which the head adds.
-    weight : ndarray of shape (n_rows,), float64
-        Positive.
-    """
-
-    x: np.ndarray
-    leaf: np.ndarray
-    target: np.ndarray
-    base: np.ndarray
-    weight: np.ndarray
+    x: np.ndarray  # (n_rows, n_columns), float64: standardised columns
+    leaf: np.ndarray  # (n_rows,), int: node id of every row's leaf
+    target: np.ndarray  # (n_rows, n_outputs), float64
+    base: np.ndarray  # (n_rows, n_outputs), float64: what the tree predicts
+    weight: np.ndarray  # (n_rows,), float64: positive
 
     def parts(self) -> list[tuple[int, slice]]:
         """Every leaf, with its rows."""
@@ -70,41 +57,23 @@ class FittedHead(Protocol):
 
 
 class Voices(NamedTuple):
-    """Centers that say most about each row, the loudest first.
+    """Centers that say most about each row, the loudest first."""
 
-    Attributes
-    ----------
-    leaf : ndarray of shape (n_rows, n_voices), int
-        Leaf to which the center belongs; -1 where there are fewer.
-    center : ndarray of shape (n_rows, n_voices, n_columns), float64
-        Place of the center, in standardised columns.
-    share : ndarray of shape (n_rows, n_voices, n_outputs), float64
-        Of a network what it adds to the prediction; of kept rows their weight in it.
-    """
-
-    leaf: np.ndarray
-    center: np.ndarray
+    leaf: np.ndarray  # (n_rows, n_voices), int: its leaf; -1 where there are fewer
+    center: np.ndarray  # (n_rows, n_voices, n_columns), float64: standardised
+    # (n_rows, n_voices, n_outputs), float64: of a network what it adds to the
+    # prediction; of kept rows their weight in it.
     share: np.ndarray
 
 
 class HeadFit(NamedTuple):
-    """Fitted head, and what it says of training rows.
-
-    Attributes
-    ----------
-    model : FittedHead
-    row : ndarray of shape (n_known,), int
-        Training rows of which the rest tells; all of them, or some of each leaf.
-    fitted : ndarray of shape (n_known, n_outputs), float64
-        Predictions.
-    left_out : ndarray of shape (n_known, n_outputs), float64
-        Predictions without the row's own target.
-    """
+    """Fitted head, and what it says of training rows."""
 
     model: Any
+    # (n_known,), int: training rows of which the rest tells, all or some of each leaf.
     row: np.ndarray
-    fitted: np.ndarray
-    left_out: np.ndarray
+    fitted: np.ndarray  # (n_known, n_outputs), float64: predictions
+    left_out: np.ndarray  # the same, without the row's own target
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,23 +13,16 @@ BLOCK_NUMBERS = 1 << 22
 
 
 class Kernel(NamedTuple):
-    """Kernel as a function of squared distances, inner products and a bandwidth.
+    """Kernel as a function of squared distances, inner products and a bandwidth."""
 
-    Attributes
-    ----------
-    value : callable
-        From squared distances and inner products (arrays of one shape) and a bandwidth,
-        in units of distance, to values of the kernel.
-    log : callable or None
-        From squared distances and a bandwidth to the logarithm of the kernel. None: it
-        does not fall with the distance, and cannot weigh rows.
-    is_definite : bool
-        Whether its matrices are positive semi-definite (Mercer's condition): it can be
-        the covariance of a process.
-    """
-
+    # From squared distances and inner products (arrays of one shape) and a bandwidth,
+    # in units of distance, to values of the kernel.
     value: Callable[[Any, Any, float], Any]
+    # From squared distances and a bandwidth to the logarithm of the kernel. None: it
+    # does not fall with the distance, and cannot weigh rows.
     log: Callable[[Any, float], Any] | None = None
+    # Whether its matrices are positive semi-definite (Mercer's condition): it can be
+    # the covariance of a process.
     is_definite: bool = True
 
 

@@ -35,11 +35,6 @@ class RadialBasis(Head):
     the network predicts without the jumps of the tree. One bandwidth for all bases and
     the penalty are those of least generalised cross-validation.
 
-    Attributes
-    ----------
-    kernel : str, default="multiquadric"
-    smoother : str, default="meeb"
-
     References
     ----------
     M. J. L. Orr. Introducing Radial Basis Function Networks from Regression Trees.
@@ -97,18 +92,9 @@ def without_own(
 
 @recorded
 class Bases(NamedTuple):
-    """Basis functions of the leaves.
+    """Basis functions of the leaves."""
 
-    Attributes
-    ----------
-    leaf : ndarray of shape (n_bases,), int
-        Node ids.
-    metrics : sequence of Metric
-    kernel : str
-    bandwidth : float
-    """
-
-    leaf: np.ndarray
+    leaf: np.ndarray  # (n_bases,), int: node ids
     metrics: Sequence[Metric]
     kernel: str
     bandwidth: float
@@ -143,20 +129,12 @@ class Bases(NamedTuple):
 
 @recorded
 class FittedBases(NamedTuple):
-    """Network of basis functions.
-
-    Attributes
-    ----------
-    bases : Bases
-    level : ndarray of shape (n_outputs,), float64
-    weights : ndarray of shape (n_bases, n_outputs), float64
-    deviation : ndarray of shape (n_bases, n_outputs), float64
-        Leave-one-out error of the rows of each leaf.
-    """
+    """Network of basis functions."""
 
     bases: Bases
-    level: np.ndarray
-    weights: np.ndarray
+    level: np.ndarray  # (n_outputs,), float64
+    weights: np.ndarray  # (n_bases, n_outputs), float64
+    # (n_bases, n_outputs), float64: leave-one-out error of the rows of each leaf.
     deviation: np.ndarray
 
     def predict(

@@ -21,16 +21,9 @@ def relevances(
 ) -> np.ndarray:
     """Weights of the columns of greatest likelihood and prior, shape (n_columns,).
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows, n_columns)
-    rest : ndarray of shape (n_rows, n_outputs)
-        What the process is to explain, about zero.
-    weight : ndarray of shape (n_rows,)
-    metric : Metric
-        Distances before columns are weighted.
-    kernel : str
-        One that falls with the distance.
+    ``rest`` (n_rows, n_outputs), about zero, is what the process is to explain;
+    ``weight`` (n_rows,) is positive; ``metric`` gives distances before columns are
+    weighted; ``kernel`` falls with the distance.
     """
     root, x = np.sqrt(weight), x - metric.center
     form, width = metric.root @ metric.root.T, float(np.sqrt(max(x.shape[1], 1)))

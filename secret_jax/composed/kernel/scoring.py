@@ -25,14 +25,6 @@ class OptimalScores(NamedTuple):
     predictions (Hastie, Tibshirani & Buja 1994; Lanning 2008, section 5.1.2). With a
     linear regression it is linear discriminant analysis.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_outputs, n_scores), float64
-        Scores of the classes, in units of the deviation within a class.
-    centers : ndarray of shape (n_classes, n_scores), float64
-    priors : ndarray of shape (n_classes,), float64
-        Logarithms of the shares of the classes.
-
     Examples
     --------
     >>> member = np.eye(2)[[0, 0, 1, 1]]
@@ -42,9 +34,9 @@ class OptimalScores(NamedTuple):
     [0, 0, 1, 1]
     """
 
-    scores: np.ndarray
-    centers: np.ndarray
-    priors: np.ndarray
+    scores: np.ndarray  # (n_outputs, n_scores), float64: one deviation within a class
+    centers: np.ndarray  # (n_classes, n_scores), float64
+    priors: np.ndarray  # (n_classes,), float64: logarithms of the shares of the classes
 
     @classmethod
     def of(
@@ -52,13 +44,8 @@ class OptimalScores(NamedTuple):
     ) -> OptimalScores:
         """Find the scores.
 
-        Parameters
-        ----------
-        fitted : ndarray of shape (n_rows, n_classes)
-            What the regression predicts, best of rows that it left out.
-        member : ndarray of shape (n_rows, n_classes)
-            Indicators of the classes.
-        weight : ndarray of shape (n_rows,)
+        ``fitted`` is what the regression predicts, best of rows that it left out, and
+        ``member`` indicates the classes, both (n_rows, n_classes).
         """
         n, count = weight.sum(), weight @ member
         share = np.maximum(count / n, np.finfo(float).tiny)
@@ -90,14 +77,9 @@ class OptimalScores(NamedTuple):
 
 @recorded
 class ReachedScores(NamedTuple):
-    """Classes in order: one dichotomy after the other (Lanning 2008, chapter 6).
+    """Classes in order: one dichotomy after the other (Lanning 2008, chapter 6)."""
 
-    Attributes
-    ----------
-    dichotomies : sequence of OptimalScores
-        Of "this class or a later one", for each but the first.
-    """
-
+    # Of "this class or a later one", for each but the first.
     dichotomies: tuple[OptimalScores, ...]
 
     @classmethod

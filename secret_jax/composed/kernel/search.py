@@ -21,51 +21,25 @@ recorded(Population)
 
 @recorded
 class Found(NamedTuple):
-    """Where a search stands.
+    """Where a search stands."""
 
-    Attributes
-    ----------
-    head : Head
-        The best one so far.
-    criterion : float
-        Its value, the less the better.
-    n_scored : int
-        Number of heads that were fitted.
-    n_turns : int
-        Number of generations, or of greedy steps.
-    n_columns : int
-        Number of columns that could be chosen.
-    population : Population or None
-        That of a genetic search, from which it can go on.
-    """
-
-    head: Head
-    criterion: float
-    n_scored: int
-    n_turns: int
-    n_columns: int
-    population: Population | None = None
+    head: Head  # the best one so far
+    criterion: float  # its value, the less the better
+    n_scored: int  # number of heads that were fitted
+    n_turns: int  # number of generations, or of greedy steps
+    n_columns: int  # number of columns that could be chosen
+    population: Population | None = None  # from which a genetic search can go on
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads that differ in columns, kernel and smoother, each of them fitted once.
+    """Heads that differ in columns, kernel and smoother, each of them fitted once."""
 
-    Attributes
-    ----------
-    head : Head
-        The one that they are like otherwise.
-    n_columns : int
-    score : callable
-        The criterion of a head; infinite where it cannot be fitted.
-    known : dict of Head to float
-        What is scored already.
-    """
-
-    head: Head
+    head: Head  # the one that they are like otherwise
     n_columns: int
+    # The criterion of a head; infinite where it cannot be fitted.
     score: Callable[[Head], float]
-    known: dict[Head, float] = field(default_factory=dict)
+    known: dict[Head, float] = field(default_factory=dict)  # what is scored already
 
     def scores(self, heads: list[Head]) -> list[float]:
         """Criteria of heads."""
@@ -107,12 +81,7 @@ class Search(Value, ABC):
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """Yield where the search stands after every turn.
 
-        Parameters
-        ----------
-        heads : Heads
-        seed : int
-        start : Found, optional
-            Of an earlier search of the same kind, to go on from.
+        ``start``: of an earlier search of the same kind, to go on from.
         """
 
     def within_time(self, turns: Iterator[Found]) -> Iterator[Found]:
@@ -188,39 +157,35 @@ class GeneticSearch(Search):
 
 @dataclass(frozen=True, kw_only=True)
 class GreedySearch(Search):
-    """Forward selection of columns, then the best kernel and the best smoother.
+    """The best kernel, the best smoother, then one column less or more at a time.
 
-    Columns are added one at a time while the criterion falls; then every kernel and
-    every smoother is tried, and columns again, to add or to leave out, until nothing
-    is better.
+    It begins with the head as it is, of all columns unless it says which, and goes on
+    until nothing is better.
     """
 
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """See `Search`; nothing is drawn at random."""
         del seed
-        known = heads.known
 
         def better(best: Head, others: list[Head]) -> Head:
             heads.scores(others)
-            return min([best, *others], key=lambda one: known.get(one, np.inf))
+            return min([best, *others], key=lambda one: heads.known.get(one, np.inf))
 
-        best = replace(heads.head, columns=()) if start is None else start.head
+        every = heads.head.columns or tuple(range(heads.n_columns))
+        best, n_turns, before = replace(heads.head, columns=every), 0, None
         if start is not None:
-            known[best] = start.criterion
-        n_turns, before = 0 if start is None else start.n_turns, None
+            best, n_turns = start.head, start.n_turns
+            heads.known[best] = start.criterion
         while best != before:
             before = best
-            while True:
-                added = better(best, _with_column_changed(best, heads.n_columns))
-                n_turns += 1
-                yield heads.best(added, n_turns)
-                if added == best:
-                    break
-                best = added
             best = better(best, [replace(best, kernel=name) for name in best.kernels])
             best = better(best, [replace(best, smoother=name) for name in SMOOTHERS])
-            n_turns += 1
-            yield heads.best(best, n_turns)
+            changed = None
+            while best != changed:
+                changed = best
+                n_turns += 1
+                yield heads.best(best, n_turns)
+                best = better(best, _with_column_changed(best, heads.n_columns))
 
 
 def _with_column_changed(head: Head, n_columns: int) -> list[Head]:

@@ -37,9 +37,8 @@ class Smoothing(Head):
         A weighted linear model about each predicted row (Cleveland & Devlin 1988) in
         place of the weighted mean (Nadaraya 1964; Watson 1964): it has no bias at the
         borders of a leaf. Both are Torgo's (1997).
-    kernel : str, default="gaussian"
     smoother : str, default="identity"
-        The distances are Mahalanobis's, with the leaf's smoothed covariance.
+        Distances are Mahalanobis's, with the leaf's smoothed covariance.
     """
 
     linear: bool = False
@@ -71,26 +70,14 @@ class Smoothing(Head):
 
 @recorded
 class LeafRows(NamedTuple):
-    """Rows of one leaf, in the coordinates of its metric.
-
-    Attributes
-    ----------
-    metric : Metric
-    z : ndarray of shape (n_rows, n_columns), float64
-    target : ndarray of shape (n_rows, n_outputs), float64
-        What the tree leaves.
-    weight : ndarray of shape (n_rows,), float64
-    bandwidth : float
-        Of the kernel, in units of distance; 0 until it is chosen.
-    deviation : ndarray of shape (n_outputs,), float64
-        Root mean squared error of rows that were left out one at a time.
-    """
+    """Rows of one leaf, in the coordinates of its metric."""
 
     metric: Metric
-    z: np.ndarray
-    target: np.ndarray
-    weight: np.ndarray
-    bandwidth: float
+    z: np.ndarray  # (n_rows, n_columns), float64
+    target: np.ndarray  # (n_rows, n_outputs), float64: what the tree leaves
+    weight: np.ndarray  # (n_rows,), float64
+    bandwidth: float  # of the kernel, in units of distance; 0 until it is chosen
+    # (n_outputs,), float64: root mean squared leave-one-out error.
     deviation: np.ndarray
 
     @property
@@ -112,13 +99,8 @@ class LeafRows(NamedTuple):
     def with_bandwidth(self, how: Smoothing) -> tuple[LeafRows, np.ndarray, np.ndarray]:
         """Choose the bandwidth of least leave-one-out error, the widest of ties.
 
-        Returns
-        -------
-        LeafRows
-        chosen : ndarray of shape (n_chosen,), int
-            Rows that were left out.
-        without : ndarray of shape (n_chosen, n_outputs), float64
-            What the others say of each; nothing if there are no others.
+        Returns also the rows that were left out, (n_chosen,), and what the others say
+        of each, (n_chosen, n_outputs); nothing if there are no others.
         """
         bandwidths = _BANDWIDTHS * (np.sqrt(2.0 * self.variance.sum()) or 1.0)
         n_rows = len(self.weight)
@@ -163,12 +145,8 @@ class LeafRows(NamedTuple):
     ) -> np.ndarray:
         """Weighted means, or weighted linear models, at other rows.
 
-        Parameters
-        ----------
-        place : ndarray of shape (n_others, n_columns), float64
-            In coordinates of the metric.
-        square : ndarray of shape (n_others, n_rows), float64
-            Squared distances; infinite where a row is not to count.
+        ``place`` (n_others, n_columns): in coordinates of the metric; ``square``
+        (n_others, n_rows): squared distances, infinite where a row is not to count.
         """
         share = self._shares(square, bandwidth, how)
         value = share @ self.target

@@ -6,6 +6,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from secret_jax.data.rows import Rows
+from secret_jax.data.sampling import hold_out
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import (
     PruningPath,
@@ -134,6 +136,22 @@ def parts_of(
         if n_folds ** (repeat + 1) >= len(weight):
             break  # further digits tell no row from another
     return [part for part in parts if not part.all()]
+
+
+def without_share(rows: Rows, share: float) -> tuple[Rows, Rows | None]:
+    """Rows without a share of them, and these: the last ones, or whole groups.
+
+    None: too few rows, or groups, to hold any out.
+    """
+    if rows.group is not None:  # one of as many parts as the share says
+        n_parts = max(round(1 / share), 2)
+        for part in parts_of(rows.weight, n_parts, group=rows.group)[:1]:
+            return rows.take(~part), rows.take(part)
+        return rows, None
+    cut = hold_out(rows.weight, share)
+    if cut == rows.n_rows:
+        return rows, None
+    return rows.take(slice(cut)), rows.take(slice(cut, None))
 
 
 def _path(tree: Tree) -> PruningPath:

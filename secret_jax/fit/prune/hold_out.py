@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.prune.path import best_subtree, weakest_links
+from secret_jax.fit.prune.path import best_splits, weakest_links
 from secret_jax.models.errors import node_errors
 from secret_jax.runtime.values import real
+from secret_jax.tree.reshape import compact, remaining
 from secret_jax.tree.structure import Tree
 
 
@@ -47,8 +48,9 @@ class HoldOut(PruningRule):
         """
         if evidence.held_out is None:
             return Pruned(tree, 0.0)
-        found = best_subtree(tree, node_errors(tree, evidence.held_out))
-        error = node_errors(found, evidence.held_out)
+        error = node_errors(tree, evidence.held_out)
+        keep = best_splits(tree, error)
+        found, error = compact(tree, keep), error[remaining(tree, keep)]
         path = weakest_links(found, error)
         best = evidence.best_size(found, path, path.totals(error))
         tree = path.subtree(found, best.index)

@@ -176,13 +176,15 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     total = tree.weight[0]
     spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
     noise = error[leaf].sum() / max(total - spent, _LEAST_LEFT * total)
-    return best_subtree(tree, error + penalty * noise * tree.degrees, penalty * noise)
+    cost = error + penalty * noise * tree.degrees
+    return compact(tree, best_splits(tree, cost, penalty * noise))
 
 
-def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
-    """Cut a tree to the subtree of least total cost; of equals, the smallest.
+def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.ndarray:
+    """Find the splits of the subtree of least total cost; of equals, the smallest.
 
-    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split.
+    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split. Returns
+    (n_nodes,), bool: whether its children are kept, if it is.
     """
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
@@ -190,7 +192,7 @@ def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
         keep[node] = below < cost[node] - TIE * abs(cost[node])
         keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
         best[node] = below if keep[node] else cost[node]
-    return compact(tree, keep)
+    return keep
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:

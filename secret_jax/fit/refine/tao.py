@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.fit.prune.cross_validation import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import mean_error, measured_on
 from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
@@ -133,11 +134,10 @@ def improve(
     """
     if check is not None:
         return alternate(tree, rows, check, recipe, options)
-    cut = round((1.0 - _CHECKED_SHARE) * rows.n_rows)
-    trained = rows.take(slice(min(cut, MOST_ROWS)))
-    check = rows.take(slice(cut, cut + MOST_ROWS))
-    if trained.n_rows == 0 or check.n_rows == 0:
+    trained, check = without_share(rows, _CHECKED_SHARE)
+    if check is None:
         return Alternated(tree, 0, ())
+    trained, check = (part.take(slice(MOST_ROWS)) for part in (trained, check))
     smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
     start = fit_models([tree], [trained], recipe.leaf)[0]
     on_part = replace(recipe, min_leaf_weight=smaller)

@@ -1,4 +1,4 @@
-"""Phrases of exported programs: conditions, sums and gates."""
+"""Phrases of exported programs: conditions and sums."""
 
 import math
 from abc import ABC, abstractmethod
@@ -10,10 +10,9 @@ from secret_jax.inspect.equations import (
     AnySplit,
     CategorySplit,
     Conjunction,
-    LinearSplit,
     Term,
 )
-from secret_jax.tree.totals import Side, way_to
+from secret_jax.tree.totals import Side
 
 # A space within a name or literal: no line is broken and no sign is moved there.
 FIXED_SPACE = "\0"
@@ -27,9 +26,8 @@ class Dialect(ABC):
     logical_or: ClassVar[str]
     logical_and: ClassVar[str]
     logical_not: ClassVar[str]
-    # What is 1 in a product where a condition holds, and 0 elsewhere; share of a gate.
+    # What is 1 in a product where a condition holds, and 0 elsewhere.
     indicator: ClassVar[str]
-    sigmoid: ClassVar[str]
 
     @abstractmethod
     def number(self, value: float) -> str:
@@ -100,31 +98,10 @@ class Dialect(ABC):
             return f"({missing} {self.logical_or} {text})"
         return f"({self.logical_not} {missing} {self.logical_and} {text})"
 
-    def share_left(self, split: AnySplit) -> str:
-        """Write the share of a row that goes left."""
-        if not isinstance(split, LinearSplit) or split.width == 0:
-            return self.indicator.format(self.condition(split, "left"))
-        total = self.sum_of(split.gate_terms)
-        ends = self.number(split.threshold), f"({total})"
-        end, start = ends if split.at_most else ends[::-1]
-        return self.sigmoid.format(f"({end} - {start}) / {self.number(split.width)}")
 
-    def mixture_terms(
-        self, program: Program, gate: str, values: Iterable[tuple[int, str]]
-    ) -> list[str]:
-        """Write values of leaves times their shares, products of named gates."""
-        products = []
-        for leaf, value in values:
-            way = [(f"{gate}{node}", side) for node, side in way_to(program.tree, leaf)]
-            one = self.number(1.0)
-            shares = [n if side == "left" else f"({one} - {n})" for n, side in way]
-            products.append(" * ".join([*shares, value]))
-        return products
-
-
-def added(parts: list[str], plus: str = " + ") -> str:
+def added(parts: list[str]) -> str:
     """Write a sum, in brackets of brackets if it is very long."""
     while len(parts) > _LONGEST_SUM:
         starts = range(0, len(parts), _LONGEST_SUM)
-        parts = [f"({added(parts[i : i + _LONGEST_SUM], plus)})" for i in starts]
-    return plus.join(parts).replace("+ -", "- ")
+        parts = [f"({added(parts[i : i + _LONGEST_SUM])})" for i in starts]
+    return " + ".join(parts).replace("+ -", "- ")

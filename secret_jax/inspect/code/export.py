@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from secret_jax.inspect.arguments import check_choice, checked_precision
+from secret_jax.inspect.arguments import check_choice
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.c import C
@@ -32,7 +32,6 @@ def export_code(
     language: Language = "python",
     *,
     function_name: str | None = None,
-    precision: int | None = None,
     table: str | None = None,
     output: int | str | None = None,
 ) -> str:
@@ -44,9 +43,6 @@ def export_code(
     function_name : str, optional
         Name of the function, "predict" by default, or of the column of a query,
         "prediction" by default.
-    precision : int, optional
-        Significant digits relative to the effect, as in `export_text`. By default all
-        digits are written.
     table : str, optional
         Only with SQL: the table of the rows. The result is then a query that gives all
         of its columns and the prediction, otherwise an expression to use in one's own.
@@ -81,7 +77,7 @@ def export_code(
         If a category is neither text nor a number nor a truth value.
     ValueError
         If an option is not what it should be, or an SQL expression is asked for the
-        probabilities of several classes.
+        probabilities of several classes, or SQL for a tree with gates.
 
     Notes
     -----
@@ -95,7 +91,7 @@ def export_code(
 
     In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``): databases that have it order
     it among the numbers. Most databases take names that differ in case alone for one
-    column. Gates and classes use ``EXP``, which SQLite may lack: register it with
+    column. Classes use ``EXP``, which SQLite may lack: register it with
     ``connection.create_function("EXP", 1, math.exp)``.
 
     Examples
@@ -114,16 +110,14 @@ def export_code(
     ...
     FROM "rows"
     """
-    _check(language, function_name, precision, table)
-    model = exported(tree, precision=precision, output=output)
+    _check(language, function_name, table)
+    model = exported(tree, output)
     if language == "sql":
         return sql_code(model, function_name or "prediction", table)
     return _functions(model, language, function_name)
 
 
-def exported(
-    tree: Readable, *, precision: int | None = None, output: int | str | None = None
-) -> ExportedModel:
+def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     """Convert a tree to what programs of any language compute."""
     view, classes, only = as_view(tree, output), None, None
     if isinstance(view, ClassView):
@@ -131,7 +125,7 @@ def exported(
         only = None if output is None else classes.position(output)
     return ExportedModel(
         title=view.title,
-        trees=[[program_of(one, precision) for one in view.equations]],
+        trees=[[program_of(one) for one in view.equations]],
         constants=(0.0,) * len(view.equations),
         loss=view.tree.loss,
         classes=classes,
@@ -143,7 +137,6 @@ def exported_sum(
     trees: Sequence[Tree],
     steps: Sequence[float],
     *,
-    precision: int | None = None,
     loss: Loss = SQUARED_ERROR,
     classes: Classes | None = None,
     output: int | str | None = None,
@@ -160,7 +153,7 @@ def exported_sum(
         centers = (0.0,) * len(scales)
         scaled = replace(schema, target_centers=centers, target_scales=scales)
         outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
-        parts.append([program_of(one, precision) for one in outputs])
+        parts.append([program_of(one) for one in outputs])
     return ExportedModel(
         title=" / ".join(schema.target_names),
         trees=parts,
@@ -180,7 +173,7 @@ def export_sum(
             "A sum of trees is not exported to 'sql': databases take long over it. "
             "distill() gives one tree, which export_code('sql') writes."
         )
-    _check(language, function_name, None, None)
+    _check(language, function_name, None)
     return _functions(model, language, function_name)
 
 
@@ -191,12 +184,8 @@ def _functions(model: ExportedModel, language: str, function_name: str | None) -
     return functions(writer)
 
 
-def _check(
-    language: str, function_name: str | None, precision: int | None, table: str | None
-) -> None:
+def _check(language: str, function_name: str | None, table: str | None) -> None:
     """Check the options, but for the name of a function."""
-    if precision is not None:
-        checked_precision(precision)
     check_choice("language", language, ("python", "sql", "c", "javascript"))
     for option, value in (("function_name", function_name), ("table", table)):
         if value is not None and not isinstance(value, str):

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from secret_jax.inspect.code.dialect import FIXED_SPACE, added
 from secret_jax.inspect.code.procedural import Procedural, wrapped
 from secret_jax.inspect.code.program import Program, decisions
+from secret_jax.inspect.equations import AnySplit, LinearSplit
 from secret_jax.inspect.printing import counted_leaves
+from secret_jax.tree.totals import way_to
 
 _EMPTY_LINES = ["", ""]
 
@@ -69,21 +71,34 @@ def _mixture(language: Procedural, outputs: Sequence[Program]) -> Iterator[str]:
     """Write the gates, then the sums over the leaves."""
     for node, split in outputs[0].splits.items():
         before = f"{language.types['number']}left_{node} = "
-        yield from wrapped("    ", before, language.share_left(split), language.end)
+        yield from wrapped("    ", before, _share_left(language, split), language.end)
     totals = []
     for output, program in enumerate(outputs):
-        values = []
+        total = f"total_{output}"
+        before = f"{language.types['number']}{total} = "
         for leaf, model in program.models.items():
             value = language.equation(program, leaf)
             value = f"({value})" if math.isinf(model.low) and model.terms else value
-            values.append((leaf, language.clipped(value, model.low, model.high)))
-        total = f"total_{output}"
-        before = f"{language.types['number']}{total} = "
-        for product in language.mixture_terms(program, "left_", values):
+            factors = [
+                f"left_{node}" if side == "left" else f"(1.0 - left_{node})"
+                for node, side in way_to(program.tree, leaf)
+            ]
+            factors.append(language.clipped(value, model.low, model.high))
+            product = " * ".join(factors)
             yield from wrapped("    ", before, product, language.end)
             before = f"{total} += "
         totals.append(language.clipped(total, program.low, program.high))
     yield from language.returned("    ", *totals)
+
+
+def _share_left(language: Procedural, split: AnySplit) -> str:
+    """Write the share of a row that goes left."""
+    if not isinstance(split, LinearSplit) or split.width == 0:
+        return language.indicator.format(language.condition(split, "left"))
+    total = language.sum_of(split.gate_terms)
+    ends = language.number(split.threshold), f"({total})"
+    end, start = ends if split.at_most else ends[::-1]
+    return f"gate(({end} - {start}) / {language.number(split.width)})"
 
 
 def _answer(language: Procedural, trees: Sequence[str]) -> Iterator[str]:

@@ -65,7 +65,7 @@ class Procedural(Dialect):
     chances_of: ClassVar[str]
     """Calls a function for the probabilities of all classes, {1} of them."""
     logical_or, logical_and, logical_not = "||", "&&", "!"
-    indicator, sigmoid = "({})", "gate({})"
+    indicator = "({})"
 
     def __init__(self, model: ExportedModel, name: str):
         self.model, self.schema = model, model.schema

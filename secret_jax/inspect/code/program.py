@@ -20,7 +20,7 @@ from secret_jax.inspect.equations import (
     mixture_range,
     model_in_original_units,
 )
-from secret_jax.inspect.rounding import rounded_model, rounded_output, rounded_split
+from secret_jax.inspect.rounding import rounded_split
 from secret_jax.losses.interface import Loss
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, leaves_below
@@ -110,29 +110,25 @@ class ExportedModel(NamedTuple):
         return [plain_category(label, "y") for label in self.classes.labels]
 
 
-def program_of(tree: Tree, precision: int | None = None) -> Program:
+def program_of(tree: Tree) -> Program:
     """Convert a tree of one output to the numbers that are written.
 
-    Of no ``precision`` all digits, and of hard splits on one column the very number at
-    which the tree, in float32, changes sides, or the whole number that its rows hold.
+    With all digits, and of hard splits on one column the very number at which the tree,
+    in float32, changes sides, or the whole number that its rows hold.
     """
     low, high = mixture_range(tree)
-    if precision is not None:
-        spread = tree.schema.target_scale
-        low, high = (rounded_output(v, spread, precision) for v in (low, high))
     splits, models = {}, {}
     for node, leaf in enumerate(tree.is_leaf.tolist()):
         if leaf:
-            models[node] = _model(tree, node, precision)
+            models[node] = _model(tree, node)
         else:
-            splits[node] = _split(tree, node, precision)
+            splits[node] = _split(tree, node)
     return Program(tree=tree, splits=splits, models=models, low=low, high=high)
 
 
-def _split(tree: Tree, node: int, precision: int | None) -> AnySplit:
+def _split(tree: Tree, node: int) -> AnySplit:
     written = tuple(
-        _comparison(part, node, one, precision)
-        for part, one in conditions_at(tree, node)
+        _comparison(part, node, one) for part, one in conditions_at(tree, node)
     )
     if tree.kind[node] == SplitKind.CONJUNCTION:
         return Conjunction(conditions=written)
@@ -140,12 +136,10 @@ def _split(tree: Tree, node: int, precision: int | None) -> AnySplit:
 
 
 def _comparison(
-    tree: Tree, node: int, split: LinearSplit | CategorySplit, precision: int | None
+    tree: Tree, node: int, split: LinearSplit | CategorySplit
 ) -> LinearSplit | CategorySplit:
     if isinstance(split, CategorySplit):
         return split
-    if precision is not None:
-        return rounded_split(split, precision)
     first, *others = split.terms
     if others or split.width > 0:
         return split
@@ -155,10 +149,8 @@ def _comparison(
     return replace(split, threshold=threshold)
 
 
-def _model(tree: Tree, node: int, precision: int | None) -> LinearModel:
+def _model(tree: Tree, node: int) -> LinearModel:
     model = model_in_original_units(tree, node)
-    if precision is not None:
-        model = rounded_model(model, precision)
     if model.terms:
         return model
     constant = min(max(model.intercept, model.low), model.high)

@@ -1,4 +1,4 @@
-"""A tree as SQL, with ``EXP`` for gates and classes alone.
+"""A tree as SQL, with ``EXP`` for classes and counts alone.
 
 A clipped sum would be written three times, since there is no standard function that
 clips, so leaves and sums have names, in common table expressions of one row. These are
@@ -17,7 +17,6 @@ from secret_jax.inspect.code.program import (
     decisions,
     plain_category,
 )
-from secret_jax.tree.soft import HARD_LOGIT
 
 # Exponents beyond are chances of 0 or 1, and an error in some databases; expected
 # counts stay below e^30, as in `secret_jax.losses.deviance`.
@@ -27,6 +26,11 @@ _AS = "AS MATERIALIZED"
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     """Write an expression or query; see `export_code`."""
+    if model.trees[0][0].tree.is_soft:
+        raise ValueError(
+            "Gates are not exported to 'sql'. harden() gives the tree without them, "
+            "which export_code('sql') writes."
+        )
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
         raise ValueError(
@@ -52,11 +56,6 @@ class _SQL(Dialect):
 
     logical_or, logical_and, logical_not = "OR", "AND", "NOT"
     indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
-    # EXP of a large number is an error in some databases.
-    sigmoid = (
-        f"CASE WHEN {{0}} > {HARD_LOGIT:g}e0 THEN 1e0 WHEN {{0}} < -{HARD_LOGIT:g}e0 "
-        "THEN 0e0 ELSE 1e0 / (1e0 + EXP(-({0}))) END"
-    )
 
     def __init__(self, schema: TableSchema, names: Iterable[str]):
         self.prefix = "tree_"
@@ -136,8 +135,6 @@ def _with(stages: Mapping[str, str], value: str) -> str:
 def _sum(sql: _SQL, program: Program) -> str:
     """Write the value of a tree."""
     tree = program.tree
-    if tree.is_soft:
-        return _mixture(sql, program)
     if tree.clip_margin is None:
         return "\n".join(_cases(sql, program, lambda leaf: sql.equation(program, leaf)))
     leaf, value = f"{sql.prefix}leaf", f"{sql.prefix}value"
@@ -172,28 +169,6 @@ def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator
             yield indent + value(node)
         else:
             yield from (f"{indent}ELSE", f"{indent}  {value(node)}", f"{indent}END")
-
-
-def _mixture(sql: _SQL, program: Program) -> str:
-    """Write gates and leaves first, then their mixture, clipped."""
-    gate, leaf, mixture = (
-        f"{sql.prefix}{name}" for name in ("gate_", "leaf_", "mixture")
-    )
-    named = [
-        f"{sql.share_left(split)} AS {gate}{node}"
-        for node, split in program.splits.items()
-    ]
-    values = []
-    for node, model in program.models.items():
-        named.append(f"{sql.equation(program, node)} AS {leaf}{node}")
-        values.append((node, sql.clipped(f"{leaf}{node}", model.low, model.high)))
-    parts, mixtures = f"{sql.prefix}parts", f"{sql.prefix}mixtures"
-    total = added(sql.mixture_terms(program, gate, values), " +\n")
-    stages = {
-        parts: "SELECT\n" + ",\n".join(named),
-        mixtures: f"SELECT\n{total} AS {mixture}\nFROM {parts}",
-    }
-    return _with(stages, sql.clipped(mixture, program.low, program.high))
 
 
 def _answer(sql: _SQL, model: ExportedModel, sums: list[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import MOST_BARS, check_counts, check_node, check_pair
+from secret_jax.inspect.arguments import MOST_BARS, check_node, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
@@ -20,7 +20,6 @@ from secret_jax.inspect.plot.picture import (
     TEXT,
     TITLE,
     Picture,
-    check_axes,
     evenly_spaced,
     import_pyplot,
     name_bars,
@@ -47,8 +46,6 @@ def plot_leaf(
     X: TableLike = None,
     y: ArrayLike = None,
     *,
-    max_terms: int | None = MOST_BARS,
-    ax: Any = None,
     output: int | str | None = None,
 ) -> Picture:
     """Draw the equation of a node, and its predictions against the targets.
@@ -60,10 +57,6 @@ def plot_leaf(
     X, y : optional
         Rows and their targets. Those that reach the node are drawn in a second picture,
         predicted against actual; of classes probabilities against shares.
-    max_terms : int or None
-        Columns that are shown; None: all.
-    ax : matplotlib Axes or sequence of two, optional
-        By default a new figure is made.
     output : int or str, optional
         Which one, of several.
 
@@ -98,8 +91,7 @@ def plot_leaf(
     >>> model = SecretRegressor(random_state=0).fit(X, y)
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
-    pyplot = import_pyplot()
-    check_counts(max_terms=max_terms)
+    import_pyplot()
     check_pair(X, y)
     view = as_view(tree, output)
     check_node(view.tree, node)
@@ -109,26 +101,27 @@ def plot_leaf(
         model = model_in_original_units(view.equations[0], node)
         constant, terms, _ = printed_model(model)
         terms = [term for term in terms if term.effect > 0]
-        axes = _axes(pyplot, ax, 1 + (rows is not None), len(terms[:max_terms]))
-        _draw_bars(axes[0], terms, max_terms)
+        shown = terms[:MOST_BARS]
+        axes = _axes(1 + (rows is not None), len(shown))
+        _draw_bars(axes[0], shown)
         target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
-        hidden = len(terms[:max_terms]) - len(terms)
-        more = f" ({-hidden} smaller ones not shown)" if hidden else ""
+        hidden = len(terms) - len(shown)
+        more = f" ({hidden} smaller ones not shown)" if hidden else ""
         place = "leaf's" if view.tree.is_leaf[node] else "node's"
         axes[0].set_xlabel(
             f"moves {target} by one standard deviation of the column\n"
             f"among the {place} rows{more}; constant: {number(constant)}",
             **TEXT,
         )
-        if not terms[:max_terms]:
+        if not shown:
             words = f"constant: {number(constant, digits=4)}"
             axes[0].text(0.5, 0.5, words, transform=axes[0].transAxes, ha="center")
             axes[0].set_xticks([])
     else:
         assert isinstance(view, ClassView)
-        table = class_table(view, node, max_terms)
+        table = class_table(view, node, MOST_BARS)
         size = len(table.names) + 1, len(table.classes)
-        axes = _axes(pyplot, ax, 1 + (rows is not None), *size)
+        axes = _axes(1 + (rows is not None), *size)
         draw_class_table(axes[0], table)
     axes[0].set_title(_title(view, node), **TITLE)
     if rows is not None and isinstance(view, ClassView):
@@ -153,34 +146,23 @@ def _reached(
     return view.said(table, None if tree.is_soft else node), rows.actual[reached]
 
 
-def _axes(
-    pyplot: Any, ax: Any, n_axes: int, n_lines: int, n_columns: int = 0
-) -> list[Any]:
-    if ax is None:
-        # Inches; points want a square, bars a line each, tables a column for each.
-        height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_lines)
-        height += 0.5 * (n_columns > 0)
-        first = max(5.4, 2.4 + 0.62 * n_columns)
-        _, made = pyplot.subplots(
-            1,
-            n_axes,
-            figsize=(first + 4.2 * (n_axes - 1), height),
-            layout="constrained",
-            squeeze=False,
-            width_ratios=(first, 4.2)[:n_axes],
-        )
-        return list(made[0])
-    several = ax.ravel().tolist() if isinstance(ax, np.ndarray) else ax
-    given = list(several) if isinstance(several, list | tuple) else [ax]
-    if len(given) < n_axes:
-        raise ValueError(f"ax holds {len(given)} axes, but {n_axes} are needed.")
-    for one in given:
-        check_axes(one)
-    return given[:n_axes]
+def _axes(n_axes: int, n_lines: int, n_columns: int = 0) -> list[Any]:
+    # Inches; points want a square, bars a line each, tables a column for each.
+    height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_lines)
+    height += 0.5 * (n_columns > 0)
+    first = max(5.4, 2.4 + 0.62 * n_columns)
+    _, axes = import_pyplot().subplots(
+        1,
+        n_axes,
+        figsize=(first + 4.2 * (n_axes - 1), height),
+        layout="constrained",
+        squeeze=False,
+        width_ratios=(first, 4.2)[:n_axes],
+    )
+    return list(axes[0])
 
 
-def _draw_bars(ax: Any, terms: list[PrintedTerm], max_terms: int | None) -> None:
-    shown = terms[:max_terms]
+def _draw_bars(ax: Any, shown: list[PrintedTerm]) -> None:
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
     place = name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
     colors = np.where(effect > 0, MIDDLE_COLOR, DARK_COLOR)

@@ -6,10 +6,6 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from secret_jax.inspect.arguments import check_counts
-from secret_jax.inspect.class_view import percent
 from secret_jax.inspect.plot.curve import draw_categories, draw_curve
 from secret_jax.inspect.plot.picture import (
     TEXT,
@@ -21,9 +17,9 @@ from secret_jax.inspect.plot.picture import (
     new_axes,
     round_marks,
 )
-from secret_jax.inspect.plot.slices import MOST_CATEGORIES, Side, Slice, column_position
+from secret_jax.inspect.plot.slices import Side, Slice, column_position
 from secret_jax.inspect.plot.surface import draw_surface
-from secret_jax.inspect.printing import counted_rows, entry, quoted
+from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import Readable, as_view
 
@@ -42,7 +38,6 @@ def plot_partition(
     *,
     at: Mapping[Any, Any] | None = None,
     data: tuple[Any, Any] | None = None,
-    resolution: int = 400,
     ax: Axes | None = None,
     output: int | str | None = None,
 ) -> Picture:
@@ -51,8 +46,8 @@ def plot_partition(
     Parameters
     ----------
     x, y : str or int
-        Columns, by name or position. Without ``y`` a curve over ``x``; categories stand
-        beside each other, the most frequent ones of many.
+        Columns, by name or position: two of numbers, or without ``y`` one of numbers,
+        for a curve, or of categories, the most frequent 24 of many.
     at : dict, optional
         What the other columns are held at, by name or position. By default numbers are
         at the mean of the training rows and categories at the most frequent one that
@@ -62,8 +57,6 @@ def plot_partition(
         Rows to draw as points, their targets in the colours of the surface; at most
         800 of them. The axes reach as far as these rows do, otherwise as far as the
         leaves and thresholds tell of the training rows.
-    resolution : int
-        Points of the surface along each side.
     ax : matplotlib Axes, optional
         By default a new figure is made.
     output : int or str, optional
@@ -80,13 +73,9 @@ def plot_partition(
     -----
     Lines are the splits, dashed if they are gates; numbers in brackets are those of the
     leaves, as `apply` gives them. Points lie where their two columns say, but not in
-    the slice: their other columns differ, and those that reach another leaf than the
-    one that is shown there are faint. Colours then cover 98 % of the targets. Of two
-    classes the probability of the second is drawn, of more the likeliest, paler where
-    it is less likely. Rows without a value stand as triangles at the lower end of its
-    axis. Places that are farther from every row than 99 % of the rows are from all
-    others are drawn pale (a curve dotted): there are no rows there, and the tree only
-    guesses.
+    the slice: their other columns differ. Colours then cover 98 % of the targets. Of
+    two classes the probability of the second is drawn, of more the likeliest, paler
+    where it is less likely.
 
     Examples
     --------
@@ -104,9 +93,8 @@ def plot_partition(
     columns = [column_position(schema, one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
-    check_counts(resolution=resolution)
-    if resolution is None or resolution < 2:
-        raise ValueError(f"resolution is {resolution}; at least 2 points are needed.")
+    if len(columns) == 2 and {*columns} & {*schema.discrete}:
+        raise ValueError("Two columns hold numbers; draw categories alone.")
     if at is not None and not isinstance(at, Mapping):
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
@@ -115,45 +103,28 @@ def plot_partition(
     rows = None if data is None else Rows.of(view, *data)
     picture = Slice(view, columns, at or {}, rows)
     if len(columns) == 2:
-        notes = draw_surface(axes, picture, resolution)
+        draw_surface(axes, picture)
     elif picture.sides[0].is_discrete:
-        notes = draw_categories(axes, picture)
+        draw_categories(axes, picture)
     else:
-        notes = draw_curve(axes, picture)
+        draw_curve(axes, picture)
     axes.tick_params(labelsize=TICK_SIZE)
     for side, axis in zip(picture.sides, (axes.xaxis, axes.yaxis), strict=False):
-        _label(side, axis, rows)
-        if side.is_discrete and side.n_categories > MOST_CATEGORIES:
-            first = "first" if rows is None else "most frequent"
-            of_many = f"{MOST_CATEGORIES} of {side.n_categories} categories"
-            notes.append(f"the {first} {side.name}: {of_many}")
-    if rows is not None and not any(side.is_discrete for side in picture.sides):
-        elsewhere = float(picture.elsewhere().mean())
-        if elsewhere > 0:
-            notes.append(
-                f"faint points: {percent(elsewhere)} of the rows reach another leaf "
-                "than the one shown"
-            )
-    title = "\n".join([_title(picture), *notes])
-    axes.set_title(title, **TITLE)
+        _label(side, axis)
+    axes.set_title(_title(picture), **TITLE)
     return Picture.of([axes])
 
 
-def _label(side: Side, axis: Any, rows: Rows | None) -> None:
+def _label(side: Side, axis: Any) -> None:
     """Write the name of a column beside its axis, and round numbers or categories."""
-    label = side.name
     if side.is_discrete:
         words = ["missing" if one is None else str(one) for one in side.categories]
         words = [w if len(w) <= _LONGEST else w[: _LONGEST - 1] + "…" for w in words]
-        turned = axis.axis_name == "x" and sum(map(len, words)) > _ROOM
-        angle = TURNED if turned else {}
+        angle = TURNED if sum(map(len, words)) > _ROOM else {}
         axis.set_ticks(range(len(words)), words, parse_math=False, **angle)
     else:
         round_marks(axis, 7)
-        if rows is not None:
-            missing = np.isnan(side.of_rows(rows, np.arange(len(rows.actual)))).sum()
-            label += f" (triangles: missing, {counted_rows(missing)})" * bool(missing)
-    axis.set_label_text(label, **TEXT)
+    axis.set_label_text(side.name, **TEXT)
 
 
 def _title(picture: Slice) -> str:

@@ -1,30 +1,23 @@
 """Slices through a tree: one or two columns vary, the others are held."""
 
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.inspect.plot.picture import evenly_spaced
 from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.runtime.values import is_integer
-from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
 
-MOST_CATEGORIES, MOST_POINTS = 24, 800
-FAINT = 0.25  # opacity of a row that reaches another leaf
+MOST_POINTS = 800
+_MOST_CATEGORIES = 24
 _COLUMNS_NAMED = 8  # in a message
-_MOST_NEIGHBOURS, _MOST_JUDGED = 4000, 400
-_USUAL = 0.99  # share of the rows that are no farther from the others than is usual
 _DEVIATIONS = 2.0  # to either side of the mean, where nothing says how far to draw
 _EVEN = 3.0**0.5  # deviations from the middle to the ends of an even spread
-_ROUNDING = 1e-3  # of the margin: zero in encoded units is rounded
 _CLEARLY = 0.2  # deviations from zero to a mean that is on one side of it
 _MARGIN = 0.02  # of the range of the rows, beyond them
 _HALF = 0.3  # of a category's width: how far rows are scattered over it
@@ -38,19 +31,19 @@ class Side:
         self.column, self.name = column, schema.names[column]
         self.is_discrete = schema.roles[column] is Role.DISCRETE
         if self.is_discrete:
-            every = list(schema.categories[schema.discrete.index(column)])
+            every = schema.categories[schema.discrete.index(column)]
             values = [] if rows is None else rows.columns[column].tolist()
-            most = sorted(every, key=lambda one: -values.count(one))[:MOST_CATEGORIES]
-            self.n_categories = len(every)
+            most = sorted(every, key=lambda one: -values.count(one))[:_MOST_CATEGORIES]
             self.categories = [one for one in every if one in most]
             self.ends = -0.5, len(most) - 0.5
+            if len(most) < len(every):
+                self.name += f" ({len(most)} of {len(every)} categories)"
             return
         self.position = schema.input_columns.index(column)
         self.center = float(schema.center[self.position])
         self.scale = float(schema.scale[self.position])
         self.bounds = [bounds[self.position] for bounds in schema.saturation]
-        ends = _drawn_range(tree, self.position, rows)
-        self.ends = tuple(self.center + self.scale * end for end in ends)
+        self.ends = _drawn_range(self, tree, rows)
 
     def places(self, n_places: int) -> np.ndarray:
         """Coordinates of middles of cells; categories stand at whole numbers."""
@@ -70,7 +63,10 @@ class Side:
 
 
 class Slice:
-    """A slice through a tree: one or two columns vary, the others are held."""
+    """A slice through a tree: one or two columns vary, the others are held.
+
+    Two columns are numbers, one may be categories.
+    """
 
     def __init__(
         self,
@@ -80,90 +76,29 @@ class Slice:
         rows: Rows | None,
     ):
         self.view, self.tree, self.rows = view, view.tree, rows
-        schema = self.tree.schema
         self.held = _held_values(self.tree, at, rows)
-        self.given = {column_position(schema, column) for column in at}
+        self.given = {column_position(self.tree.schema, column) for column in at}
         self.sides = [Side(self.tree, column, rows) for column in columns]
 
     def table(self, places: list[np.ndarray]) -> Table:
         """Rows for all combinations of places, in order, the others held."""
-        sizes = [len(one) for one in places]
-        index = np.indices(sizes).reshape(len(sizes), -1)
-        discrete = [side for side in self.sides if side.is_discrete]
-        combinations = [*itertools.product(*(side.categories for side in discrete))]
-        rows = np.empty((len(combinations), len(self.held)), object)
+        grid = np.array(np.meshgrid(*places, indexing="ij")).reshape(len(places), -1)
+        first, discrete = self.sides[0], self.sides[0].is_discrete
+        rows = np.empty((grid.shape[1] if discrete else 1, len(self.held)), object)
         rows[:] = self.held
-        for i, side in enumerate(discrete):
-            rows[:, side.column] = [values[i] for values in combinations]
-        which = np.zeros(index.shape[1], int)
-        for side, own in zip(self.sides, index, strict=True):
-            if side.is_discrete:
-                which = which * len(side.categories) + own
-        table = encode(self.tree.schema, rows).on_host().take(which)
-        for side, own, at in zip(self.sides, index, places, strict=True):
-            if not side.is_discrete:
-                encoded = (at[own] - side.center) / side.scale
-                table.x[:, side.position] = np.clip(encoded, *side.bounds)
+        if discrete:
+            rows[:, first.column] = first.categories
+            return encode(self.tree.schema, rows).on_host()
+        table = encode(self.tree.schema, rows).on_host()
+        table = table.take(np.zeros(grid.shape[1], int))
+        for side, at in zip(self.sides, grid, strict=True):
+            encoded = (at - side.center) / side.scale
+            table.x[:, side.position] = np.clip(encoded, *side.bounds)
         return table
 
     def predicted(self, places: list[np.ndarray]) -> np.ndarray:
         value = self.view.said(self.table(places))
         return value.reshape(*map(len, places), *value.shape[1:])
-
-    def elsewhere(self) -> np.ndarray:
-        """Whether each row reaches another leaf than the one drawn at its place.
-
-        None of a soft tree, whose leaves mix.
-        """
-        assert self.rows is not None
-        (x, codes), schema = self.rows.table, self.tree.schema
-        if self.tree.is_soft:
-            return np.zeros(len(x), bool)
-        held = np.empty((1, len(self.held)), object)
-        held[0] = self.held
-        base, own = encode(schema, held).on_host(), [s.column for s in self.sides]
-        there = Table(
-            np.where(np.isin(schema.input_columns, own), x, base.x),
-            np.where(np.isin(schema.discrete, own), codes, base.codes),
-        )
-        return self.rows.leaf != apply(self.tree, there)
-
-    def far(self, places: list[np.ndarray]) -> np.ndarray:
-        """Whether places are farther from all rows than nearly every row is, bool.
-
-        Distances are Euclidean over the encoded columns that the tree uses:
-        standardised numbers, indicators, and one for a category that a split asks for
-        and that differs.
-        """
-        shape = [len(one) for one in places]
-        if self.rows is None or len(self.rows.actual) < 3:
-            return np.zeros(shape, bool)
-        chosen = evenly_spaced(len(self.rows.actual), _MOST_NEIGHBOURS)
-        known = self._coordinates(self.rows.table.take(chosen))
-        nearest = NearestNeighbors().fit(known)
-        judged = known[evenly_spaced(len(known), _MOST_JUDGED)]
-        between, _ = nearest.kneighbors(judged, 2)
-        usual = np.quantile(between[:, 1], _USUAL)
-        found, _ = nearest.kneighbors(self._coordinates(self.table(places)), 1)
-        return (found[:, 0] > usual).reshape(shape)
-
-    def _coordinates(self, table: Table) -> np.ndarray:
-        """Encoded columns that the tree uses, one-hot codes that splits ask for."""
-        tree, schema = self.tree, self.tree.schema
-        used = tree.in_splits
-        slopes = (tree.coefficient[:, :, 1:] != 0).any(axis=(0, 1))
-        used[: schema.n_regressors] |= slopes
-        parts = [table.x[:, used].astype(np.float64)]
-        asked = {
-            attribute
-            for part in tree.comparisons
-            for attribute in part.attribute[part.kind == SplitKind.DISCRETE].tolist()
-        }
-        for attribute in sorted(asked):
-            codes = np.arange(len(schema.categories[attribute]))
-            # Two rows that differ are then one apart.
-            parts.append((table.codes[:, [attribute]] == codes) / np.sqrt(2.0))
-        return np.concatenate(parts, axis=1)
 
 
 def column_position(schema: TableSchema, column: Any) -> int:
@@ -198,59 +133,42 @@ def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[A
 
 
 def _commonest(tree: Tree, attribute: int) -> Any:
-    """Find the most frequent category in training, as far as models know the shares.
-
-    Categories without an indicator share the remaining rows; of an attribute that has
-    no indicators at all it is the first category.
-    """
-    schema, first = tree.schema, tree.schema.n_regressors - tree.schema.n_indicators
+    """Find the most frequent category that has an indicator, or the first of all."""
+    schema = tree.schema
+    first = schema.n_regressors - schema.n_indicators
     shares = {
-        code: float(tree.center[0, first + i])
-        for i, (of, code) in enumerate(schema.indicators)
+        code: float(tree.center[0, place])
+        for place, (of, code) in enumerate(schema.indicators, first)
         if of == attribute
     }
-    codes = range(len(schema.categories[attribute]))
-    rest = (1.0 - sum(shares.values())) / max(len(codes) - len(shares), 1)
-    return schema.categories[attribute][max(codes, key=lambda c: shares.get(c, rest))]
+    return schema.categories[attribute][max(shares, key=lambda c: shares[c], default=0)]
 
 
-def _drawn_range(tree: Tree, position: int, rows: Rows | None) -> tuple[float, float]:
-    """Choose how far to draw an encoded column, in encoded units.
+def _drawn_range(side: Side, tree: Tree, rows: Rows | None) -> tuple[float, float]:
+    """Choose how far to draw a column: as far as the rows reach.
 
     Without rows as far as the leaves and the thresholds say that there were some: a
     range of even spread has a half-width of 1.7 deviations. A column whose mean is
     clearly on one side of zero is not drawn beyond zero: the spread of a skewed column,
     an age or a price, reaches further down than its values do.
     """
-    schema = tree.schema
-    zero = -float(schema.center[position] / schema.scale[position])
-    low, high = -_DEVIATIONS, _DEVIATIONS
-    if rows is not None:
-        given = rows.columns[schema.input_columns[position]].astype(np.float64)
-        values = rows.table.x[:, position][~np.isnan(given)]
-        if not len(values):
-            return low, high
-        low, high = float(values.min()), float(values.max())
-        margin = _MARGIN * (high - low) or 1.0
-        lowest = zero if low - margin < zero <= low + margin * _ROUNDING else -np.inf
-        return max(low - margin, lowest), high + margin
-    if position < schema.n_regressors:
-        leaf = tree.is_leaf & (tree.weight > 0)
-        center, reach = tree.center[leaf, position], tree.spread[leaf, position]
-        ends = (center - _EVEN * reach).min(initial=0.0), (center + _EVEN * reach)
-        if ends[1].max(initial=0.0) > ends[0]:
-            low, high = float(ends[0]), float(ends[1].max(initial=0.0))
-    cuts = np.concatenate(
-        [
-            part.threshold[on] * part.direction[on, position]
-            for part in tree.comparisons
-            for on in [(part.kind == SplitKind.AXIS) & (part.attribute == position)]
-        ]
-    )
-    low, high = float(cuts.min(initial=low)), float(cuts.max(initial=high))
-    whole = schema.input_columns[position] in schema.whole
-    if -zero > (0.0 if whole else _CLEARLY):
-        low = max(low, zero)
-    elif -zero < -_CLEARLY:
-        high = min(high, zero)
-    return low, high
+    values = np.zeros(0) if rows is None else rows.columns[side.column].astype(float)
+    values = values[np.isfinite(values)]
+    if len(values):
+        far, near = (side.center + side.scale * bound for bound in side.bounds)
+        low, high = np.clip([values.min(), values.max()], far, near).tolist()
+        margin = _MARGIN * (high - low) or side.scale
+        return low - margin, high + margin
+    position, ends = side.position, [-_DEVIATIONS, _DEVIATIONS]
+    leaf = tree.is_leaf & (tree.weight > 0)
+    if position < tree.schema.n_regressors and tree.spread[leaf, position].any():
+        reach = _EVEN * np.array([[-1.0], [1.0]]) * tree.spread[leaf, position]
+        ends = (tree.center[leaf, position] + reach).ravel().tolist()
+    for part in tree.comparisons:
+        on = (part.kind == SplitKind.AXIS) & (part.attribute == position)
+        ends += (part.threshold[on] * part.direction[on, position]).tolist()
+    low, high = (side.center + side.scale * end for end in (min(ends), max(ends)))
+    whole = side.column in tree.schema.whole
+    if side.center > (0.0 if whole else _CLEARLY * side.scale):
+        return max(low, 0.0), high
+    return low, min(high, 0.0) if side.center < -_CLEARLY * side.scale else high

@@ -20,7 +20,7 @@ from secret_jax.inspect.plot.picture import (
     evenly_spaced,
     round_marks,
 )
-from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
+from secret_jax.inspect.plot.slices import MOST_POINTS, Slice
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import left_of_splits
@@ -30,95 +30,71 @@ _OPACITY = 0.85
 _OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
 _STRANGER = "#808080"  # a row of a class that training has not seen
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
-_ALONG = 200  # places of a column of numbers beside categories
-_FAR_RESOLUTION = 48  # of the grid whose distance from rows is measured
-_VEIL = 0.65  # opacity over what is far from all rows
+_RESOLUTION = 400  # places along each side
 _SMALLEST_AREA = 0.015  # of a leaf that has room for its number
 _LABEL = np.array([0.07, 0.045])  # of a leaf's number, of the axes
 
 
-def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
-    """Draw a slice of two columns; what is to be said of it."""
+def draw_surface(axes: Any, picture: Slice) -> None:
+    """Draw a slice of two columns of numbers."""
     from matplotlib.collections import LineCollection
 
-    tree, sides = picture.tree, picture.sides
-    discrete = any(side.is_discrete for side in sides)
-    places = [side.places(_ALONG if discrete else resolution) for side in sides]
+    sides = picture.sides
+    places = [side.places(_RESOLUTION) for side in sides]
     extent = (*sides[0].ends, *sides[1].ends)
-    smooth = tree.is_soft and not discrete
-    limits = _draw_predictions(axes, picture, places, extent, smooth)
-    notes = []
-    if not discrete:
-        far = picture.far([side.places(_FAR_RESOLUTION) for side in sides])
-        if far.any():
-            notes.append("pale: far from every row given")
-            veil = np.ones((*far.T.shape, 4))
-            veil[:, :, 3] = _VEIL * far.T
-            image = {"origin": "lower", "aspect": "auto", "zorder": 0.9}
-            axes.imshow(veil, extent=extent, interpolation="nearest", **image)
-        lines = _boundaries(picture, places)
-        for soft, dashes in ((False, "-"), (True, "--")):
-            # A dark line on a light one is seen on all colours.
-            for ink, width, style in (("w", 2.2, "-"), ("0.15", 1.0, dashes)):
-                drawn = LineCollection(
-                    lines[soft], colors=ink, linewidths=width, linestyles=style
-                )
-                axes.add_collection(drawn)
-        _number_leaves(axes, picture, places)
+    limits = _draw_predictions(axes, picture, places, extent)
+    lines = _boundaries(picture, places)
+    for soft, dashes in ((False, "-"), (True, "--")):
+        # A dark line on a light one is seen on all colours.
+        for ink, width, style in (("w", 2.2, "-"), ("0.15", 1.0, dashes)):
+            look = {"colors": ink, "linewidths": width, "linestyles": style}
+            axes.add_collection(LineCollection(lines[soft], **look))
+    _number_leaves(axes, picture, places)
     if picture.rows is not None:
-        _draw_rows(axes, picture, limits, discrete)
+        _draw_rows(axes, picture, limits)
     axes.set(xlim=extent[:2], ylim=extent[2:])
-    return notes
 
 
 def _draw_predictions(
-    axes: Any, picture: Slice, places: list[np.ndarray], extent: Any, smooth: bool
+    axes: Any, picture: Slice, places: list[np.ndarray], extent: Any
 ) -> tuple[float, float]:
     """Draw predictions as cells with what explains their colours; the ends of these.
 
     Numbers, and the probability of the second of two classes, have a scale of colours;
     several classes have a colour each, paler where the likeliest is less likely.
     """
-    view, rows, value = picture.view, picture.rows, picture.predicted(places)
-    value = np.swapaxes(value, 0, 1)
+    view, value = picture.view, np.swapaxes(picture.predicted(places), 0, 1)
     where = {"extent": extent, "origin": "lower", "aspect": "auto"}
-    where["interpolation"] = "bilinear" if smooth else "nearest"
     if isinstance(view, ClassView):
         if not view.of_two:
             axes.imshow(_class_image(view, value), **where)
             draw_legend(axes, with_short_names(view), **BESIDE)
             return 0.0, 1.0
         value = value[..., 1]
-        if rows is not None:
+        if picture.rows is not None:
             draw_legend(axes, with_short_names(view), _OF_TWO, loc="upper right")
-    limits = ends = float(value.min()), float(value.max())
-    if rows is not None and not isinstance(view, ClassView):
-        low, high = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
-        limits = low, high
     from matplotlib.cm import ScalarMappable
 
+    limits = float(value.min()), float(value.max())
+    if picture.rows is not None and not isinstance(view, ClassView):
+        low, high = np.quantile(picture.rows.actual, _TARGETS_COLOURED).tolist()
+        limits = low, high
     axes.imshow(value, cmap=COLORS, clim=limits, alpha=_OPACITY, **where)
     color = ScalarMappable(cmap=COLORS)  # opaque
     color.set_clim(*limits)
-    beyond = ends[0] < limits[0], ends[1] > limits[1]
-    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
-    extend = extend.get(beyond, "neither")
-    bar = axes.figure.colorbar(color, ax=axes, pad=0.02, extend=extend)
+    bar = axes.figure.colorbar(color, ax=axes, pad=0.02)
     bar.set_label(view.target, **TEXT)
     bar.ax.tick_params(labelsize=TICK_SIZE)
     round_marks(bar.ax.yaxis, 7)
     return limits
 
 
-def _draw_rows(
-    axes: Any, picture: Slice, limits: tuple[float, float], discrete: bool
-) -> None:
-    """Draw rows as points, those without a value as triangles at the lower end."""
-    rows, view, sides = picture.rows, picture.view, picture.sides
+def _draw_rows(axes: Any, picture: Slice, limits: tuple[float, float]) -> None:
+    """Draw rows as points."""
+    rows, view = picture.rows, picture.view
     assert rows is not None
     chosen = evenly_spaced(len(rows.actual), MOST_POINTS)
-    alpha = np.where(picture.elsewhere()[chosen], FAINT, 1.0)
-    at = np.array([side.of_rows(rows, chosen) for side in sides])
+    at = [side.of_rows(rows, chosen) for side in picture.sides]
     colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
     if isinstance(view, ClassView):
@@ -126,13 +102,7 @@ def _draw_rows(
         colors = channels([*of_class, _STRANGER])[colors]
     else:
         style |= {"cmap": COLORS, "vmin": limits[0], "vmax": limits[1]}
-    lacks = np.isnan(at).any(axis=0)
-    at = np.where(np.isnan(at), [[side.ends[0]] for side in sides], at)
-    for those, marker in ((~lacks, "o"), (lacks & (not discrete), "^")):
-        if those.any():
-            shown = {"c": colors[those], "alpha": alpha[those], "marker": marker}
-            clip = marker == "o"
-            axes.scatter(*at[:, those], **shown, **style, clip_on=clip, zorder=2)
+    axes.scatter(*at, c=colors, **style, zorder=2)
 
 
 def _class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
+from secret_jax.inspect.report.parts import error_lines
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.report.what_if import held_values, what_if
 from secret_jax.inspect.rows import Rows
@@ -68,7 +69,7 @@ def to_html(
     nodes = shown_nodes(parts, depth)
     cut = _cut(view.tree, depth), _abbreviated(nodes)
     notes = *facts_of(view.tree), mixture_facts(view.tree), *cut
-    lines = parts.lines(comparison)
+    lines = error_lines(parts, comparison)
     program, ways = what_if(view, rows), []
     if rows is not None:
         ways = example_ways(view, rows)

@@ -17,7 +17,7 @@ from secret_jax.tree.archive import ModelFileError
 X, Y = load_iris(return_X_y=True)
 TREE = SecretClassifier(splits="cart", oblique=False, prune=None, leaf="constant")
 TREE.set_params(max_leaf_nodes=4)
-HEADS = ["kernel", "local", "rbf", "gp"]
+HEADS = ["kernel", "local", "rbf", "gp", "stack"]
 
 
 def regressed(target):
@@ -108,6 +108,14 @@ def test_awkward_classes(head, search):
     assert model.classes_.tolist() == ["a", "b", "d"]
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     assert model.score(x, names) > 0.8
+
+
+def test_weights_of_classes_that_are_no_counts_have_no_scale():
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, len(Y))
+    one, other = (
+        KernelTreeClassifier(TREE).fit(X, Y, w) for w in (weight, weight / 99)
+    )
+    np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), atol=1e-6)
 
 
 def test_search_of_a_head_for_classes():

@@ -27,6 +27,7 @@ from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
 HEADS = ["kernel", "local"]
+KINDS = [*HEADS, "rbf", "gp", "stack"]
 GRID = 2.0 ** np.arange(2.0, -5.5, -0.5)
 
 
@@ -135,6 +136,15 @@ def test_copies_are_left_out_together_and_weights_are_copies():
     np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-6)
 
 
+@pytest.mark.parametrize("head", ["rbf", "gp"])
+def test_weights_that_are_no_counts_have_no_scale(head):
+    X, y = waves(4, 60)
+    weight = np.random.default_rng(5).uniform(0.5, 1.5, len(y))
+    one = KernelTreeRegressor(STUMP, head=head).fit(X, y, weight).predict(X)
+    other = KernelTreeRegressor(STUMP, head=head).fit(X, y, 0.01 * weight).predict(X)
+    np.testing.assert_allclose(other, one, atol=1e-6)
+
+
 def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
     X, y = waves(6, 1500)
     new, truth = waves(7, 400)
@@ -151,7 +161,7 @@ def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
 
 def every_head(tree, X, y):
     """Estimators with each of the heads over one fitted tree."""
-    for head in ("kernel", "local", "rbf", "gp"):
+    for head in KINDS:
         model = KernelTreeRegressor(head=head)
         validated(model, X, reset=True)
         vars(model).update(
@@ -223,7 +233,7 @@ def test_rows_in_one_place_predict_their_mean():
         np.testing.assert_allclose(model.predict(X), y.mean())
 
 
-@pytest.fixture(scope="module", params=["kernel", "local", "rbf", "gp"])
+@pytest.fixture(scope="module", params=KINDS)
 def any_head(request):
     X, y = waves(8, n_outputs=2)
     return KernelTreeRegressor(STUMP, head=request.param).fit(X, y), X

@@ -10,7 +10,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from secret_jax.composed.kernel import GaussianProcess, RadialBasis, gp, kernels
+from secret_jax.composed.kernel import (
+    GaussianProcess,
+    RadialBasis,
+    Stacking,
+    gp,
+    kernels,
+)
 from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.gp import _BANDWIDTHS, _NOISES
 from secret_jax.composed.kernel.interface import Regions
@@ -158,6 +164,44 @@ def test_weights_are_copies():
     gram = model.process.covariance(z, z)
     said = gram @ np.linalg.solve(gram + np.diag(model.noise / weight), rest)
     np.testing.assert_allclose(fit.fitted, one.fitted + said, atol=1e-5)
+
+
+def test_stacks_are_the_mean_of_least_error_of_rows_left_out():
+    over = ROWS.x.sum(axis=1, keepdims=True) + np.zeros((120, 2))
+    fit = Stacking(smoother="identity").fit(ROWS._replace(base=over))
+    errors = [
+        GaussianProcess(smoother="identity", relevances=by_column)
+        .fit(ROWS._replace(base=part * over))
+        .left_out
+        - ROWS.target
+        for part in (1.0, 0.0)
+        for by_column in (False, True)
+    ]
+    inner = np.einsum("anj,bnj->ab", errors, errors)
+    tried = np.random.default_rng(4).dirichlet(np.full(4, 0.5), 10_000)
+    tried = np.concatenate([np.eye(4), tried])
+    least = np.einsum("ga,ab,gb->g", tried, inner, tried).min()
+    error = ((fit.left_out - ROWS.target) ** 2).sum()
+    assert 0.99 * least < error <= least * (1 + 1e-9)
+    # Of the mean and the spread of a mixture.
+    new, leaf = np.random.default_rng(1).uniform(-3, 3, (30, 2)), np.zeros(30, int)
+    base = new.sum(axis=1, keepdims=True) + np.zeros((30, 2))
+    value, deviation = fit.model.predict(new, leaf, base)
+    said = [model.predict(new, leaf, part * base) for part, model in fit.model.models]
+    mean, std = np.transpose(said, (1, 2, 3, 0))
+    np.testing.assert_allclose(value, mean @ fit.model.share)
+    second = (mean**2 + std**2) @ fit.model.share
+    np.testing.assert_allclose(deviation**2 + value**2, second)
+
+
+def test_distances_that_are_rounding_break_no_process():
+    """Copies far from the center: the exponential kernel falls at once."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(30.0 * rng.normal(size=(60, 3)), 5, axis=0)
+    target = np.sin(x[:, :1]) + rng.normal(size=(300, 1))
+    rows = Regions(x, np.zeros(300, int), target, 0 * target, np.ones(300))
+    head = GaussianProcess(kernel="exponential", smoother="identity")
+    assert np.isfinite(head.fit(rows).left_out).all()
 
 
 def test_kernels_that_are_no_covariances_are_refused():

@@ -117,6 +117,13 @@ def test_bad_searches_are_refused():
         KernelTreeRegressor(TREE, head=RadialBasis(columns=(0, 7))).fit(X, y)
 
 
+@pytest.mark.parametrize(("head", "search"), [("auto", None), ("rbf", "greedy")])
+def test_a_constant_target_has_criteria(head, search):
+    X, y = table()[0][:40], np.zeros(40)  # warnings, as of log(0), are errors
+    model = KernelTreeRegressor(TREE, head=head, search=search).fit(X, y)
+    assert np.array_equal(model.predict(X), y)
+
+
 def test_the_head_of_the_least_criterion_is_taken():
     X, y = table()
     model = KernelTreeRegressor(TREE, head="auto").fit(X[:200], y[:200])

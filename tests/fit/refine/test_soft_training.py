@@ -17,7 +17,6 @@ from random_trees import with_gates
 
 from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.links import fit_tree
 from secret_jax.fit.pipeline import refine_tree
 from secret_jax.fit.refine.soft import starts as starts_module
 from secret_jax.fit.refine.soft.parameters import (
@@ -38,6 +37,7 @@ from secret_jax.fit.refine.soft.steps import (
     train_chunk,
     train_start,
 )
+from secret_jax.fit.rivals import fit_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.tree.routing import predict, values

@@ -150,7 +150,7 @@ def test_what_does_not_help_rows_kept_aside_is_undone():
 
 def test_a_prefix_of_the_rows_is_enough(monkeypatch):
     tree, training, recipe = grown("3dsin", max_depth=3)
-    monkeypatch.setattr(tao_module, "MOST_ROWS", 300)
+    monkeypatch.setattr("secret_jax.fit.refine.tao.MOST_ROWS", 300)
     found = alternate(tree, training, None, recipe, EAGER)
     assert found.tree.weight[0] == training.n_rows
     before, after = (subtree_costs(t, 1.2)[0] for t in (tree, found.tree))

@@ -1,11 +1,11 @@
-"""The race between equations of a target and of its logarithm, loss="auto"."""
+"""Races between leaf models: loss="auto" of numbers, leaf="auto" of classes."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.losses.deviance import Poisson
 from secret_jax.losses.numbers import SquaredError
 
@@ -54,9 +54,9 @@ def test_without_unseen_rows_or_a_counterpart_there_is_no_race(parameters):
 
 def test_the_accurate_tree_races_unless_it_has_gates():
     plans = [SecretRegressor.accurate(gates=gates)._plan() for gates in (False, True)]
-    assert plans[0].log_leaf.loss == Poisson()
-    assert plans[1].log_leaf is None  # gates know no logarithms
-    assert SecretRegressor()._plan().log_leaf is None
+    assert [rival.leaf.loss for rival in plans[0].rivals] == [Poisson()]
+    assert plans[1].rivals == ()  # gates know no logarithms
+    assert SecretRegressor()._plan().rivals == ()
 
 
 def test_few_rows_have_no_race():
@@ -80,3 +80,31 @@ def test_held_out_rows_judge_and_refinements_go_on_with_the_winner():
     assert np.median(deviation / prediction) == pytest.approx(0.1, rel=0.2)
     assert np.mean(np.abs(y - prediction) < 2.0 * deviation) > 0.9
     assert np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var()
+
+
+def classes(of_levels: bool):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 3))
+    X[:, 0] = random.integers(0, 20, 300)
+    random_class = random.uniform(size=300) < 1 / (1 + np.exp(-2.0 * X[:, 1]))
+    return X, X[:, 0] % 3 > 0 if of_levels else random_class
+
+
+@pytest.mark.parametrize(
+    ("of_levels", "winner"), [(True, "constant"), (False, "logistic")]
+)
+def test_shares_win_where_levels_decide_and_equations_where_log_odds_are_linear(
+    of_levels, winner
+):
+    X, y = classes(of_levels)
+    models = [
+        SecretClassifier(leaf=leaf, categorical_features=[0]).fit(X, y)
+        for leaf in ("auto", "constant", "logistic")
+    ]
+    found, shares, equations = (model.predict_proba(X) for model in models)
+    same = {"constant": shares, "logistic": equations}
+    np.testing.assert_array_equal(found, same.pop(winner))
+    assert np.abs(found - next(iter(same.values()))).max() > 0.01
+    again = models[0].refit(X, y)
+    assert again.tree_.schema.n_regressors == models[0].tree_.schema.n_regressors
+    assert SecretClassifier.accurate().leaf == "auto"

@@ -1,0 +1,59 @@
+"""Race between leaf models, where a parameter is "auto": unseen rows choose.
+
+Prices and counts often change by shares: a room more adds a tenth to a price, not a sum
+that is the same for all houses. An equation of the logarithm says so in one leaf, where
+sums need many. Its loss is that of Poisson: it predicts means, as squared error does
+(Gourieroux, Monfort & Trognon 1984), so both are compared by squared errors. Shares of
+classes say in many small leaves what log-odds cannot say in one.
+"""
+
+from dataclasses import replace
+
+from secret_jax.fit.finer import fit_at_any_size
+from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+
+# Share of the error that a rival must save; logarithms are harder to read than sums.
+_WORTH_IT, _WORTH_A_LOGARITHM = 0.01, 0.05
+# Fewer rows cannot tell logarithms from sums.
+_FEWEST = 200
+
+
+def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
+    """Grow, prune and distil a tree, with the leaf model that errs least.
+
+    Errors are of rows that were held out, or of folds; without any there is no race.
+    Equations of logarithms enter it if all targets are positive, of 200 rows or more,
+    and already a single leaf of them errs less than one of sums.
+    """
+    prepared = prepare(plan, given, eval_set)
+    first = best = fit_at_any_size(plan, prepared)
+    if not plan.rivals or not first.fitted.folds:
+        return first
+    for rival in plan.rivals:
+        of_logarithms = rival.leaf.loss.link == "exponential"
+        if of_logarithms and not _has_logarithms(given, eval_set):
+            continue
+        other = plan.against(rival)
+        prepared = prepare(other, given, eval_set)
+        if of_logarithms and not _better_as_one_leaf(other, prepared, first):
+            continue
+        worth = _WORTH_A_LOGARITHM if of_logarithms else _WORTH_IT
+        second = fit_at_any_size(other, prepared)
+        limit = (1.0 - worth) * unseen_error(best, first)
+        best = second if unseen_error(second, first) < limit else best
+    return best
+
+
+def _has_logarithms(given: CheckedRows, eval_set: CheckedRows | None) -> bool:
+    """Whether all targets are positive, of enough rows."""
+    others = () if eval_set is None else (eval_set.targets,)
+    positive = all((each > 0).all() for each in (given.targets, *others))
+    return positive and len(given.targets) >= _FEWEST
+
+
+def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: FitResult) -> bool:
+    """Whether a single leaf of a plan errs less than one of the first."""
+    single = fit_prepared(replace(plan, max_depth=0), prepared)
+    return unseen_error(single, first) < unseen_error(first, first, of_root=True)
