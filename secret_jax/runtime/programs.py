@@ -72,7 +72,7 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     --------
     >>> import secret_jax
     >>> with secret_jax.keep_programs(getfixture("tmp_path")):
-    ...     model = secret_jax.SecretRegressor.paper().fit([[0.0], [1.0]], [0.0, 1.0])
+    ...     model = secret_jax.SecretRegressor.paper().fit([[0.0], [1.0]], [3.0, 2.0])
     """
     path = Path(folder).expanduser()
     settings: dict[str, Any] = {
