@@ -49,21 +49,13 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Attributes:
-    """Names and roles of the attributes of a table.
+    """Names and roles of the attributes of a table."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        In the order seen in training. A column of dates stands here as several.
-    named : bool
-        Whether the names came with the data (a DataFrame) or were made up.
-    dates, levels : tuple
-        See `Dates` and `Levels`.
-    """
-
+    # In the order seen in training. A column of dates stands here as several.
     names: tuple[str, ...]
-    named: bool
+    named: bool  # whether the names came with the data (a DataFrame) or were made up
     roles: tuple[Role, ...]
+    # dates, levels: see `Dates` and `Levels`.
     dates: Dates = ()
     levels: Levels = ()
 

@@ -137,11 +137,8 @@ def from_at_least(reached: np.ndarray) -> np.ndarray:
 def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
     """Mean number of places by which predicted classes in order are wrong.
 
-    Parameters
-    ----------
-    y_true, y_predicted : array-like of shape (n_rows,)
-    classes : sequence
-        From the least to the greatest, such as ``classes_`` of a classifier.
+    ``y_true``, ``y_predicted`` (n_rows,); ``classes``: from the least to the greatest,
+    such as ``classes_`` of a classifier.
 
     Examples
     --------

@@ -28,33 +28,24 @@ _LEAST_MISSING = 5 - 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """Options for reading the columns of a table.
+    """Options for reading the columns of a table."""
 
-    Attributes
-    ----------
-    categorical_features, split_features : sequence of str or int, or mask, optional
-        Columns, by name or position, that are discrete or split-only.
-    use_regressors : bool
-        False makes every continuous attribute split-only (constant leaves).
-    missing : {"learn", "mean", "error"}
-        What a missing number is: the mean of its column with an indicator beside it,
-        the mean alone, or an error. A missing category is a category or an error.
-    category_indicators, missing_indicators : bool or "auto"
-        Whether the models see them; "auto": those with many rows each.
-    tail_share : float
-        Share of the rows beyond each bound of columns with far tails; 0: no bounds.
-    monotonic_cst : dict or array-like, optional
-        Columns with which predictions may only rise or fall.
-    """
-
+    # categorical_features, split_features: columns, by name or position, that are
+    # discrete or split-only.
     categorical_features: Sequence[Any] | None = None
     split_features: Sequence[Any] | None = None
+    # False makes every continuous attribute split-only (constant leaves).
     use_regressors: bool = True
+    # What a missing number is: the mean of its column with an indicator beside it, the
+    # mean alone, or an error. A missing category is a category or an error.
     missing: str = "error"
+    # category_indicators, missing_indicators: whether the models see them; "auto":
+    # those with many rows each.
     category_indicators: bool | str = False
     missing_indicators: bool | str = False
+    # Share of the rows beyond each bound of columns with far tails; 0: no bounds.
     tail_share: float = 0.0
-    monotonic_cst: Any = None
+    monotonic_cst: Any = None  # columns with which predictions may only rise or fall
 
 
 def roles_of(

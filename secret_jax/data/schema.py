@@ -24,61 +24,40 @@ FAR = 1e30
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableSchema(Attributes):
-    """Attributes of a table, with their categories and scaling, and its targets.
+    """Attributes of a table, with their categories and scaling, and its targets."""
 
-    Attributes
-    ----------
-    continuous : tuple of int
-        Attributes of the encoded continuous columns, regressors first.
-    n_regressors : int
-        Number of encoded columns that the models use, including indicators.
-    center, scale : ndarray of shape (n_columns,), float64
-        ``x_encoded = (x - center) / scale``; 0 and 1 for indicators. The center is the
-        mean of the values that are there, and stands for those that are missing.
-    discrete : tuple of int
-        Discrete attributes.
-    categories : tuple of tuple
-        Sorted categories of each discrete attribute; a code is a position in them. The
-        last one is None if values were missing: a category like any other.
-    target_names : tuple of str
-        One per output.
-    target_centers, target_scales : tuple of float
-        ``y_encoded = (y - center) / scale`` for each output.
-    indicators : tuple of (int, int)
-        Attribute (a position in ``discrete``) and code of each indicator column.
-    missing_modelled, missing_split : tuple of int
-        Attributes with indicators of missing values (1 where one is): those that the
-        models see, and those that are only split on.
-    missing_shares : tuple of (int, float)
-        Continuous attributes with values missing in training, and the share of the
-        rows.
-    allow_missing : bool
-        Whether a missing value is no error.
-    whole : tuple of int
-        Continuous attributes that held only whole numbers.
-    tails : tuple of (int, float, float)
-        Continuous attributes with far tails, and the bounds in units of the data beyond
-        which values count as the bound; infinite on a side without a tail.
-    monotonic : tuple of (int, int)
-        Continuous attributes with which predictions may only rise (1) or fall (-1).
-    """
-
+    # Attributes of the encoded continuous columns, regressors first.
     continuous: tuple[int, ...]
+    # Number of encoded columns that the models use, including indicators.
     n_regressors: int
+    # center, scale (n_columns,), float64: ``x_encoded = (x - center) / scale``; 0 and 1
+    # for indicators. The center is the mean of the values that are there, and stands
+    # for those that are missing.
     center: np.ndarray
     scale: np.ndarray
-    discrete: tuple[int, ...]
+    discrete: tuple[int, ...]  # discrete attributes
+    # Sorted categories of each discrete attribute; a code is a position in them. The
+    # last one is None if values were missing: a category like any other.
     categories: tuple[tuple[Any, ...], ...]
-    target_names: tuple[str, ...]
+    target_names: tuple[str, ...]  # one per output
+    # target_centers, target_scales: ``y_encoded = (y - center) / scale`` for each
+    # output.
     target_centers: tuple[float, ...]
     target_scales: tuple[float, ...]
+    # Attribute (a position in ``discrete``) and code of each indicator column.
     indicators: tuple[tuple[int, int], ...] = ()
+    # missing_modelled, missing_split: attributes with indicators of missing values (1
+    # where one is): those that the models see, and those that are only split on.
     missing_modelled: tuple[int, ...] = ()
     missing_split: tuple[int, ...] = ()
+    # Continuous attributes with values missing in training, and the share of the rows.
     missing_shares: tuple[tuple[int, float], ...] = ()
-    allow_missing: bool = True
-    whole: tuple[int, ...] = ()
+    allow_missing: bool = True  # whether a missing value is no error
+    whole: tuple[int, ...] = ()  # continuous attributes that held only whole numbers
+    # Continuous attributes with far tails, and the bounds in units of the data beyond
+    # which values count as the bound; infinite on a side without a tail.
     tails: tuple[tuple[int, float, float], ...] = ()
+    # Continuous attributes with which predictions may only rise (1) or fall (-1).
     monotonic: tuple[tuple[int, int], ...] = ()
 
     @property

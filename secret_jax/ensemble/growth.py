@@ -89,30 +89,17 @@ def grown_with_models(
 
 @dataclass(eq=False, kw_only=True)
 class Booster:
-    """Sum of trees while it grows.
-
-    Attributes
-    ----------
-    key : int
-        Which rows its trees see: boosters of one key see the same.
-    training : ndarray of shape (n_training,), int
-        Rows of the table that train it, rising.
-    held_out : ndarray of shape (n_held_out,), int
-        Rows that judge it.
-    prediction : ndarray of shape (n_rows, n_outputs), float64
-        Predictions for all rows of the table, in standardised units.
-    trees : list of Tree
-        The first is a single leaf.
-    losses : list of float
-        Total loss on the held-out rows after each tree.
-    """
+    """Sum of trees while it grows."""
 
     size: TreeSize
-    key: int
-    training: np.ndarray
-    held_out: np.ndarray
+    key: int  # which rows its trees see: boosters of one key see the same
+    training: np.ndarray  # (n_training,), int: rows of the table that train it, rising
+    held_out: np.ndarray  # (n_held_out,), int: rows that judge it
+    # (n_rows, n_outputs), float64: predictions for all rows of the table, in
+    # standardised units.
     prediction: np.ndarray
-    trees: list[Tree] = field(default_factory=list)
+    trees: list[Tree] = field(default_factory=list)  # the first is a single leaf
+    # Total loss on the held-out rows after each tree.
     losses: list[float] = field(default_factory=list)
 
 
