@@ -1,6 +1,6 @@
 """Runs notebooks and stores their outputs: python notebooks/execute.py [NAME ...]
 
-A code host and the site show what is stored. Pictures are reduced to 64 colours and
+A code host and the site show what is stored. Pictures are reduced to 128 colours and
 stay below 100 kB; times and names of machines are left out. Needs the extra "site".
 """
 
@@ -17,7 +17,7 @@ from nbclient import NotebookClient
 from PIL import Image
 
 FOLDER = Path(__file__).parent
-COLOURS = 64
+COLOURS = 128
 SECONDS = 1800
 
 
@@ -25,7 +25,7 @@ def small_picture(png: str) -> str:
     """Reduce the colours of a picture in base64."""
     picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
     file = io.BytesIO()
-    picture.quantize(COLOURS).save(file, "PNG", optimize=True)
+    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()
 
 
