@@ -25,7 +25,9 @@ def small_picture(png: str) -> str:
     """Reduce the colours of a picture in base64."""
     picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB")
     file = io.BytesIO()
-    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
+    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(
+        file, "PNG", optimize=True
+    )
     return base64.b64encode(file.getvalue()).decode()
 
 

@@ -78,7 +78,9 @@ def read_target(y: Any) -> np.ndarray:
             raise ValueError(f"dates or times ({values.dtype}) are none")
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"The target y must hold numbers: {error}.") from None
+        raise ValueError(
+            f"The target y must hold numbers: {error}. For classes: SecretClassifier."
+        ) from None
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:

@@ -92,7 +92,14 @@ def load_model(path: _Path, model_class: type) -> Any:
     """
     header, arrays = _read(path)
     wanted = _attribute_of(model_class)
-    _check_kind(path, header["content"]["fitted"], wanted)
+    fitted = header["content"]["fitted"]
+    _check_kind(path, fitted, wanted)
+    if ("classes_" in fitted) != hasattr(model_class, "predict_proba"):
+        holds = "classes" if "classes_" in fitted else "numbers"
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds a model of {holds}, which "
+            f"{model_class.__name__} does not read. Read it with the one that wrote it."
+        )
     content = _decoded(path, model_class.__name__, header, arrays)
     try:
         model = estimator_of(model_class, content)

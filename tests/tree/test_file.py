@@ -13,7 +13,14 @@ from handmade import load_tree, save_tree
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from secret_jax import HoldOut, Ridge, RssSplits, SecretRegressor, SecretSplits
+from secret_jax import (
+    HoldOut,
+    Ridge,
+    RssSplits,
+    SecretClassifier,
+    SecretRegressor,
+    SecretSplits,
+)
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.interfaces import LeafModel
 from secret_jax.tree.file import (
@@ -376,6 +383,16 @@ def test_a_fitted_attribute_that_cannot_be_kept_is_refused(tmp_path):
     model.other_ = object()
     with pytest.raises(ModelFileError, match=r"attribute other_ .* a object is not"):
         save_model(model, tmp_path / "model")
+
+
+def test_numbers_are_not_read_as_classes_nor_classes_as_numbers(tmp_path):
+    X = np.arange(40.0)[:, None]
+    SecretRegressor(max_depth=0).fit(X, np.sqrt(X[:, 0])).save(tmp_path / "numbers")
+    SecretClassifier(max_depth=0).fit(X, X[:, 0] > 9).save(tmp_path / "classes")
+    with pytest.raises(ModelFileError, match="of numbers, which SecretClassifier does"):
+        SecretClassifier.load(tmp_path / "numbers")
+    with pytest.raises(ModelFileError, match="of classes, which SecretRegressor does"):
+        SecretRegressor.load(tmp_path / "classes")
 
 
 def test_an_estimator_without_a_tree_is_refused(tmp_path):
