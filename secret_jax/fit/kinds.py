@@ -6,6 +6,7 @@ import numpy as np
 
 from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.fit.prune.interface import Evidence, PruningRule
+from secret_jax.fit.prune.path import TIE
 from secret_jax.fit.prune.watch import LEVELS_BELOW, Kind, Watch
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import Grown
@@ -56,7 +57,10 @@ def judged_kinds(
         watch.judged.get(kind) or judged(kind, trees[kind :: len(kinds)], stage)
         for kind in range(len(kinds))
     ]
-    best, *others = sorted(found, key=lambda kind: kind.pruned.value)
+    least = min(kind.pruned.value for kind in found)
+    # Of kinds that part the rows alike, but for rounding, the first.
+    most = least + TIE * abs(least)
+    best, *others = sorted(found, key=lambda kind: kind.pruned.value > most)
     if len(seen) > n_first + 1:
         further = roots(seen[n_first + 1 :], best.oblique)
         deepest = best.pruned.tree.max_depth + LEVELS_BELOW

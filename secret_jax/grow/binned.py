@@ -134,10 +134,13 @@ class BinnedSearch(Search):
             open_to = level.allowed[:, bins.column]
             number = max(open_to.sum(axis=1).max(), 1)
             own = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+            own.sort(axis=1)  # all of them are the table's, in its order
             columns = ColumnCuts.of(nodes, bins, own, row, scatter, _BINS)
             kinds.append(columns)
             own = own[:, columns.position]
-            allowed.append(np.take_along_axis(open_to, own, axis=1))
+            # Attributes without gaps come twice where those of other nodes have gaps.
+            once = ~columns.missing_left | (bins.indicator[own] >= 0)
+            allowed.append(np.take_along_axis(open_to, own, axis=1) & once)
         if self._codes.shape[1]:
             codes = self._codes[row]
             kinds.append(CategoryCuts.of(nodes, codes, self._n_categories))

@@ -25,8 +25,8 @@ _SHARES = np.array(list(product(np.linspace(0.0, 1.0, 9), repeat=2)))
 # Levels that are tried, up to so many deviations from the means of the sides.
 _N_LEVELS, _DEVIATIONS = 65, 2.0
 # A smaller variance is rounding; so is what normal values have beyond so many
-# deviations.
-_LEAST, _FAR = 1e-20, 40.0
+# deviations, and by how much borders that touch overlap.
+_LEAST, _FAR, _OVERLAP = 1e-20, 40.0, 1e-12
 
 
 class NodeRows(NamedTuple):
@@ -284,7 +284,7 @@ def _within(
     change = slopes - model[1:]
     cost = np.einsum("ij,jk,ik->i", change, metric, change)
     cost += (constant + slopes @ mean - wanted) ** 2
-    cost[least > most] = np.inf
+    cost[least > most + _OVERLAP] = np.inf
     best = int(np.argmin(cost))
     if np.isinf(cost[best]):  # of rounding: the anchor itself is allowed
         return anchor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from secret_jax.fit.pipeline import divided, fit_prepared
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.cross_validation import CrossValidation
+from secret_jax.fit.prune.interface import Pruned, PruningRule
 from secret_jax.grow.trees import Recipe
 from secret_jax.splits.rss import RssSplits
 
@@ -130,6 +133,29 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     assert grown == [[False, True] * 6, [crease] * 5]
     assert len(found.folds) == 10
     assert len(found.candidates) == 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuesOfKinds(PruningRule):
+    """Says what kinds are worth, in the order in which they are judged."""
+
+    values: tuple[float, ...]
+
+    def __call__(self, tree, evidence):
+        oblique = (np.count_nonzero(tree.direction, axis=1) > 1).any()
+        return Pruned(tree, self.values[int(oblique)])
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(1e-15, False), (1e-6, True)])
+def test_rounding_does_not_choose_between_kinds_of_trees(gain, chosen):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.abs(X @ [1.0, 1.0, 0.0])
+    rule = ValuesOfKinds(values=(2.0, 2.0 * (1.0 - gain)))
+    model = SecretRegressor(prune=rule, distill=False).fit(X, y)
+    assert model.n_leaves_ > 1
+    oblique = np.count_nonzero(model.tree_.direction, axis=1) > 1
+    assert oblique.any() == chosen
 
 
 def test_the_pruning_path_is_of_the_tree_that_is_pruned():

@@ -181,6 +181,22 @@ def test_directions_do_not_depend_on_which_nodes_are_searched_together():
         np.testing.assert_array_equal(tree.threshold, alone.threshold)
 
 
+def test_what_other_nodes_may_be_split_on_does_not_matter():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(N_ROWS, 8)).round(1)
+    y = np.abs(x @ rng.normal(size=8)) + 0.5 * rng.normal(size=N_ROWS)
+    x[:, 4:][rng.random((N_ROWS, 4)) < 0.2] = np.nan
+    rows, schema = table_of(pd.DataFrame(x).add_prefix("c"), y, missing="learn")
+    columns = np.array([schema.position_of(i) for i in range(8)])
+    roots = [
+        root_of(allowed=np.isin(np.arange(schema.n_columns), columns[some]))
+        for some in (range(8), range(4), range(4, 8), [3, 7])
+    ]
+    for chosen in (roots, roots[1:]):
+        for tree, root in zip(grow(rows, schema, *chosen), chosen, strict=True):
+            assert tree_bytes(tree) == tree_bytes(grow(rows, schema, root)[0])
+
+
 def test_trees_of_all_kinds_side_by_side_are_those_that_grow_alone(levels):
     rows, schema = levels
     rng = np.random.default_rng(1)
