@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.compose import TransformedTargetRegressor
@@ -19,6 +21,7 @@ from secret_jax.inspect.text import export_text
     [
         ({"func": np.log, "inverse_func": np.exp}, "log of y"),
         ({"func": lambda y: y + 1, "inverse_func": lambda y: y - 1}, "transformed y"),
+        ({"func": partial(np.log), "inverse_func": np.exp}, "transformed y"),
         ({"transformer": StandardScaler()}, "StandardScaler of y"),
         ({}, "y"),
     ],
