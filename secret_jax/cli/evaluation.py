@@ -60,6 +60,8 @@ def evaluate(
 
     The seed chooses the held-out rows, and those that CART chooses its size on.
     """
+    if table.weight is not None and table.weight.any():  # rows of no weight are none
+        table = table.take(np.flatnonzero(table.weight))
     n_rows = len(table.X)
     n_test = round(n_rows * test_fraction)
     if test_fraction > 0 and (n_test < 1 or n_rows - n_test < 4):

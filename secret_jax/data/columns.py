@@ -132,8 +132,7 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         return _without_gaps(values) if values.dtype == object else values
     if isinstance(dtype, nw.Enum | nw.Categorical):
         # Declared categories stay categories, even if they are numbers.
-        values = np.asarray(series.to_numpy(), object)
-        levels = _levels_of(series)
+        values, levels = _categories(series)
         if levels is not None and all(isinstance(level, str) for level in levels):
             values = values.view(OrderedText)
             values.levels = levels
@@ -150,14 +149,18 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     return _object_column(np.asarray(series.to_numpy(), object))
 
 
-def _levels_of(series: nw.Series) -> tuple[Any, ...] | None:
-    """Categories from the least to the greatest; None where they have no order."""
-    if isinstance(series.dtype, nw.Enum):
-        return tuple(series.dtype.categories)
-    native = series.to_native()
-    if not getattr(getattr(native, "type", None), "ordered", False):  # of Arrow
-        return None
-    return tuple(native.unify_dictionaries().combine_chunks().dictionary.to_pylist())
+def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
+    """Values, and categories from least to greatest; None where they have no order."""
+    native, dtype = series.to_native(), series.dtype
+    if not hasattr(getattr(native, "type", None), "ordered"):
+        ordered = isinstance(dtype, nw.Enum)
+        levels = tuple(dtype.categories) if ordered else None
+        return np.asarray(series.to_numpy(), object), levels
+    # Of Arrow, whose own conversion takes missing values for the last category.
+    whole = native.unify_dictionaries().combine_chunks()
+    known, places = whole.dictionary.to_pylist(), whole.indices.cast("int64")
+    values = np.array([*known, None], object)[places.fill_null(-1).to_numpy()]
+    return values, tuple(known) if native.type.ordered else None
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:

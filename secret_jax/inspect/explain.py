@@ -10,7 +10,7 @@ from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.importances import node_levels, split_levels
 from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.views import as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
@@ -49,6 +49,7 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     >>> bool(abs(total - why.prediction).max() < 1e-9)
     True
     """
+    model = estimator_of(model)
     view = as_view(model, output)
     tree, table = model._tree_and_rows(X)
     values = tree.schema.as_written(tree.schema.columns_of(X))

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.classes import Classes, with_all_classes
@@ -22,6 +21,7 @@ from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.printing import quoted
 from secret_jax.inspect.rounding import rounded_split
+from secret_jax.inspect.views import estimator_of
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
@@ -72,7 +72,7 @@ def stability(
     ValueError
         If a parameter means nothing, or the rows cannot be used.
     """
-    check_is_fitted(model)
+    model = estimator_of(model)
     if not is_integer(n_resamples) or n_resamples < 2:
         raise ValueError(f"n_resamples is {n_resamples}; give at least 2.")
     tree, targets = model.tree_, model._targets(y, X, np.ones(len(X))).values

@@ -26,7 +26,9 @@ def estimator_of(model: Readable) -> Any:
         return model
     if model.func is None and model.transformer is None:
         return inside
-    of = getattr(model.func, "__name__", type(model.transformer).__name__)
+    of = type(model.transformer).__name__
+    if model.transformer is None:
+        of = getattr(model.func, "__name__", "<lambda>")
     of = "transformed" if of == "<lambda>" else f"{of} of"
     named, schema = copy(inside), inside.tree_.schema
     names = tuple(f"{of} {name}" for name in schema.target_names)

@@ -1,1 +1,1 @@
-"""Devices, compiled programs and their cache, threads, linear algebra."""
+"""Devices, compiled programs, threads, linear algebra."""

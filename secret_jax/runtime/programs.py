@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,8 +55,9 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
     The default tree and boosters compile nothing on processors; the paper's finder and
     the literature's learners take some seconds, once in every process. This is JAX's
-    own cache, for all that is compiled in the block; its settings are restored after
-    it. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``.
+    own cache, for all that any thread compiles meanwhile; its settings are restored
+    after the last block. For a whole process name the folder in
+    ``JAX_COMPILATION_CACHE_DIR``.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     --------
     >>> import secret_jax
     >>> with secret_jax.keep_programs(getfixture("tmp_path")):
-    ...     model = secret_jax.SecretRegressor.paper().fit([[0.0], [1.0]], [3.0, 2.0])
+    ...     model = secret_jax.SecretRegressor.paper().fit([[0], [1], [2]], [0, 1, 5])
     """
     path = Path(folder).expanduser()
     settings: dict[str, Any] = {
@@ -80,16 +82,29 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
-    before = {name: getattr(jax.config, name) for name in settings}
+    with _CHANGING:
+        if not _SETTINGS:
+            _SETTINGS.append({name: getattr(jax.config, name) for name in settings})
+        _SETTINGS.append(settings)
+        _set_last()
     try:
-        _set(settings)
         yield path
     finally:
-        _set(before)
+        with _CHANGING:
+            _SETTINGS.remove(settings)
+            _set_last()
+            if len(_SETTINGS) == 1:
+                _SETTINGS.clear()
 
 
-def _set(settings: dict[str, Any]) -> None:
-    for name, value in settings.items():
+# Settings of JAX before all blocks, and those of the open ones: threads may leave them
+# in another order than they came.
+_SETTINGS: list[dict[str, Any]] = []
+_CHANGING = threading.Lock()
+
+
+def _set_last() -> None:
+    for name, value in _SETTINGS[-1].items():
         jax.config.update(name, value)
     compilation_cache.reset_cache()  # it looks at the settings once
 

@@ -164,14 +164,14 @@ class FirstPass:
 
 
 def digest_of(chunk: Batch, before: int) -> int:
-    """Update a running checksum with the numbers of a chunk."""
+    """Update a running checksum with numbers, truth values and dates of a chunk."""
     numbers = [
-        column for column in chunk.columns.values() if column.dtype.kind in "fiu"
+        column for column in chunk.columns.values() if column.dtype.kind in "fiubM"
     ]
     if (chunk.weight != 1).any():
         numbers.append(chunk.weight)
     for array in (chunk.targets, *numbers):
-        before = zlib.crc32(np.ascontiguousarray(array).data, before)
+        before = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, before)
     return before
 
 

@@ -28,7 +28,7 @@ class StreamRows:
     source: BatchSource  # the rows of this process
     layout: Layout
     n_own: int  # rows of this process in the first pass
-    digest: int  # checksum of their numbers
+    digest: int  # checksum of their numbers, truth values and dates
     weights: Weights  # of all processes
     first_sample: Rows  # the one that the first pass took
     exchange: Exchange

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -93,6 +94,18 @@ def test_weights_are_rows_and_a_group_is_no_column(folder, capsys):
     n_groups = frame["person"].iloc[test].nunique()
     assert f"{len(test)} rows of {n_groups} held-out groups" in said.err
     assert "MAE" in said.out
+
+
+def test_rows_of_no_weight_are_not_held_out(tmp_path, capsys):
+    frame = make_table()
+    counted = frame["person"].isin(["person 0", "person 1", "person 2"])
+    frame.assign(count=1 * counted).to_csv(tmp_path / "table.csv", index=False)
+    model = fitted(tmp_path, "--weight", "count", "--group", "person")
+    said = capsys.readouterr()
+    assert "rows of 1 held-out groups" in said.err
+    n_test = int(re.findall(r"measuring on (\d+) rows", said.err)[0])
+    assert 0 < n_test == counted.sum() - model.tree_.weight[0]
+    assert "nan" not in said.out.lower()
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,18 @@ def test_arrow_and_files_of_it_keep_the_order(fitted, tmp_path):
         np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_arrow_categories_may_be_missing_and_differ_between_chunks(ordered):
+    def chunk(places: list, known: list) -> pa.DictionaryArray:
+        places = pa.array(places, pa.int8())
+        return pa.DictionaryArray.from_arrays(places, known, ordered=ordered)
+
+    parts = [chunk([0, None, 1], ["s", "m"]), chunk([1, 0, None], ["m", "l"])[1:]]
+    column = read_columns(pa.table({"size": pa.chunked_array(parts)}))["size"]
+    assert column.tolist() == ["s", None, "m", "m", None]
+    assert getattr(column, "levels", None) == (("s", "m", "l") if ordered else None)
+
+
 def test_a_column_with_the_name_of_a_part_is_refused():
     frame = make_table(40)[0].assign(**{"sold (year)": 1.0})
     with pytest.raises(ValueError, match=r"dates of column 'sold' need .*\(year\)"):

@@ -87,12 +87,12 @@ def edge_rows(tree: Tree, X: pd.DataFrame, n: int = 150) -> pd.DataFrame:
         *(pytest.param(n, marks=pytest.mark.data) for n in ("bikeshare", "servo")),
     ],
 )
-def test_programs_and_predict_agree_at_edges(name):
+def test_programs_and_predict_agree_at_edges(name, request):
     if name == "mixed":
         X, y = mixed_table()
         kinds = {"categorical_features": ["kind"]}
     else:
-        data, kinds = load(name), {}
+        data, kinds = load(name, request.getfixturevalue("data_home")), {}
         kept = np.random.default_rng(0).permutation(len(data.y))[:500]
         X, y = pd.DataFrame(data.X).iloc[kept], np.asarray(data.y)[kept]
     tree = SecretRegressor(max_leaf_nodes=8, **kinds).fit(X, y).tree_

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import StandardScaler
 
 from secret_jax import SecretRegressor
+from secret_jax.inspect.explain import explain
 from secret_jax.inspect.frame import to_dataframe
 from secret_jax.inspect.report.page import to_html
+from secret_jax.inspect.stability import stability
 from secret_jax.inspect.summary import summary
 from secret_jax.inspect.text import export_text
 
@@ -19,6 +24,7 @@ from secret_jax.inspect.text import export_text
     [
         ({"func": np.log, "inverse_func": np.exp}, "log of y"),
         ({"func": lambda y: y + 1, "inverse_func": lambda y: y - 1}, "transformed y"),
+        ({"func": partial(np.log), "inverse_func": np.exp}, "transformed y"),
         ({"transformer": StandardScaler()}, "StandardScaler of y"),
         ({}, "y"),
     ],
@@ -34,4 +40,9 @@ def test_the_target_is_named_for_what_the_tree_has_learned(options, name):
     assert f"\n{name}: n = " in summary(model)
     assert to_dataframe(model)["model"][0].startswith(f"{name} = ")
     assert f"<h1>{name}</h1>" in to_html(model)
+    own, targets = model.regressor_, model.regressor_.predict(X)
+    np.testing.assert_allclose(explain(model, X).prediction, targets, atol=1e-5)
+    drawn = {"n_resamples": 2, "random_state": 0}
+    expected = own.stability(X, targets, **drawn)
+    pd.testing.assert_frame_equal(stability(model, X, targets, **drawn), expected)
     assert model.regressor_.tree_.schema.target_name == "y"  # it is only read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +67,18 @@ def test_settings_are_restored_after_an_error(tmp_path):
     before = jax.config.values.copy()  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(KeyError), secret_jax.keep_programs(tmp_path):
         raise KeyError
+    assert before == jax.config.values  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_settings_are_restored_after_blocks_of_threads_that_overlap(tmp_path):
+    before = jax.config.values.copy()  # pyright: ignore[reportAttributeAccessIssue]
+    with ThreadPoolExecutor(2) as threads:  # each opens and closes its block by itself
+        one, two = (secret_jax.keep_programs(tmp_path / name) for name in "ab")
+        for step in (one.__enter__, two.__enter__):
+            threads.submit(step).result()
+        for block in (one, two):
+            assert jax.config.jax_compilation_cache_dir == str(tmp_path / "b")
+            threads.submit(block.__exit__, None, None, None).result()
     assert before == jax.config.values  # pyright: ignore[reportAttributeAccessIssue]
 
 
