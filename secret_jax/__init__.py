@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from secret_jax.composed.ordinal import (
         SecretOrdinalClassifier as SecretOrdinalClassifier,
     )
-    from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
+    from secret_jax.data.categories import (
+        UnseenCategoryWarning as UnseenCategoryWarning,
+    )
     from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
     from secret_jax.ensemble.classifier import (
@@ -106,7 +108,7 @@ _HOMES = {
     "Tao": "fit.refine.tao",
     "TreeSize": "ensemble.options",
     "Tweedie": "losses.deviance",
-    "UnseenCategoryWarning": "data.columns",
+    "UnseenCategoryWarning": "data.categories",
     "keep_programs": "runtime.programs",
     "shard_rows": "data.shards",
 }

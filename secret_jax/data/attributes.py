@@ -13,13 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.columns import (
-    ReadTable,
-    UnseenCategoryWarning,
-    is_missing,
-    listed,
-    positions,
-)
+from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.data.columns import ReadTable, is_missing, listed, positions
 from secret_jax.runtime.warning import warn
 
 # Columns of dates by name, each with the names of the attributes in its place.

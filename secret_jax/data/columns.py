@@ -7,13 +7,11 @@ only while it is looked at.
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
-
-from secret_jax.runtime.warning import warn
 
 NO_TABLE = (
     "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
@@ -25,10 +23,6 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 # Columns by name, or in order where they have none; see `read_columns`.
 ReadTable: TypeAlias = dict[str, np.ndarray] | list[np.ndarray]
-
-
-class UnseenCategoryWarning(UserWarning):
-    """Warning that a row holds a category absent from training."""
 
 
 class OrderedText(np.ndarray):
@@ -364,40 +358,3 @@ def factorised(
         new = np.where(missing, len(there), np.cumsum(~missing) - 1)
         distinct, codes = [*there, None], new[codes]
     return distinct, codes
-
-
-def sorted_categories(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Sort the categories of a column; None, for missing values, comes last."""
-    distinct = set(values)
-    there = distinct - {None}
-    missing = (None,) if None in distinct else ()
-    try:
-        return (*sorted(there), *missing)
-    except TypeError:  # mixed types have no order of their own
-        return (*sorted(there, key=lambda v: (str(type(v)), str(v))), *missing)
-
-
-def codes_of(
-    column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
-) -> tuple[np.ndarray, set[Any]]:
-    """Encode values as category codes, -1 if unknown; also return the unknown ones."""
-    position = {category: code for code, category in enumerate(categories)}
-    distinct, codes = factorised(column, name, allow_missing)
-    known = np.array([position.get(value, -1) for value in distinct], np.int32)
-    return known[codes], set(distinct) - position.keys() - {None}
-
-
-def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
-    """Warn once of all columns with categories absent from training."""
-    if not unseen:
-        return
-    held = "; ".join(
-        f"column {name!r} holds {listed(sorted(map(str, values)))}"
-        for name, values in unseen.items()
-    )
-    warn(
-        f"There are categories that training never saw: {held}. Their rows go to the "
-        "larger child at a split on the column; equations and sums count them as none "
-        "of the known categories.",
-        UnseenCategoryWarning,
-    )

@@ -7,13 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.columns import (
-    ReadTable,
-    codes_of,
-    numbers,
-    read_columns,
-    warn_of_unseen,
-)
+from secret_jax.data.categories import codes_of, warn_of_unseen
+from secret_jax.data.columns import ReadTable, numbers, read_columns
 from secret_jax.data.device import encode_on_device, is_resident
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import FAR, TableSchema

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.attributes import Attributes, Role, with_calendars
+from secret_jax.data.categories import sorted_categories
 from secret_jax.data.columns import (
     OrderedText,
     ReadTable,
     factorised,
     made_up_names,
     numbers,
-    sorted_categories,
 )
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.monotonic import directions_of

@@ -10,7 +10,8 @@ from sklearn.base import clone
 
 from secret_jax import SecretRegressor
 from secret_jax.data.attributes import calendar, day_written
-from secret_jax.data.columns import UnseenCategoryWarning, read_columns
+from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema

@@ -27,7 +27,7 @@ from secret_jax import (
     StandardErrors,
     Tao,
 )
-from secret_jax.data.columns import UnseenCategoryWarning
+from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.learners import (
     CartSplits,
     ConjunctiveSplits,

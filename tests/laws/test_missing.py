@@ -13,7 +13,8 @@ from configurations import every_configuration, refusal, regressor, shop
 from exported_code import assert_predicts, by_python, by_sql
 
 from secret_jax import LeastSquares, Ridge, SecretRegressor
-from secret_jax.data.columns import UnseenCategoryWarning, read_columns
+from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
