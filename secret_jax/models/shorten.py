@@ -25,8 +25,6 @@ _BORROWED = 30.0
 # A column is a copy of others where they leave no more than this share of its variance
 # unexplained; where an equation cannot do without copies, the next one holds.
 _COPIES = (1e-3, 1e-6, 1e-9)
-# Terms beneath their own standard errors go up to this multiple of the limit.
-_OF_UNSURE = 3.0
 # Products of terms that are held at once: of some nodes, and these stay in a cache.
 _AT_ONCE = 1 << 20
 
@@ -58,8 +56,7 @@ def shortened(
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
     until the part of b'Cb that they leave unexplained is at most ``tolerance R² s²``:
     where all that can be said is little, little of it is left out. Those that can be
-    spared go again, up to three times that limit if they are beneath their standard
-    errors. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of
+    spared go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of
     an attribute with like coefficients may enter together as one term. What splits
     above have fixed is part of the constant. Where rounding keeps all columns together
     from saying enough, the full model stays.
@@ -86,11 +83,7 @@ def shortened(
         for first in range(0, tree.n_nodes, at_once):
             some = slice(first, first + at_once)
             slopes[some], variance[some] = _short(
-                covariance[some],
-                full[some],
-                sets[some],
-                limit[some, output],
-                error[some, output],
+                covariance[some], full[some], sets[some], limit[some, output]
             )
         moved = np.einsum("ni,ni->n", full - slopes, mean[:, : full.shape[1]])
         coefficient[:, output, 0] = constant + moved
@@ -190,12 +183,10 @@ def _short(
     full: Float[np.ndarray, "n_nodes n"],
     sets: Float[np.ndarray, "n_nodes n n_sets"],
     limit: Float[np.ndarray, " n_nodes"],
-    error: Float[np.ndarray, " n_nodes"],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Slopes of the short equations, and their variances relative to the noise.
 
-    At most ``limit`` of the variance of the full prediction is left unexplained, or
-    more by terms whose squared slopes are below ``error`` times their variances. NaN:
+    At most ``limit`` of the variance of the full prediction is left unexplained. NaN:
     the variance of a slope that the others leave open.
     """
     transposed = sets.transpose(0, 2, 1)
@@ -215,7 +206,7 @@ def _short(
         going = np.flatnonzero(unexplained > limit)
         if not len(going):
             break
-    chosen = _backward(gram, moment, chosen, whole, limit, error)
+    chosen = _backward(gram, moment, chosen, whole, limit)
     inverse, wanted = _inside(gram, moment, chosen)
     columns = np.broadcast_to(np.eye(full.shape[1]), covariance.shape)
     member = np.concatenate([columns, sets], axis=2)
@@ -250,7 +241,6 @@ def _backward(
     chosen: Int[np.ndarray, "n_nodes n_chosen"],
     variance: Float[np.ndarray, " n_nodes"],
     limit: Float[np.ndarray, " n_nodes"],
-    error: Float[np.ndarray, " n_nodes"],
 ) -> Int[np.ndarray, "n_nodes most"]:
     """Drop the terms that can be spared, the least useful first.
 
@@ -274,9 +264,7 @@ def _backward(
             most - 1 - np.argmax(worth[:, ::-1] <= (1.0 + TIE) * least[:, None], axis=1)
         )
         worth = worth[np.arange(len(going)), last]
-        unsure = worth < error[going]
-        most_unexplained = np.where(unsure, _OF_UNSURE, 1.0) * limit[going]
-        spared = unexplained + worth <= most_unexplained
+        spared = unexplained + worth <= limit[going]
         going, last = going[spared], last[spared]
         chosen[going, last] = -1
         going = going[(chosen[going] >= 0).any(axis=1)]
