@@ -180,10 +180,13 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
         bins = bins_of(rows, schema)
         stage, trees = Stage("growing a forest", progress), list[Tree]()
+        size = self._size(rows)
 
         def grow(some: slice) -> list[Tree]:
             first = some.start
-            return self._grown(rows, schema, reading.seed, bins, first, bags[some])
+            return self._grown(
+                *(rows, schema, size, reading.seed, bins, first, bags[some])
+            )
 
         together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
         together = max(1, min(together, -(-len(bags) // N_WORKERS)))
@@ -199,7 +202,6 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             value[used] = outside[distinct.place]
             self.oob_prediction_ = schema.restore_targets(value)
             self.oob_score_ = score
-        size = self._size(rows)
         self.ensemble_ = Ensemble.of([[tree] for tree in trees], 1.0, size)
         self._rows = rows
 
@@ -227,13 +229,14 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         self,
         rows: Rows,
         schema: TableSchema,
+        size: TreeSize,
         seed: int,
         bins: Bins | None,
         first: int,
         bags: list[np.ndarray],
     ) -> list[Tree]:
         """Grow trees on bags, side by side."""
-        size, roots = self._size(rows), []
+        roots = []
         for number, count in enumerate(bags, first):
             bag = np.flatnonzero(count)
             weight = count[bag].astype(float) if self.bootstrap else rows.weight
@@ -243,7 +246,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                     rows=bag,
                     min_split_weight=2 * least,
                     min_leaf_weight=least,
-                    oblique=bool(self.oblique),
+                    oblique=size.oblique,
                     key=key_of(seed, number),
                     weight=weight,
                 )

@@ -17,8 +17,11 @@ from secret_jax.tree.structure import StopReason, Tree
 # Share of the grown leaves that pruning keeps where growth has ended too early.
 _MOST_KEPT = 0.7
 # What ends growth and a finer one moves.
-_MOVED = (StopReason.MIN_SAMPLES_SPLIT, StopReason.MIN_SAMPLES_LEAF)
-_MOVED += (StopReason.MIN_GAIN,)
+_MOVED = (
+    StopReason.MIN_SAMPLES_SPLIT,
+    StopReason.MIN_SAMPLES_LEAF,
+    StopReason.MIN_GAIN,
+)
 # Rows of a split and of a leaf, and gain in noise variances for each coefficient.
 _SPLIT, _LEAF, _GAIN = 20, 5, 0.5
 # Share of the error that the finer tree, which is longer, must save.

@@ -198,8 +198,7 @@ def test_what_is_not_there_is_not_drawn(houses):
     model, X, y = houses
     for data in (None, (X, y)):
         ax = model.plot_partition("age", "area", data=data).ax
-        margin = 1e-4 if data is None else 0.02 * np.ptp(X["age"])
-        assert -margin <= ax.get_xlim()[0] <= 1e-4
+        assert ax.get_xlim()[0] == pytest.approx(0, abs=1e-4)
         assert ax.get_xlim()[1] < 1.1 * X["age"].max()
         assert ax.get_ylim()[0] > X["area"].min() - 5
         assert "kind = house" in ax.get_title(loc="left")

@@ -158,7 +158,9 @@ def _drawn_range(side: Side, tree: Tree, rows: Rows | None) -> tuple[float, floa
         far, near = (side.center + side.scale * bound for bound in side.bounds)
         low, high = np.clip([values.min(), values.max()], far, near).tolist()
         margin = _MARGIN * (high - low) or side.scale
-        return low - margin, high + margin
+        # No values below zero are drawn of a column that begins there.
+        lowest = 0.0 if low - margin < 0.0 <= low else low - margin
+        return lowest, high + margin
     position, ends = side.position, [-_DEVIATIONS, _DEVIATIONS]
     leaf = tree.is_leaf & (tree.weight > 0)
     if position < tree.schema.n_regressors and tree.spread[leaf, position].any():
