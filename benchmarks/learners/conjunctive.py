@@ -3,9 +3,7 @@
     SECRET_JAX_DATA=FOLDER python -m benchmarks.learners.conjunctive
 
 Means of a few repeats: the squared error as a share of the variance of the test rows,
-numbers to read, seconds of a fit. With --genetic, trees of up to eight leaves with
-constants, greedily and by nested genetic algorithms, and what the tree leaves of the
-variance of its training rows, which is the criterion that both searches lower.
+numbers to read, seconds of a fit.
 """
 
 from __future__ import annotations
@@ -22,22 +20,11 @@ import numpy as np
 from benchmarks.accuracy.data import GROUPS, make_experiment, named_source
 from benchmarks.shared import Experiment, folder_of_data, whole_number
 from secret_jax import SecretRegressor
-from secret_jax.learners import ConjunctiveSplits
 
-_SMALL: dict[str, Any] = {
-    **{"leaf": "constant", "prune": None, "max_leaf_nodes": 8, "distill": False},
-}
-SETTINGS: dict[bool, dict[str, dict[str, Any]]] = {
-    False: {
-        "axis": {"oblique": False},
-        "oblique": {"oblique": True},
-        "conjunctive": {"splits": "conjunctive"},
-    },
-    True: {
-        "axis": {**_SMALL, "oblique": False},
-        "greedy": {**_SMALL, "splits": "conjunctive"},
-        "genetic": {**_SMALL, "splits": ConjunctiveSplits(search="genetic")},
-    },
+SETTINGS: dict[str, dict[str, Any]] = {
+    "axis": {"oblique": False},
+    "oblique": {"oblique": True},
+    "conjunctive": {"splits": "conjunctive"},
 }
 
 
@@ -73,27 +60,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--sets", nargs="+", default=[*GROUPS["real"], *GROUPS["tables"]])
     add("--repeats", type=whole_number, default=2)
     add("--rows", type=whole_number, default=1500, help="most rows to train on")
-    add("--genetic", action="store_true")
     options = parser.parse_args(arguments)
     folder = str(folder_of_data(parser, options))
     warnings.simplefilter("ignore")
     print("| set | splits | error | on training rows | numbers | s |")
     print("| --- " * 6 + "|")
-    settings, every = SETTINGS[options.genetic], []
+    every = []
     for name in options.sets:
         source = named_source(name, folder, 0)
         repeats = [make_experiment(source, seed) for seed in range(options.repeats)]
         repeats = [shortened(given, options.rows) for given in repeats]
         means = [
             np.mean([measured(setting, given) for given in repeats], axis=0)
-            for setting in settings.values()
+            for setting in SETTINGS.values()
         ]
         every.append(means)
-        for kind, mean in zip(settings, means, strict=True):
+        for kind, mean in zip(SETTINGS, means, strict=True):
             print(f"| {name} | {kind} | " + " | ".join(f"{v:.3g}" for v in mean) + " |")
         print(end="", flush=True)
     ratios = np.exp(np.log(np.array(every) / np.array(every)[:, :1]).mean(axis=0))
-    for kind, mean in zip(settings, ratios, strict=True):
+    for kind, mean in zip(SETTINGS, ratios, strict=True):
         told = " | ".join(f"{value:.3f}" for value in mean)
         print(f"| ratio to axis | {kind} | {told} |")
 

@@ -1,8 +1,6 @@
 """Genetic search over integer genes, whole populations at a time.
 
-`children` is one generation as a pure function of arrays, for NumPy and for traced
-code, with any axes (of nodes, of outer populations) in front; `evolve` is the host's
-loop around it. Ranks by a geometric distribution, uniform crossover and rare mutation
+`children` is one generation as a pure function; `evolve` is the loop around it. Ranks by a geometric distribution, uniform crossover and rare mutation
 are those of the Genetic Algorithm Optimization Toolbox (Houck, Joines & Kay, NCSU-IE
 TR 95-09, 1995), which Lanning (2008, section 3.2.1) uses.
 """
@@ -12,9 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-
-from secret_jax.runtime.arrays import largest, taken
-from secret_jax.runtime.linalg import AnyArray, namespace
 
 # Probability of the best row to be a parent; the next ones follow geometrically.
 _BEST_IS_PARENT = 0.08
@@ -35,42 +30,33 @@ class Population(NamedTuple):
 
 
 def random_genes(
-    uniform: Float[AnyArray, "*axes n_rows n_genes"],
-    n_values: Int[AnyArray, " n_genes"],
-) -> Int[AnyArray, "*axes n_rows n_genes"]:
+    uniform: Float[np.ndarray, "n_rows n_genes"], n_values: Int[np.ndarray, " n_genes"]
+) -> Int[np.ndarray, "n_rows n_genes"]:
     """Turn uniform numbers into genes: gene j is one of ``0 ... n_values[j] - 1``."""
-    xp = namespace(uniform)
-    drawn = (uniform * n_values.astype(uniform.dtype)).astype(np.int32)
-    # Rounded to float32 a product may reach the number of values.
-    return xp.minimum(drawn, n_values.astype(np.int32) - 1)
+    # Rounded a product may reach the number of values.
+    return np.minimum((uniform * n_values).astype(np.int64), n_values - 1)
 
 
 def children(
-    genes: Int[AnyArray, "*axes n_rows n_genes"],
-    score: Float[AnyArray, "*axes n_rows"],
-    n_values: Int[AnyArray, " n_genes"],
-    uniform: Float[AnyArray, "*axes n_children n_numbers"],
-) -> Int[AnyArray, "*axes n_children n_genes"]:
+    genes: Int[np.ndarray, "n_rows n_genes"],
+    score: Float[np.ndarray, " n_rows"],
+    n_values: Int[np.ndarray, " n_genes"],
+    uniform: Float[np.ndarray, "n_children n_numbers"],
+) -> Int[np.ndarray, "n_children n_genes"]:
     """Cross and mutate parents that are drawn by the rank of their scores.
 
     Scores are the less, the better, and not NaN; ties go by position. ``uniform`` are
     independent numbers in [0, 1), 2 + 3 * n_genes for each child: they choose two
-    parents, and of every gene whose it is, whether it mutates, and to what. Genes come
-    back as int32.
+    parents, and of every gene whose it is, whether it mutates, and to what.
     """
-    n_rows, n_genes = genes.shape[-2:]
-    xp, n_axes = namespace(genes), genes.ndim - 2
+    n_rows, n_genes = genes.shape
     left = (1.0 - _BEST_IS_PARENT) ** np.arange(1, n_rows)
     limits = (1.0 - left) / (1.0 - (1.0 - _BEST_IS_PARENT) ** n_rows)
-    rank = xp.sum(uniform[..., :2, None] > limits.astype(np.float32), axis=-1)
-    ranked = taken(genes, largest(-score, n_rows), n_axes)
-    mother, father = (taken(ranked, rank[..., i], n_axes) for i in range(2))
-    whose, whether, what = (
-        uniform[..., 2 + i * n_genes : 2 + (i + 1) * n_genes] for i in range(3)
-    )
-    child = xp.where(whose < 0.5, mother, father)
-    mutant = random_genes(what, n_values)
-    return xp.where(whether < _MUTATION, mutant, child).astype(np.int32)
+    rank = np.sum(uniform[:, :2, None] > limits.astype(np.float32), axis=-1)
+    mother, father = genes[np.argsort(score, kind="stable")][rank.T]
+    whose, whether, what = np.split(uniform[:, 2:], 3, axis=1)
+    child = np.where(whose < 0.5, mother, father)
+    return np.where(whether < _MUTATION, random_genes(what, n_values), child)
 
 
 def evolve(
@@ -109,7 +95,7 @@ def evolve(
     n_values = np.asarray(n_values)
     if start is None:
         drawn = np.random.default_rng((seed, 0)).random((n_rows, len(n_values)))
-        genes = random_genes(drawn, n_values).astype(np.int64)
+        genes = random_genes(drawn, n_values)
         start = _sorted(genes, score(genes), 0)
         yield start
     found = start
@@ -118,7 +104,7 @@ def evolve(
         numbers = np.random.default_rng((seed, generation)).random(
             (n_rows - n_kept, 2 + 3 * len(n_values))
         )
-        new = children(found.genes, found.score, n_values, numbers).astype(np.int64)
+        new = children(found.genes, found.score, n_values, numbers)
         found = _sorted(
             np.concatenate([found.genes[:n_kept], new]),
             np.concatenate([found.score[:n_kept], score(new)]),

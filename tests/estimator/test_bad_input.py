@@ -272,7 +272,6 @@ BAD_FIELDS = {
         (RetisSplits, "thresholds", "'all'", [0, 1.0, -0.5, "median", None, True]),
         (PhdSplits, "n_directions", "[1, inf)", [0, None]),
         (ConjunctiveSplits, "max_conditions", "[2, 8]", [1, 9, None]),
-        (ConjunctiveSplits, "search", "'genetic'", ["random"]),
         (ConjunctiveSplits, "scores", "RssSplits", ["rss", None]),
         (SupportSplits, "model", "'linear'", ["quadratic"]),
         (GuideSplits, "n_bootstraps", "[0, inf)", [-1, 0.5]),

@@ -179,10 +179,9 @@ def people(n_rows: int = 900, seed: int = 0, gaps: float = 0.1):
 FEW = {"leaf": "constant", "distill": False, "random_state": 0}
 
 
-@pytest.mark.parametrize("search", ["greedy", "genetic"])
-def test_a_planted_conjunction_is_found(search):
+def test_a_planted_conjunction_is_found():
     X, y = people(gaps=0.0)
-    splits = ConjunctiveSplits(search=search, max_samples=512, max_conditions=2)
+    splits = ConjunctiveSplits(max_samples=512, max_conditions=2)
     model = SecretRegressor(splits=splits, max_depth=1, prune=None, **FEW).fit(X, y)
     assert set(split_sentence(model.tree_, 0).split(" and ")) == {
         "age <= 40",

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.genetic import children, evolve, random_genes
@@ -48,19 +44,6 @@ def test_parents_follow_the_geometric_distribution_of_ranks():
     same = (made[:, 1:] == made[:, :-1]).mean()
     alike = (expected**2).sum()
     np.testing.assert_allclose(same, 0.5 + 0.5 * alike, atol=0.04)
-
-
-def test_populations_are_batch_axes_and_traced_alike():
-    random = np.random.default_rng(2)
-    genes = random_genes(random.random((3, 2, 8, 4)), N_VALUES)
-    score = random.random((3, 2, 8)).astype(np.float32)
-    numbers = random.random((3, 2, 6, 14)).astype(np.float32)
-    made = children(genes, score, N_VALUES, numbers)
-    for i, j in itertools.product(range(3), range(2)):
-        alone = children(genes[i, j], score[i, j], N_VALUES, numbers[i, j])
-        assert np.array_equal(made[i, j], alone)
-    traced = jax.jit(children)(*map(jnp.asarray, (genes, score, N_VALUES, numbers)))
-    assert np.array_equal(traced, made)
 
 
 def test_the_best_is_found_kept_and_the_same_for_one_seed():
