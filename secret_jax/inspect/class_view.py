@@ -183,7 +183,6 @@ class ClassView(TreeView):
         return float(self.tree.train_error[node].sum())
 
     def range_facts(self, node: int, precision: int | None = None) -> str:
-        del precision
         if not self.of_two or self.tree.n_outputs > 1:
             return ""
         (tree,) = self.equations

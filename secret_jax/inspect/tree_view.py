@@ -114,12 +114,10 @@ class TreeView:
 
     def equations_of(self, node: int) -> list[Tree]:
         """Choose the `equations` that are shown in a node."""
-        del node
         return self.equations
 
     def bar(self, node: int) -> list[tuple[float, str]]:
         """Shares of a node with their colours, for a stacked bar; empty of numbers."""
-        del node
         return []
 
     def facts(self, node: int) -> str:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.arrays import sums_below, taken
 from secret_jax.runtime.linalg import AnyArray, matmul, namespace, safe_divide, vecmat
@@ -66,12 +65,7 @@ class CartSplits(AxisSplits):
     """
 
     criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"
-    n_thresholds: int | None = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        "criterion": [StrOptions({"variance", "gini", "entropy", "misclassification"})],
-        "n_thresholds": [at_least(2), None],
-    }
+    n_thresholds: Annotated[int, at_least(2)] | None = None
 
     @property
     def needs_program(self) -> bool:
@@ -84,7 +78,6 @@ class CartSplits(AxisSplits):
         return self.n_thresholds or 8
 
     def gains(self, node: Node) -> AxisGains:
-        """See `AxisSplits`."""
         xp, pieces = namespace(node.x), node.pieces
         _, mean, deviation = weighted_moments(node.targets, node.weight, pieces)
         centred = node.targets - for_rows(mean, pieces)[..., None, :]
@@ -128,7 +121,6 @@ def _log_likelihood(moment: AnyArray, weight: AnyArray) -> AnyArray:
 
 def _majority(moment: AnyArray, weight: AnyArray) -> AnyArray:
     """Weight of the most frequent class."""
-    del weight
     return namespace(moment).max(moment, axis=-1)
 
 

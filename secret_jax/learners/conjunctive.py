@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from numbers import Integral
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -84,17 +84,10 @@ class ConjunctiveSplits(SplitFinder):
     ...
     """
 
-    max_conditions: int = 3
-    least_rise: float = 0.2
-    n_starts: int = 2
+    max_conditions: Annotated[int, Interval(Integral, 2, 8, closed="both")] = 3
+    least_rise: Annotated[float, real(0.0)] = 0.2
+    n_starts: Annotated[int, at_least(1)] = 2
     scores: RssSplits = field(default_factory=RssSplits)
-
-    _parameter_constraints: ClassVar[dict] = {
-        "max_conditions": [Interval(Integral, 2, 8, closed="both")],
-        "least_rise": [real(0.0)],
-        "n_starts": [at_least(1)],
-        "scores": [RssSplits],
-    }
 
     knows_indicators: ClassVar[bool] = True
 
@@ -105,7 +98,6 @@ class ConjunctiveSplits(SplitFinder):
 
     @property
     def node_model(self) -> Ridge:
-        """See `RssSplits`."""
         return self.scores.node_model
 
     @property
@@ -115,7 +107,6 @@ class ConjunctiveSplits(SplitFinder):
 
     @property
     def n_conditions(self) -> int:
-        """See `SplitFinder`."""
         return self.max_conditions
 
     @property
@@ -124,13 +115,11 @@ class ConjunctiveSplits(SplitFinder):
         return 2 * self.scores.numbers_per_cell
 
     def needs_host_inputs(self, n_columns: int) -> bool:
-        """See `RssSplits`."""
         return self.scores.needs_host_inputs(n_columns)
 
     def host_inputs(
         self, x: np.ndarray, weight: np.ndarray, columns: Columns
     ) -> dict[str, np.ndarray]:
-        """See `RssSplits`."""
         return self.scores.host_inputs(x, weight, columns)
 
     def worth(self, gain: AnyArray, n_conditions: AnyArray) -> AnyArray:

@@ -6,24 +6,22 @@ thresholds have no advantage (Loh 2002).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.learners.calibration import advantage_of_discrete
 from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.sign_tests import groups_of, pairs_of, sign_scores
 from secret_jax.learners.thresholds import (
-    ALLOWED_THRESHOLDS,
     Thresholds,
     best_threshold,
     cuts_of,
 )
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
-from secret_jax.runtime.values import at_least, real
+from secret_jax.runtime.values import POSITIVE, at_least
 from secret_jax.splits.axis import AxisGains, AxisSplits, Projections, projections
 from secret_jax.splits.interface import Node
 from secret_jax.tree.structure import SplitKind
@@ -83,16 +81,8 @@ class GuideSplits(AxisSplits):
     model: Literal["linear", "constant"] = "linear"
     thresholds: Thresholds = 32
     interactions: bool = True
-    n_bootstraps: int = 0
-    ridge: float = 1e-4
-
-    _parameter_constraints: ClassVar[dict] = {
-        "model": [StrOptions({"linear", "constant"})],
-        "thresholds": ALLOWED_THRESHOLDS,
-        "interactions": ["boolean"],
-        "n_bootstraps": [at_least(0)],
-        "ridge": [real(0.0, closed="neither")],
-    }
+    n_bootstraps: Annotated[int, at_least(0)] = 0
+    ridge: Annotated[float, POSITIVE] = 1e-4
 
     @property
     def node_model(self) -> LeafModel:
@@ -106,11 +96,9 @@ class GuideSplits(AxisSplits):
 
     def n_random(self, n_columns: int) -> int:
         """Number of random numbers: a seed, and the start of the sampled values."""
-        del n_columns
         return 2
 
     def gains(self, node: Node) -> AxisGains:
-        """See `AxisSplits`."""
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
         axis = projections(node, left.leading)
 

@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -54,9 +54,7 @@ class M5Splits(AxisSplits):
     0.05
     """
 
-    least_deviation: float = 0.05
-
-    _parameter_constraints: ClassVar[dict] = {"least_deviation": [real(0.0)]}
+    least_deviation: Annotated[float, real(0.0)] = 0.05
 
     @property
     def numbers_per_cell(self) -> int:
@@ -64,7 +62,6 @@ class M5Splits(AxisSplits):
         return 8
 
     def gains(self, node: Node) -> AxisGains:
-        """See `AxisSplits`."""
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)

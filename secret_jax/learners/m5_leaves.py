@@ -1,11 +1,10 @@
 """M5's leaf models: backward elimination of terms, smoothing along the path."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.linear import means
@@ -65,17 +64,11 @@ class M5Linear(LeafModel):
     0.0
     """
 
-    smoothing: float = 15.0
+    smoothing: Annotated[float, real(0.0)] = 15.0
     attributes: Literal["all", "tested"] = "all"
-
-    _parameter_constraints: ClassVar[dict] = {
-        "smoothing": [real(0.0)],
-        "attributes": [StrOptions({"all", "tested"})],
-    }
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
         """Fit the nodes' own models after elimination, not smoothed yet."""
-        del parent
         model, spent = means(statistics), np.ones(len(statistics.weight))
         for which in range(statistics.n_outputs):
             own = statistics.output(which)

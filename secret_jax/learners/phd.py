@@ -1,21 +1,20 @@
 """Split finder by principal Hessian directions of the residuals."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 
 from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.thresholds import (
-    ALLOWED_THRESHOLDS,
     Thresholds,
     best_threshold,
     cuts_of,
 )
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import matmul, unit_vectors
-from secret_jax.runtime.values import at_least, real
+from secret_jax.runtime.values import POSITIVE, at_least
 from secret_jax.splits.axis import projections
 from secret_jax.splits.chosen import Candidates, roles_of, split_of
 from secret_jax.splits.directions import hessian_directions
@@ -70,15 +69,9 @@ class PhdSplits(SplitFinder):
     True
     """
 
-    n_directions: int = 1
+    n_directions: Annotated[int, at_least(1)] = 1
     thresholds: Thresholds = 32
-    ridge: float = 1e-4
-
-    _parameter_constraints: ClassVar[dict] = {
-        "n_directions": [at_least(1)],
-        "thresholds": ALLOWED_THRESHOLDS,
-        "ridge": [real(0.0, closed="neither")],
-    }
+    ridge: Annotated[float, POSITIVE] = 1e-4
 
     @property
     def node_model(self) -> LeastSquares:
@@ -92,7 +85,6 @@ class PhdSplits(SplitFinder):
 
     def n_random(self, n_columns: int) -> int:
         """Number of random numbers: the start of the sampled values."""
-        del n_columns
         return 1
 
     def __call__(self, node: Node) -> Split:

@@ -1,19 +1,18 @@
 """RETIS's split finder: one attribute, every threshold, linear models."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import jax
 
 from secret_jax.learners.residuals import residuals
 from secret_jax.learners.thresholds import (
-    ALLOWED_THRESHOLDS,
     Thresholds,
     best_threshold,
     cuts_of,
 )
 from secret_jax.models.linear import LeastSquares
-from secret_jax.runtime.values import real
+from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, projections
 from secret_jax.splits.interface import Node
 
@@ -57,12 +56,7 @@ class RetisSplits(AxisSplits):
     """
 
     thresholds: Thresholds = "all"
-    ridge: float = 1e-4
-
-    _parameter_constraints: ClassVar[dict] = {
-        "thresholds": ALLOWED_THRESHOLDS,
-        "ridge": [real(0.0, closed="neither")],
-    }
+    ridge: Annotated[float, POSITIVE] = 1e-4
 
     @property
     def node_model(self) -> LeastSquares:
@@ -76,11 +70,9 @@ class RetisSplits(AxisSplits):
 
     def n_random(self, n_columns: int) -> int:
         """Number of random numbers: the start of the sampled values."""
-        del n_columns
         return 1
 
     def gains(self, node: Node) -> AxisGains:
-        """See `AxisSplits`."""
         left = residuals(node, linear=True, ridge=self.ridge)
         axis = projections(node, left.leading)
 

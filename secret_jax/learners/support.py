@@ -1,11 +1,10 @@
 """SUPPORT's split finder: t tests of rows above against those below the model."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import jax.numpy as jnp
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.learners.residuals import residuals
 from secret_jax.learners.sign_tests import (
@@ -18,7 +17,7 @@ from secret_jax.learners.sign_tests import (
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import matmul
-from secret_jax.runtime.values import real
+from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, projections
 from secret_jax.splits.interface import Node
 from secret_jax.splits.scoring import fit_sides
@@ -65,12 +64,7 @@ class SupportSplits(AxisSplits):
     """
 
     model: Literal["linear", "constant"] = "linear"
-    ridge: float = 1e-4
-
-    _parameter_constraints: ClassVar[dict] = {
-        "model": [StrOptions({"linear", "constant"})],
-        "ridge": [real(0.0, closed="neither")],
-    }
+    ridge: Annotated[float, POSITIVE] = 1e-4
 
     @property
     def node_model(self) -> LeafModel:
@@ -83,7 +77,6 @@ class SupportSplits(AxisSplits):
         return 8
 
     def gains(self, node: Node) -> AxisGains:
-        """See `AxisSplits`."""
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
         axis = projections(node, left.leading)
         above = jnp.where(left.leading > 0, node.weight, 0.0)

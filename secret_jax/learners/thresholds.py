@@ -5,26 +5,24 @@ sums behind the models run along the sorted rows, from both ends: one solve for 
 side of each threshold, and no second pass over the rows.
 """
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt
 
 from secret_jax.runtime.values import at_least, is_integer
 from secret_jax.splits.scoring import NodeRows, fit_sums, n_model_products
 
-Thresholds: TypeAlias = Literal["all"] | int | float
+_SHARE = Interval(RealNotInt, 0.0, 1.0, closed="neither")
+Thresholds: TypeAlias = (
+    Literal["all"] | Annotated[int, at_least(1)] | Annotated[float, _SHARE]
+)
 """Thresholds to try: all, a number of quantiles, or a share of the rows' values from a
 random start on."""
 
-ALLOWED_THRESHOLDS = [
-    StrOptions({"all"}),
-    at_least(1),
-    Interval(RealNotInt, 0.0, 1.0, closed="neither"),
-]
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
 # follow their noise.
 _ROWS_PER_COEFFICIENT = 2.0

@@ -51,10 +51,6 @@ class FunctionLoss(Loss):
     standardised: bool = True
     link: ClassVar = "identity"
     predicts_means: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "function": [callable],
-        "standardised": ["boolean"],
-    }
 
     def check(self) -> None:
         """Refuse invalid fields; compiled programs are kept by the function's hash."""
@@ -69,8 +65,6 @@ class FunctionLoss(Loss):
     def scaling(
         self, targets: np.ndarray, weight: np.ndarray
     ) -> tuple[float, float] | None:
-        """See `Loss`."""
-        del targets, weight
         return None if self.standardised else (0.0, 1.0)
 
     def _evaluated(self, targets: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
@@ -83,7 +77,6 @@ class FunctionLoss(Loss):
         return [np.asarray(x, np.float64)[:n].reshape(both[0].shape) for x in found]
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         return self._evaluated(targets, value)[0]
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
@@ -93,7 +86,6 @@ class FunctionLoss(Loss):
         return slope, np.maximum(second, np.where(least > 0, least, 1.0))
 
     def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         _, slope, second = self._evaluated(targets, value)
         return slope, second
 

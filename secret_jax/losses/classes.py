@@ -34,7 +34,6 @@ class ClassLoss(Loss):
 
     def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Identity: indicators and frequencies are not scaled."""
-        del targets, weight
         return 0.0, 1.0
 
 
@@ -97,7 +96,6 @@ class CrossEntropy(ClassLoss):
         return self.losses(mean[None], self.constant(mean[None], np.ones(1))[None])[0]
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         return 2.0 * error / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
 
 
@@ -119,15 +117,12 @@ class Brier(ClassLoss):
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the class frequency."""
-        del several
         return f"share of {class_in_words(target)}"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         return (2.0 if value.shape[1] == 1 else 1.0) * (targets - value) ** 2
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         curvature = np.full(value.shape, 4.0 if value.shape[1] == 1 else 2.0)
         return curvature * (targets - value), curvature
 
@@ -140,5 +135,4 @@ class Brier(ClassLoss):
         return (2.0 if len(mean) == 1 else 1.0) * mean * (1.0 - mean)
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         return error * (0.5 if mean.shape[-1] == 1 else 1.0)

@@ -5,7 +5,7 @@ P. McCullagh and J. A. Nelder. Generalized Linear Models. Chapman & Hall, 1989.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.special import xlogy
@@ -38,11 +38,9 @@ class LogMean(Loss):
 
     def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Identity: targets are not scaled."""
-        del targets, weight
         return 0.0, 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:
-        """See `Loss`."""
         if (targets < 0).any() or (self._power == 2 and (targets == 0).any()):
             raise ValueError(
                 f"{self._needs}: the least target is {targets.min():g}. Use another "
@@ -53,11 +51,9 @@ class LogMean(Loss):
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the logarithm of the mean."""
-        del several
         return f"log of {target}"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         mean, power = self.prediction(value), self._power
         if power == 1:
             return xlogy(targets, targets) - targets * value - targets + mean
@@ -77,7 +73,6 @@ class LogMean(Loss):
         return slope, np.maximum(mean ** (2.0 - self._power), _LEAST_CURVATURE)
 
     def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         mean, power = self.prediction(value), self._power
         slope, _ = self.working(targets, value)
         second = (2.0 - power) * mean + (power - 1.0) * targets
@@ -88,7 +83,6 @@ class LogMean(Loss):
         return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         return 2.0 * error / np.maximum(mean, _RAREST) ** (2.0 - self._power)
 
 
@@ -120,11 +114,7 @@ class Tweedie(LogMean):
     Society B 49, 1987.
     """
 
-    power: float = 1.5
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "power": [real(1.0, 2.0, closed="right")]
-    }
+    power: Annotated[float, real(1.0, 2.0, closed="right")] = 1.5
 
     @property
     def _power(self) -> float:

@@ -55,14 +55,12 @@ class Loss(Value, ABC):
 
     def check_targets(self, targets: Rows) -> None:
         """Refuse targets, in original units, for which the loss is undefined."""
-        del targets
 
     def scaling(self, targets: Weights, weight: Weights) -> tuple[float, float] | None:
         """Center and scale for encoding a target, given all rows or a sample.
 
         None: its mean and standard deviation.
         """
-        del targets, weight
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""
@@ -70,12 +68,10 @@ class Loss(Value, ABC):
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the raw prediction of an output, one of ``several`` or the only."""
-        del several
         return target
 
     def name_of_regression(self, n_outputs: int) -> str:
         """Name of a single model of this loss."""
-        del n_outputs
         return "generalised linear"
 
     def prediction(self, value: Rows) -> Rows:
@@ -145,12 +141,10 @@ class Loss(Value, ABC):
         least : float
             and at least of so much weight.
         """
-        del targets, value, weight, nodes, share, least
         return self
 
     def take(self, row: np.ndarray) -> Loss:
         """Select rows of a loss that is smoothed differently for each."""
-        del row
         return self
 
     @abstractmethod
@@ -159,7 +153,6 @@ class Loss(Value, ABC):
 
     def of_constant(self, mean: Outputs) -> Outputs | None:
         """Loss of the best constant, if the means of the targets determine it."""
-        del mean
 
     @abstractmethod
     def noise(
@@ -173,5 +166,4 @@ class Loss(Value, ABC):
 
     def reported(self, error: float, scale: float) -> float:
         """Mean loss as readers are told it, given the scale of the target."""
-        del scale
         return error

@@ -1,13 +1,13 @@
 """Losses of numeric targets: squared error and Huber; see `quantile`, `deviance`."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from secret_jax.losses.interface import Loss, Pair
 from secret_jax.losses.robust import quantile, robust_scale, robust_units
-from secret_jax.runtime.values import real
+from secret_jax.runtime.values import POSITIVE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,6 @@ class SquaredError(Loss):
 
     def name_of_regression(self, n_outputs: int) -> str:
         """Linear."""
-        del n_outputs
         return "linear"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -51,8 +50,6 @@ class SquaredError(Loss):
         return np.ones_like(mean)
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
-        del mean
         return error
 
     def reported(self, error: float, scale: float) -> float:
@@ -79,30 +76,25 @@ class Huber(Loss):
     Statistics 35, 1964.
     """
 
-    delta: float = 0.3
+    delta: Annotated[float, POSITIVE] = 0.3
     predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
-
-    _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
 
     def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Median and robust scale, so that outliers do not set the units."""
         return robust_units(targets, weight)
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         size = np.abs(targets - value)
         small = np.minimum(size, self.delta)
         return small * (size - 0.5 * small)
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         residual = targets - value
         curvature = self.delta / np.maximum(np.abs(residual), self.delta)
         return curvature * residual, curvature
 
     def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         residual = targets - value
         inside = np.abs(residual) <= self.delta
         return np.clip(residual, -self.delta, self.delta), inside.astype(np.float64)
@@ -116,8 +108,6 @@ class Huber(Loss):
         return value
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
-        del mean
         return 2.0 * error
 
     def typical(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -45,20 +45,15 @@ class Quantile(Loss):
     Quantile(level=0.9)
     """
 
-    level: float = 0.5
+    level: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.5
     predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
-
-    _parameter_constraints: ClassVar[dict] = {
-        "level": [real(0.0, 1.0, closed="neither")]
-    }
 
     def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Median and robust scale, so that outliers do not set the units."""
         return robust_units(targets, weight)
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         residual = targets - value
         return np.maximum(self.level * residual, (self.level - 1.0) * residual)
 
@@ -97,7 +92,6 @@ class Quantile(Loss):
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`: for normal targets of the same loss."""
-        del mean
         return (error / norm.pdf(norm.ppf(self.level))) ** 2
 
     def typical(
@@ -120,22 +114,18 @@ class RoundedQuantile(Quantile):
     width: np.ndarray
 
     def take(self, row: np.ndarray) -> RoundedQuantile:
-        """See `Loss`."""
         return RoundedQuantile(level=self.level, width=self.width[row])
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
         residual = targets - value
         over = np.logaddexp(0.0, -residual / self.width)
         return self.level * residual + self.width * over
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         slope, curvature = self.derivatives(targets, value)
         parabola = 0.5 / np.maximum(np.abs(targets - value), self.width)
         return slope, np.maximum(curvature, _LEAST_SHARE * parabola)
 
     def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`."""
         above = expit((targets - value) / self.width)
         return above - (1.0 - self.level), above * (1.0 - above) / self.width

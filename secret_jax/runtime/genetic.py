@@ -1,8 +1,9 @@
 """Genetic search over integer genes, whole populations at a time.
 
-`children` is one generation as a pure function; `evolve` is the loop around it. Ranks by a geometric distribution, uniform crossover and rare mutation
-are those of the Genetic Algorithm Optimization Toolbox (Houck, Joines & Kay, NCSU-IE
-TR 95-09, 1995), which Lanning (2008, section 3.2.1) uses.
+`children` is one generation as a pure function; `evolve` is the loop around it. Ranks
+by a geometric distribution, uniform crossover and rare mutation are those of the
+Genetic Algorithm Optimization Toolbox (Houck, Joines & Kay, NCSU-IE TR 95-09, 1995),
+which Lanning (2008, section 3.2.1) uses.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ def children(
     independent numbers in [0, 1), 2 + 3 * n_genes for each child: they choose two
     parents, and of every gene whose it is, whether it mutates, and to what.
     """
-    n_rows, n_genes = genes.shape
+    n_rows = len(genes)
     left = (1.0 - _BEST_IS_PARENT) ** np.arange(1, n_rows)
     limits = (1.0 - left) / (1.0 - (1.0 - _BEST_IS_PARENT) ** n_rows)
     rank = np.sum(uniform[:, :2, None] > limits.astype(np.float32), axis=-1)

@@ -6,15 +6,30 @@ model files and reached through ``get_params`` and ``set_params`` like parameter
 estimator itself.
 """
 
+import collections.abc
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, NoReturn, TypeGuard
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NoReturn,
+    TypeGuard,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
+    StrOptions,
     make_constraint,
     validate_parameter_constraints,
 )
@@ -24,8 +39,9 @@ from sklearn.utils._param_validation import (
 class Value:
     """Base of all option values; a subclass is a frozen dataclass with defaults.
 
-    Its ``_parameter_constraints`` are those of its own fields, as in scikit-learn's
-    estimators; a field that is not named there may be anything.
+    The types of its fields say what these may be, as ``Annotated[int, at_least(1)]``,
+    ``bool`` and ``Literal["all"]`` do; where they cannot, ``_parameter_constraints``
+    does, as in scikit-learn's estimators.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -37,15 +53,39 @@ class Value:
 
     def check(self) -> None:
         """Refuse invalid fields with the error of scikit-learn's estimators."""
-        check_constraints(
-            constraints_of(type(self)), self.get_params(), type(self).__name__
-        )
+        kind = type(self)
+        check_constraints(constraints_of(kind), self.get_params(), kind.__name__)
+
+
+@cache
+def _allowed_fields(kind: type[Value]) -> dict[str, Any]:
+    """Constraints of the fields of a class that their types stand for."""
+    hints = get_type_hints(kind, include_extras=True)
+    allowed = {field.name: _allowed(hints[field.name]) for field in fields(kind)}
+    return {name: kinds for name, kinds in allowed.items() if kinds}
+
+
+def _allowed(hint: Any) -> list[Any]:
+    """Constraints that a type stands for; none of one that may be anything."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return [each for part in get_args(hint) for each in _allowed(part)]
+    if origin is Annotated:
+        return list(hint.__metadata__)
+    if origin is Literal:
+        return [StrOptions(set(get_args(hint)))]
+    if origin is collections.abc.Callable:
+        return [callable]
+    named = {NoneType: None, bool: "boolean", int: Integral, float: Real}
+    kind = origin or hint
+    return [named.get(kind, kind)] if isinstance(kind, type) else []
 
 
 def constraints_of(kind: type) -> dict[str, Any]:
     """Constraints of the parameters of a class and its bases."""
     bases = [vars(base).get("_parameter_constraints", {}) for base in kind.__mro__]
-    return {name: allowed for base in bases[::-1] for name, allowed in base.items()}
+    own = {name: allowed for base in bases[::-1] for name, allowed in base.items()}
+    return _allowed_fields(kind) | own if issubclass(kind, Value) else own
 
 
 def value_class(name: str) -> type[Value]:
@@ -96,6 +136,9 @@ def at_least(least: int) -> Interval:
 
 def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
     return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
+
+
+POSITIVE = real(0.0, closed="neither")
 
 
 class TupleOf(Interval):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
@@ -47,20 +48,15 @@ class GaussianProcess(Head):
     max_centers : int, default=1000
     """
 
-    kernel: str = "cauchy"
+    kernel: Annotated[str, StrOptions(set(KERNELS))] = "cauchy"
     relevances: bool = False
-    max_centers: int = 1000
+    max_centers: Annotated[int, at_least(1)] = 1000
 
     replaces_constants: ClassVar[bool] = True
     kernels: ClassVar[tuple[str, ...]] = tuple(DEFINITE)
     needs: ClassVar[str] = "it is a covariance, so its matrices must be semi-definite"
-    _parameter_constraints: ClassVar[dict] = {
-        "relevances": ["boolean"],
-        "max_centers": [at_least(1)],
-    }
 
     def fit(self, rows: Regions) -> HeadFit:
-        """See `Head`."""
         network = RadialBasis(kernel=self.kernel, smoother=self.smoother).fit(rows)
         rest = rows.target - network.left_out
         process, noise = self._likeliest(rows, rest)

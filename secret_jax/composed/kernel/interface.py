@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -92,8 +92,8 @@ class Head(Value, ABC):
         None: all of them.
     """
 
-    kernel: str = "gaussian"
-    smoother: str = "meeb"
+    kernel: Annotated[str, StrOptions(set(KERNELS))] = "gaussian"
+    smoother: Annotated[str, StrOptions(set(SMOOTHERS))] = "meeb"
     columns: tuple[int, ...] | None = None
 
     replaces_constants: ClassVar[bool] = False
@@ -101,11 +101,6 @@ class Head(Value, ABC):
     add to it: there ``base`` is zero, and the tree says only where regions are."""
     kernels: ClassVar[tuple[str, ...]] = tuple(KERNELS)
     """Names of the kernels that the head can use."""
-    _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions(set(KERNELS))],
-        "smoother": [StrOptions(set(SMOOTHERS))],
-        "columns": [tuple, None],
-    }
 
     @abstractmethod
     def fit(self, rows: Regions) -> HeadFit:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
@@ -41,12 +42,11 @@ class RadialBasis(Head):
     University of Edinburgh, 1999; and J. M. Lanning (2008), equations 2.1 and 2.23.
     """
 
-    kernel: str = "multiquadric"
+    kernel: Annotated[str, StrOptions(set(KERNELS))] = "multiquadric"
 
     replaces_constants: ClassVar[bool] = True
 
     def fit(self, rows: Regions) -> HeadFit:
-        """See `Head`."""
         bases = Bases.of(rows, self)
         weight, n = rows.weight, rows.weight.sum()
         level = weight @ (rows.target - rows.base) / n
@@ -150,7 +150,6 @@ class FittedBases(NamedTuple):
 
     def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
         """See `FittedHead`: the bases that add most, whichever leaf a row is in."""
-        del leaf
         said = self.bases(x)[:, :, None] * self.weights
         loudest = np.argsort(-np.abs(said).sum(axis=2), axis=1, kind="stable")[:, :n]
         center = np.array([metric.center for metric in self.bases.metrics])

@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -67,15 +67,9 @@ class Search(Value, ABC):
         No further generation, or greedy step, begins after so many seconds.
     """
 
-    criterion: str = "icomp"
-    max_rows: int = 2000
-    max_seconds: float | None = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        "criterion": [StrOptions(set(CRITERIA))],
-        "max_rows": [at_least(1)],
-        "max_seconds": [real(0.0), None],
-    }
+    criterion: Annotated[str, StrOptions(set(CRITERIA))] = "icomp"
+    max_rows: Annotated[int, at_least(1)] = 2000
+    max_seconds: Annotated[float, real(0.0)] | None = None
 
     @abstractmethod
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
@@ -112,20 +106,12 @@ class GeneticSearch(Search):
     tolerance : float, default=1.0
     """
 
-    n_heads: int = 30
-    n_kept: int = 6
-    max_generations: int = 20
-    tolerance: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        "n_heads": [at_least(2)],
-        "n_kept": [at_least(1)],
-        "max_generations": [at_least(0)],
-        "tolerance": [real(0.0)],
-    }
+    n_heads: Annotated[int, at_least(2)] = 30
+    n_kept: Annotated[int, at_least(1)] = 6
+    max_generations: Annotated[int, at_least(0)] = 20
+    tolerance: Annotated[float, real(0.0)] = 1.0
 
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
-        """See `Search`."""
         kernels, smoothers = heads.head.kernels, list(SMOOTHERS)
 
         def head_of(genes: np.ndarray) -> Head:
@@ -165,7 +151,6 @@ class GreedySearch(Search):
 
     def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
         """See `Search`; nothing is drawn at random."""
-        del seed
 
         def better(best: Head, others: list[Head]) -> Head:
             heads.scores(others)

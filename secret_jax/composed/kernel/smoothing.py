@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
@@ -42,14 +43,12 @@ class Smoothing(Head):
     """
 
     linear: bool = False
-    smoother: str = "identity"
+    smoother: Annotated[str, StrOptions(set(SMOOTHERS))] = "identity"
 
     kernels: ClassVar[tuple[str, ...]] = tuple(WEIGHING)
     needs: ClassVar[str] = "it weighs rows, so the kernel must fall with the distance"
-    _parameter_constraints: ClassVar[dict] = {"linear": ["boolean"]}
 
     def fit(self, rows: Regions) -> HeadFit:
-        """See `Head`."""
         leaves, known, fitted, left_out = {}, [], [], []
         for leaf, part in rows.parts():
             x, weight, base = rows.x[part], rows.weight[part], rows.base[part]

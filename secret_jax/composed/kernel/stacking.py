@@ -39,7 +39,6 @@ class Stacking(GaussianProcess):
     relevances: bool = True
 
     def fit(self, rows: Regions) -> HeadFit:
-        """See `Head`."""
         options = {part.name: getattr(self, part.name) for part in fields(self)}
         # Over constants, which processes replace, there is nothing to add to.
         heads = [

@@ -98,7 +98,6 @@ function missing(value) {
         return f"function {self.call_of_tree(name)} {{"
 
     def head(self, name: str, result: Result) -> list[str]:
-        del result
         return [f"function {name}(row) {{"]
 
     def give_chances(self) -> list[str]:

@@ -189,7 +189,6 @@ class Procedural(Dialect):
 
     def kind_of(self, name: str) -> Kind:
         """Kind of the variable of a column."""
-        del name
         return "number"
 
     def _variables(self) -> Iterator[Variable]:

@@ -50,8 +50,7 @@ class Columns:
         self.width = len(self.schema.names) if of_array else 0
         blocks = [*self._blocks()]
         self.place: dict[Any, int] = {}
-        for block, keys in blocks:
-            del block
+        for _, keys in blocks:
             first = len(self.place)
             self.place |= {key: first + i for i, key in enumerate(keys)}
         self.matrix = graph.concat([block for block, _ in blocks])
