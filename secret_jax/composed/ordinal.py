@@ -1,6 +1,6 @@
 """Estimator of classes in order: one tree of how likely each is reached."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from secret_jax.data.validation import validated
 from secret_jax.estimators.regressor import SecretRegressor
 
 
+@dataclass(eq=False, repr=False)
 class SecretOrdinalClassifier(ComposedClassifier):
     """Readable tree of classes in order.
 
@@ -65,8 +66,7 @@ class SecretOrdinalClassifier(ComposedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"tree": [SecretRegressor, None]}
 
-    def __init__(self, tree: SecretRegressor | None = None):
-        self.tree = tree
+    tree: SecretRegressor | None = None
 
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None

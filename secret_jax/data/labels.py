@@ -15,13 +15,17 @@ from secret_jax.runtime.values import is_real
 _PLAIN = (str, bool, int, float, np.integer, np.floating, np.bool_)
 
 
-def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
-    """Check class labels and return them, shape (n_rows,)."""
+def refuse_none(y: Any, caller: str) -> None:
     if y is None:
         raise ValueError(
             f"This {caller} estimator requires y to be passed, but the target y is "
             "None."
         )
+
+
+def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
+    """Check class labels and return them, shape (n_rows,)."""
+    refuse_none(y, caller)
     labels = np.asarray(y)
     if isinstance(y, list | tuple) and labels.dtype.kind == "U":
         # An array of such a list would turn numbers into text.

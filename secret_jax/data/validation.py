@@ -20,6 +20,7 @@ from secret_jax.data.columns import (
     without_index,
 )
 from secret_jax.data.device import check_array, is_resident
+from secret_jax.data.labels import refuse_none
 from secret_jax.data.shards import RowShards, is_sharded
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -72,11 +73,7 @@ def validated_on_device(model: BaseEstimator, X: Any) -> Any:
 
 def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.ndarray:
     """Check targets and convert them to float64, shape (n_rows, n_outputs)."""
-    if y is None:
-        raise ValueError(
-            f"This {caller} estimator requires y to be passed, but the target y is "
-            "None."
-        )
+    refuse_none(y, caller)
     try:
         array = np.asarray(y)
         refuse_complex(array, "y")

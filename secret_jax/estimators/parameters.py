@@ -58,6 +58,7 @@ _RULES = {
     "m5": M5Pruning(),
     None: Unpruned(),
 }
+_OF_TREES = {"prune": _RULES, "refine": _REFINEMENTS, "distill": _DISTILLATIONS}
 NAMED: Named = {
     "splits": {
         "rss": RssSplits(),
@@ -78,9 +79,7 @@ NAMED: Named = {
         "simple": SimpleLinear(),
         "m5": M5Linear(),
     },
-    "prune": _RULES,
-    "refine": _REFINEMENTS,
-    "distill": _DISTILLATIONS,
+    **_OF_TREES,
     "loss": {
         "squared": SquaredError(),
         "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.rivals`
@@ -103,9 +102,7 @@ CLASS_NAMED: Named = {
         "constant": ClassFrequencies(),
         "auto": Logistic(),  # and constants, see `secret_jax.fit.rivals`
     },
-    "prune": _RULES,
-    "refine": _REFINEMENTS,
-    "distill": _DISTILLATIONS,
+    **_OF_TREES,
 }
 
 

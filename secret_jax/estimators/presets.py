@@ -76,7 +76,7 @@ class AccuratePreset:
             False: hard splits, short equations; numbers are predicted by equations of
             their logarithms where these err less (``loss="auto"``).
         **parameters
-            Parameters of the estimator that override the preset's.
+            Other parameters of the estimator.
 
         Examples
         --------
@@ -92,7 +92,11 @@ class AccuratePreset:
 
 
 class Presets(AccuratePreset):
-    """Constructors of `SecretRegressor` for learners of the literature."""
+    """Constructors of `SecretRegressor` for learners of the literature.
+
+    Keyword arguments are parameters of the estimator that override the preset's. The
+    sources are those of the split finders.
+    """
 
     _accurate: ClassVar[dict[str, Any]] = {"loss": "auto"}
 
@@ -164,11 +168,6 @@ class Presets(AccuratePreset):
         splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
         with ``ccp_alpha``; ``prune="cross-validation"`` chooses the penalty.
 
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator that override the preset's.
-
         Notes
         -----
         What differs from the book: missing values are learned, where it has surrogate
@@ -194,11 +193,6 @@ class Presets(AccuratePreset):
         leaves; cost-complexity pruning with ten parts of the rows and half a standard
         error.
 
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator that override the preset's.
-
         Notes
         -----
         What differs from the paper: the bootstrap that sets tests of discrete
@@ -206,11 +200,6 @@ class Presets(AccuratePreset):
         multiplying them; all numeric columns are regressors.
         ``set_params(splits__thresholds=0.01)`` tries a sampled share of the thresholds,
         ``splits__thresholds=1`` the median alone.
-
-        References
-        ----------
-        W.-Y. Loh. Regression Trees with Unbiased Variable Selection and Interaction
-        Detection. Statistica Sinica 12, 2002.
 
         Examples
         --------
@@ -232,24 +221,11 @@ class Presets(AccuratePreset):
         node, whose terms are eliminated one by one, and which are smoothed along the
         path to the root; pruning by errors that are corrected for the number of terms.
 
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator that override the preset's.
-
         Notes
         -----
         What differs from the paper: categories are divided into two sets by their
         means, as Wang & Witten do, and are in no model; a subtree pays for all its
         parameters and splits together, as in their program M5'.
-
-        References
-        ----------
-        J. R. Quinlan. Learning with Continuous Classes. Proceedings of the Australian
-        Joint Conference on Artificial Intelligence, 1992.
-
-        Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. European
-        Conference on Machine Learning, poster papers, 1997.
 
         Examples
         --------
@@ -272,13 +248,8 @@ class Presets(AccuratePreset):
         """Build linear regression trees after Karalic 1992 by exhaustive search.
 
         The exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against:
-        least squares on both sides of every threshold of every attribute.
-
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator that override the preset's;
-            ``set_params(splits__thresholds=0.01)`` tries a sampled share.
+        least squares on both sides of every threshold of every attribute;
+        ``set_params(splits__thresholds=0.01)`` tries a sampled share.
 
         Notes
         -----
@@ -286,11 +257,6 @@ class Presets(AccuratePreset):
         rows instead of estimates of the error that are shrunk toward that of all rows;
         a side has at least twice as many rows as its model has coefficients; categories
         are divided into two sets by their mean residuals.
-
-        References
-        ----------
-        A. Karalic. Employing Linear Regression in Regression Tree Leaves. European
-        Conference on Artificial Intelligence, 1992.
 
         Examples
         --------
@@ -307,11 +273,6 @@ class Presets(AccuratePreset):
         t tests of the means and variances of the rows above and below a node's model
         choose the attribute, which is split at the average of their two means.
 
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator that override the preset's.
-
         Notes
         -----
         What differs from the paper: models are linear, where it has polynomials of any
@@ -319,11 +280,6 @@ class Presets(AccuratePreset):
         rows, where it asks cross-validation some levels ahead whether to stop; no
         smoothing between the leaves (``refine="blend"`` comes near it); categories are
         tested by chi-squared.
-
-        References
-        ----------
-        P. Chaudhuri, M.-C. Huang, W.-Y. Loh and R. Yao. Piecewise-Polynomial Regression
-        Trees. Statistica Sinica 4, 1994.
 
         Examples
         --------

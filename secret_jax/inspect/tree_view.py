@@ -6,10 +6,11 @@ none of them has to know what the target is.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.colors import Scale
@@ -143,3 +144,31 @@ def share_of_rows(tree: Tree, node: int) -> str:
     """Share of the training rows that are in a node, in percent."""
     share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
     return f"{number(100 * share, digits=3)} %"
+
+
+class Rows(NamedTuple):
+    """Rows that a tree predicts, with their targets, predictions and leaves.
+
+    Predictions may be probabilities; ``columns`` are as they were given; targets that
+    are classes are positions, -1 of one that training has not seen.
+    """
+
+    table: Table
+    columns: list[np.ndarray]
+    actual: np.ndarray
+    predicted: np.ndarray
+    leaf: np.ndarray
+
+    @classmethod
+    def of(cls, view: TreeView, X: Any, y: Any) -> Self:
+        """Send rows through a tree."""
+        schema = view.tree.schema
+        table, columns = encode(schema, X).on_host(), schema.columns_of(X)
+        actual = view.targets(X, y)
+        leaf = routing.apply(view.tree, table)
+        return cls(table, columns, actual, view.said(table), leaf)
+
+    def take(self, rows: np.ndarray) -> Self:
+        columns = [np.asarray(column)[rows] for column in self.columns]
+        rest = (self.actual[rows], self.predicted[rows], self.leaf[rows])
+        return type(self)(self.table.take(rows), columns, *rest)

@@ -14,11 +14,7 @@ import jax.numpy as jnp
 from secret_jax.learners.calibration import advantage_of_discrete
 from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.sign_tests import groups_of, pairs_of, sign_scores
-from secret_jax.learners.thresholds import (
-    Thresholds,
-    best_threshold,
-    cuts_of,
-)
+from secret_jax.learners.thresholds import Thresholds
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import POSITIVE, at_least
@@ -103,24 +99,17 @@ class GuideSplits(AxisSplits):
         axis = projections(node, left.leading)
 
         def cuts_along(projection):
-            random = node.random[1:]
-            return cuts_of(projection, node.weight, left.least, random, self.thresholds)
+            return left.cuts(projection, node.random[1:], self.thresholds)
 
         cuts = jax.lax.map(cuts_along, axis.projection)
         usable = axis.allowed & cuts.allowed.any(axis=1)
         two, curvature = _clearest(self, node, left, axis, usable)
 
-        def gain_of(projection, cuts):
-            return best_threshold(
-                left.rows, projection, cuts, left.least, n_model=left.n_model
-            )
-
         # Of two continuous attributes the better split, else the clearer curvature. One
         # split each: the best of many would favour attributes with many values.
         def of_median(which):
             projection = axis.projection[which]
-            median = cuts_of(projection, node.weight, left.least, node.random[1:], 1)
-            return gain_of(projection, median)[0]
+            return left.best(projection, left.cuts(projection, node.random[1:], 1))[0]
 
         halves = jax.lax.cond(
             two[0] != two[1],
@@ -133,7 +122,7 @@ class GuideSplits(AxisSplits):
         preferred = jnp.where(usable[two], preferred, -jnp.inf)
         chosen = two[jnp.argmax(preferred)]
         own = jax.tree.map(lambda array: array[chosen], cuts)
-        gain, threshold = gain_of(axis.projection[chosen], own)
+        gain, threshold = left.best(axis.projection[chosen], own)
         n = len(axis.kind)
         at = jnp.arange(n) == chosen
         gains = jnp.where(at & usable, gain * left.unit**2, -jnp.inf)

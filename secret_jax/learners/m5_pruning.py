@@ -37,11 +37,7 @@ class M5Pruning(PruningRule):
 
     References
     ----------
-    J. R. Quinlan. Learning with Continuous Classes. Proceedings of the 5th Australian
-    Joint Conference on Artificial Intelligence, 1992.
-
-    Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. Poster Papers
-    of the 9th European Conference on Machine Learning, 1997.
+    Quinlan (1992), and Wang & Witten (1997): see `M5Splits`.
 
     Examples
     --------

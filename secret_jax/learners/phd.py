@@ -7,11 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.learners.residuals import Residuals, residuals
-from secret_jax.learners.thresholds import (
-    Thresholds,
-    best_threshold,
-    cuts_of,
-)
+from secret_jax.learners.thresholds import Thresholds
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import matmul, unit_vectors
 from secret_jax.runtime.values import POSITIVE, at_least
@@ -91,10 +87,8 @@ class PhdSplits(SplitFinder):
         """Find the best split of a node; its gain is the drop of the sum of squares."""
         left = residuals(node, linear=True, ridge=self.ridge)
         axis = projections(node, left.leading)
-        single = axis.candidates(
-            jnp.zeros(len(axis.kind), node.x.dtype),
-            jnp.zeros(len(axis.kind), node.x.dtype),
-        )
+        nothing = jnp.zeros(len(axis.kind), node.x.dtype)
+        single = axis.candidates(nothing, nothing)
         allowed, candidates = axis.allowed, single
         if node.columns.oblique:
             along = _along_directions(self, node, left)
@@ -107,12 +101,8 @@ class PhdSplits(SplitFinder):
             )
 
         def best(projection):
-            cuts = cuts_of(
-                projection, node.weight, left.least, node.random, self.thresholds
-            )
-            return best_threshold(
-                left.rows, projection, cuts, left.least, n_model=left.n_model
-            )
+            cuts = left.cuts(projection, node.random, self.thresholds)
+            return left.best(projection, cuts)
 
         def best_if_allowed(each):
             nothing = jnp.full((), -jnp.inf, node.x.dtype)

@@ -5,7 +5,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secret_jax.learners.thresholds import least_weight
+from secret_jax.learners.thresholds import (
+    Cuts,
+    Thresholds,
+    best_threshold,
+    cuts_of,
+    least_weight,
+)
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.axis import leading_component
@@ -33,6 +39,17 @@ class Residuals(NamedTuple):
     n_model: int  # number of columns that these models use
     least: jax.Array  # (): least weight of a part
     pure: jax.Array  # (), bool: whether the model leaves nothing but rounding
+
+    def cuts(
+        self, projection: jax.Array, random: jax.Array, thresholds: Thresholds
+    ) -> Cuts:
+        """Choose the thresholds to try along a projection; see `cuts_of`."""
+        return cuts_of(projection, self.rows.weight, self.least, random, thresholds)
+
+    def best(self, projection: jax.Array, cuts: Cuts) -> tuple[jax.Array, jax.Array]:
+        """Find the threshold whose sides' models gain most; see `best_threshold`."""
+        rows, n_model = self.rows, self.n_model
+        return best_threshold(rows, projection, cuts, self.least, n_model=n_model)
 
 
 def residuals(node: Node, *, linear: bool, ridge: float) -> Residuals:

@@ -6,11 +6,7 @@ from typing import Annotated
 import jax
 
 from secret_jax.learners.residuals import residuals
-from secret_jax.learners.thresholds import (
-    Thresholds,
-    best_threshold,
-    cuts_of,
-)
+from secret_jax.learners.thresholds import Thresholds
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, projections
@@ -77,12 +73,8 @@ class RetisSplits(AxisSplits):
         axis = projections(node, left.leading)
 
         def best(projection):
-            cuts = cuts_of(
-                projection, node.weight, left.least, node.random, self.thresholds
-            )
-            return best_threshold(
-                left.rows, projection, cuts, left.least, n_model=left.n_model
-            )
+            cuts = left.cuts(projection, node.random, self.thresholds)
+            return left.best(projection, cuts)
 
         gain, threshold = jax.lax.map(best, axis.projection)
         return axis, gain * left.unit**2, threshold, left.pure

@@ -32,9 +32,7 @@ def class_in_words(name: str) -> str:
 class ClassLoss(Loss):
     """Base of the losses whose targets indicate classes, or are shares of them."""
 
-    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        """Identity: indicators and frequencies are not scaled."""
-        return 0.0, 1.0
+    units: ClassVar = "given"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ class LogMean(Loss):
     """
 
     link: ClassVar = "exponential"
+    units: ClassVar = "given"
 
     @property
     @abstractmethod
@@ -35,10 +36,6 @@ class LogMean(Loss):
     @abstractmethod
     def _needs(self) -> str:
         """What the loss needs, in words."""
-
-    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        """Identity: targets are not scaled."""
-        return 0.0, 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:
         if (targets < 0).any() or (self._power == 2 and (targets == 0).any()):

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
+from secret_jax.losses.robust import robust_units
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -50,6 +51,9 @@ class Loss(Value, ABC):
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
     own, in an own `prediction`, which no exported program knows."""
+    units: ClassVar[Literal["deviations", "robust", "given"]] = "deviations"
+    """Units in which targets are encoded: their standard deviations from the mean,
+    robust ones from the median, which outliers do not make, or those of the data."""
     error_name: ClassVar[str] = "mean loss"
     """Name of what `reported` returns."""
 
@@ -61,6 +65,9 @@ class Loss(Value, ABC):
 
         None: its mean and standard deviation.
         """
+        if self.units == "robust":
+            return robust_units(targets, weight)
+        return (0.0, 1.0) if self.units == "given" else None
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from secret_jax.losses.interface import Loss, Pair
-from secret_jax.losses.robust import quantile, robust_scale, robust_units
+from secret_jax.losses.robust import quantile, robust_scale
 from secret_jax.runtime.values import POSITIVE
 
 
@@ -79,10 +79,7 @@ class Huber(Loss):
     delta: Annotated[float, POSITIVE] = 0.3
     predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
-
-    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        """Median and robust scale, so that outliers do not set the units."""
-        return robust_units(targets, weight)
+    units: ClassVar = "robust"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         size = np.abs(targets - value)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from secret_jax.losses.interface import Loss, Pair
-from secret_jax.losses.robust import quantile, robust_scale, robust_units
+from secret_jax.losses.robust import quantile, robust_scale
 from secret_jax.runtime.values import real
 
 # A rounded corner is straight far away from it; a small share of the curvature of a
@@ -48,10 +48,7 @@ class Quantile(Loss):
     level: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.5
     predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
-
-    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        """Median and robust scale, so that outliers do not set the units."""
-        return robust_units(targets, weight)
+    units: ClassVar = "robust"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         residual = targets - value

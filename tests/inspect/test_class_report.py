@@ -14,7 +14,7 @@ from test_report import Reader
 
 from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.parts import error_lines
-from secret_jax.inspect.rows import Rows
+from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import as_view
 
 

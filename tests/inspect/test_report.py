@@ -27,13 +27,11 @@ from secret_jax import SecretRegressor
 from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.printing import short_number
 from secret_jax.inspect.report.drawing import fit_chart, residual_chart, ticks
-from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.page import to_html, tree_fragment
-from secret_jax.inspect.report.parts import error_lines
-from secret_jax.inspect.report.ways import example_ways
-from secret_jax.inspect.report.what_if import held_values, what_if
-from secret_jax.inspect.rows import Rows
+from secret_jax.inspect.report.parts import error_lines, shown_nodes
+from secret_jax.inspect.report.script import example_ways, held_values, what_if
+from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at

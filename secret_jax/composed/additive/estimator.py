@@ -1,7 +1,7 @@
 """Estimator of a sum of curves, and a tree of what they leave."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,6 +33,7 @@ from secret_jax.inspect.printing import number, quoted
 from secret_jax.runtime.values import at_least, real
 
 
+@dataclass(eq=False, repr=False)
 class SecretAdditiveRegressor(ComposedRegressor):
     """Sum of one-column curves, and a tree for what they leave.
 
@@ -90,22 +91,14 @@ class SecretAdditiveRegressor(ComposedRegressor):
         "curve_tolerance": [real(0.0)],
     }
     _predicts_with: ClassVar[str] = "curves_"
-    intercept_: float
-    curves_: list[Curve]
-    schema_: TableSchema
-
-    def __init__(
-        self,
-        tree: SecretRegressor | None = None,
-        *,
-        n_knots: int = 10,
-        n_folds: int = 5,
-        curve_tolerance: float = 0.03,
-    ):
-        self.tree = tree
-        self.n_knots = n_knots
-        self.n_folds = n_folds
-        self.curve_tolerance = curve_tolerance
+    tree: SecretRegressor | None = None
+    _: KW_ONLY
+    n_knots: int = 10
+    n_folds: int = 5
+    curve_tolerance: float = 0.03
+    intercept_: float = field(init=False)
+    curves_: list[Curve] = field(init=False)
+    schema_: TableSchema = field(init=False)
 
     def fit(
         self,

@@ -1,7 +1,7 @@
 """What trees with kernels over them share, of numbers and of classes."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -73,8 +73,8 @@ class KernelExplanation(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class KernelParameters:
-    """Parameters of the estimators that put a head over a fitted tree."""
+class KernelTree(ComposedEstimator):
+    """Base of the estimators that put a head over a fitted tree."""
 
     tree: Any = None
     _: KW_ONLY
@@ -83,10 +83,9 @@ class KernelParameters:
     warm_start: bool = False
     random_state: int = 0
     verbose: bool | int = False
-
-
-class KernelTree(KernelParameters, ComposedEstimator):
-    """Base of the estimators that put a head over a fitted tree."""
+    head_: Head = field(init=False)
+    fitted_head_: Any = field(init=False)
+    search_: Found = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "head": [StrOptions({*HEADS, "auto"}), Head],
@@ -96,9 +95,6 @@ class KernelTree(KernelParameters, ComposedEstimator):
         "verbose": ["boolean", at_least(0)],
     }
     _predicts_with: ClassVar[str] = "fitted_head_"
-    head_: Head
-    fitted_head_: Any
-    search_: Found
 
     @property
     def _heads(self) -> list[Head]:

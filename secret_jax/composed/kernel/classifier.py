@@ -1,12 +1,12 @@
 """Estimator of classes: kernels over the leaves of a classification tree."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from secret_jax.composed.base import ComposedClassifier
-from secret_jax.composed.kernel.base import KernelParameters, KernelTree
+from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_classes
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
@@ -26,13 +26,7 @@ _USUAL = SecretClassifier(
 
 
 @dataclass(eq=False, repr=False)
-class _Parameters(KernelParameters):
-    _: KW_ONLY
-    head: str | Head = "gp"
-    ordinal: bool = False
-
-
-class KernelTreeClassifier(_Parameters, ComposedClassifier, KernelTree):
+class KernelTreeClassifier(ComposedClassifier, KernelTree):
     """Classification tree with a kernel model over its regions.
 
     The head is a regression of class indicators, as `KernelTreeRegressor`'s of numbers;
@@ -92,7 +86,10 @@ class KernelTreeClassifier(_Parameters, ComposedClassifier, KernelTree):
         "ordinal": ["boolean"],
         **KernelTree._parameter_constraints,
     }
-    scores_: OptimalScores | ReachedScores
+    _: KW_ONLY
+    head: str | Head = "gp"
+    ordinal: bool = False
+    scores_: OptimalScores | ReachedScores = field(init=False)
 
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None

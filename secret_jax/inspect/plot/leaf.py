@@ -28,8 +28,7 @@ from secret_jax.inspect.plot.picture import (
 )
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
-from secret_jax.inspect.rows import Rows
-from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import path_sentence, term_words
 from secret_jax.tree.routing import paths_of

@@ -20,7 +20,7 @@ from secret_jax.inspect.plot.picture import (
 from secret_jax.inspect.plot.slices import Side, Slice, column_position
 from secret_jax.inspect.plot.surface import draw_surface
 from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.rows import Rows
+from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import Readable, as_view
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import numpy as np
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.inspect.rows import Rows
-from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import SplitKind, Tree
 

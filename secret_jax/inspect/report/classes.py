@@ -17,11 +17,10 @@ from secret_jax.inspect.coefficients import around, class_table, term_lines
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import number, quoted
 from secret_jax.inspect.report.drawing import calibration_chart, roc_chart
-from secret_jax.inspect.report.parts import Figures, Parts
-from secret_jax.inspect.rows import Rows
+from secret_jax.inspect.report.parts import MOST_TERMS, Figures, Parts
+from secret_jax.inspect.tree_view import Rows
 
 _CHART = 260  # pixels
-_MOST_TERMS = 24  # of a table
 _STRANGERS = "classes never seen"
 
 
@@ -130,7 +129,7 @@ class ClassParts(Parts):
         if len(self.view.equations) == 1:
             card: dict[str, Any] = term_lines(self.view.equations[0], node)
         else:
-            table = class_table(self.view, node, _MOST_TERMS)
+            table = class_table(self.view, node, MOST_TERMS)
             lines = [("constant", [(number(float(c)), "") for c in table.constant])]
             terms = zip(table.names, table.factor, table.error, strict=True)
             for name, factors, errors in terms:

@@ -12,7 +12,7 @@ from secret_jax.inspect.printing import number
 from secret_jax.inspect.report.drawing import fit_chart, residual_chart
 from secret_jax.inspect.report.parts import Figures, Parts
 from secret_jax.inspect.rounding import in_steps
-from secret_jax.inspect.rows import Rows
+from secret_jax.inspect.tree_view import Rows
 from secret_jax.losses.numbers import SquaredError
 
 # Pixels, and most points.

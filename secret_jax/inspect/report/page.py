@@ -12,13 +12,10 @@ from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import facts_of, mixture_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
-from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
-from secret_jax.inspect.report.parts import error_lines
-from secret_jax.inspect.report.ways import example_ways
-from secret_jax.inspect.report.what_if import held_values, what_if
-from secret_jax.inspect.rows import Rows
-from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.report.parts import error_lines, shown_nodes
+from secret_jax.inspect.report.script import example_ways, held_values, what_if
+from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import cuts_a_list
 from secret_jax.tree.structure import Tree
