@@ -16,10 +16,10 @@ from secret_jax.data.columns import (
     numbers,
 )
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.monotonic import directions_of
 from secret_jax.data.roles import (
     ColumnOptions,
     category_indicators,
+    directions_of,
     missing_indicators,
     roles_of,
 )

@@ -1,6 +1,6 @@
-"""Decide the role of every column, and which of its values get an indicator."""
+"""Decide what columns are for: roles, indicators, and directions of predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from secret_jax.data.attributes import (
     Dates,
     Role,
     chosen_attributes,
+    input_names,
 )
 from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
 from secret_jax.data.scaling import ColumnMoments
+from secret_jax.runtime.values import is_real
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
 # Weights count, and their sums are rounded.
@@ -24,6 +26,7 @@ _ROWS_PER_INDICATOR = 30 - 1e-6
 _SHARE_OF_FEW, _LEAST_OF_FEW = 0.05, 5 - 1e-6
 # A side of fewer rows is no leaf: the least "auto" leaf has five.
 _LEAST_MISSING = 5 - 1e-6
+_DIRECTIONS = (-1, 0, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +130,57 @@ def category_indicators(
         # Of two categories one indicator is enough.
         chosen += [(attribute, code) for code in codes[1 if len(count) == 2 else 0 :]]
     return tuple(chosen)
+
+
+def directions_of(
+    monotonic_cst: Any, attributes: Attributes
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of attribute and direction, given by name or for all columns in order.
+
+    1: rises; -1: falls; 0: no constraint. A ValueError names a column that is unknown
+    or holds no numbers, and any other direction.
+    """
+    if monotonic_cst is None:
+        return ()
+    names = input_names(attributes.names, attributes.dates)
+    if isinstance(monotonic_cst, Mapping):
+        unknown = [name for name in monotonic_cst if name not in names]
+        if unknown:
+            raise ValueError(
+                f"monotonic_cst names {unknown[0]!r}, but there is no such column. The "
+                f"columns are {', '.join(map(repr, names))}."
+            )
+        directions = dict(monotonic_cst)
+    else:
+        try:
+            given = np.asarray(monotonic_cst)
+        except ValueError:  # ragged
+            given = np.empty(0)
+        if given.shape != (len(names),):
+            raise ValueError(
+                f"monotonic_cst has shape {given.shape}; give one direction for each "
+                f"of the {len(names)} columns, or a dict of names and directions."
+            )
+        directions = dict(zip(names, given.tolist(), strict=True))
+    found = []
+    for name, direction in directions.items():
+        if not is_real(direction) or direction not in _DIRECTIONS:
+            raise ValueError(
+                f"monotonic_cst has {direction!r} for column {name!r}; give 1 for "
+                "rising, -1 for falling or 0 for no constraint."
+            )
+        if direction == 0:
+            continue
+        if name not in attributes.names:
+            raise ValueError(
+                f"monotonic_cst constrains column {name!r}, which holds dates. Give "
+                "the numbers that you mean, such as days, as a column of their own."
+            )
+        attribute = attributes.names.index(name)
+        if attributes.roles[attribute] is Role.DISCRETE:
+            raise ValueError(
+                f"monotonic_cst constrains column {name!r}, whose values are "
+                "categories. Give numbers, or an ordered categorical column."
+            )
+        found.append((attribute, int(direction)))
+    return tuple(sorted(found))

@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.learners.calibration import advantage_of_discrete
-from secret_jax.learners.residuals import Residuals, residuals
+from secret_jax.learners.residuals import Residuals, Thresholds, residuals
 from secret_jax.learners.sign_tests import groups_of, pairs_of, sign_scores
-from secret_jax.learners.thresholds import Thresholds
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import POSITIVE, at_least

@@ -6,8 +6,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 
-from secret_jax.learners.residuals import Residuals, residuals
-from secret_jax.learners.thresholds import Thresholds
+from secret_jax.learners.residuals import Residuals, Thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import matmul, unit_vectors
 from secret_jax.runtime.values import POSITIVE, at_least

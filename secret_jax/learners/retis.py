@@ -5,8 +5,7 @@ from typing import Annotated
 
 import jax
 
-from secret_jax.learners.residuals import residuals
-from secret_jax.learners.thresholds import Thresholds
+from secret_jax.learners.residuals import Thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, projections

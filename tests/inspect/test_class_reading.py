@@ -226,7 +226,7 @@ def _counted(name: str, values: dict[str, float]) -> float:
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.surface._RESOLUTION", 20)
+    monkeypatch.setattr("secret_jax.inspect.plot.drawn._RESOLUTION", 20)
 
 
 @pytest.mark.usefixtures("coarse")

@@ -21,7 +21,7 @@ from secret_jax.tree.structure import SplitKind
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.surface._RESOLUTION", 30)
+    monkeypatch.setattr("secret_jax.inspect.plot.drawn._RESOLUTION", 30)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from secret_jax.inspect.plot.curve import draw_categories, draw_curve
+from secret_jax.inspect.plot.drawn import draw_categories, draw_curve, draw_surface
 from secret_jax.inspect.plot.picture import (
     TEXT,
     TICK_SIZE,
@@ -18,7 +18,6 @@ from secret_jax.inspect.plot.picture import (
     round_marks,
 )
 from secret_jax.inspect.plot.slices import Side, Slice, column_position
-from secret_jax.inspect.plot.surface import draw_surface
 from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import Readable, as_view
