@@ -1,6 +1,6 @@
 """Base of estimators that put something of their own before or after a tree."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -19,7 +19,7 @@ from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import SavedEstimator
 from secret_jax.inspect.intervals import forget_calibration
-from secret_jax.runtime.values import check_constraints, refuse
+from secret_jax.runtime.values import check_constraints, constraints_of, refuse
 from secret_jax.tree.state import recorded
 
 recorded(SecretRegressor)
@@ -35,7 +35,6 @@ class ComposedEstimator(SavedEstimator):
 
     tree: Any
     tree_: Any
-    _parameter_constraints: ClassVar[dict[str, Any]]
 
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -65,11 +64,8 @@ class ComposedEstimator(SavedEstimator):
         **beside: ArrayLike | None,
     ) -> Self:
         """Check parameters and columns, and fit with what is known of rows beside."""
-        check_constraints(
-            self._parameter_constraints,
-            self.get_params(deep=False),
-            type(self).__name__,
-        )
+        given, kind = self.get_params(deep=False), type(self)
+        check_constraints(constraints_of(kind), given, kind.__name__)
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)

@@ -1,7 +1,7 @@
 """Estimator of classes in order: one tree of how likely each is reached."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -63,8 +63,6 @@ class SecretOrdinalClassifier(ComposedClassifier):
     >>> model.predict([[0.2], [1.5], [2.8]]).tolist()
     ['small', 'middling', 'large']
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {"tree": [SecretRegressor, None]}
 
     tree: SecretRegressor | None = None
 

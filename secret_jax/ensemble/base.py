@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -40,27 +39,15 @@ _MAY_CHANGE += ("verbose", "device")
 class BoostingParameters:
     """Parameters of every booster."""
 
-    max_leaf_nodes: Literal["auto"] | int | TreeSize = "auto"
-    learning_rate: float = 0.2
-    max_iter: int = 1000
+    max_leaf_nodes: Literal["auto"] | Annotated[int, at_least(1)] | TreeSize = "auto"
+    learning_rate: Annotated[float, real(0.0, 1.0, closed="right")] = 0.2
+    max_iter: Annotated[int, at_least(0)] = 1000
     early_stopping: bool = True
-    n_iter_no_change: int = 10
-    subsample: float = 0.7
-    n_folds: int = 5
+    n_iter_no_change: Annotated[int, at_least(1)] = 10
+    subsample: Annotated[float, real(0.0, 1.0, closed="right")] = 0.7
+    n_folds: Annotated[int, at_least(2)] = 5
     ensemble: bool = True
     warm_start: bool = False
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_leaf_nodes": [StrOptions({"auto"}), at_least(1), TreeSize],
-        "learning_rate": [real(0.0, 1.0, closed="right")],
-        "max_iter": [at_least(0)],
-        "early_stopping": ["boolean"],
-        "n_iter_no_change": [at_least(1)],
-        "subsample": [real(0.0, 1.0, closed="right")],
-        "n_folds": [at_least(2)],
-        "ensemble": ["boolean"],
-        "warm_start": ["boolean"],
-    }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

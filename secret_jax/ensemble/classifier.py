@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +20,6 @@ from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.parameters import ClassifierParameters
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
@@ -91,11 +90,7 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     (2, 3)
     """
 
-    class_weight: Any = None
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "class_weight": ClassifierParameters._parameter_constraints["class_weight"]
-    }
+    class_weight: Literal["balanced"] | dict | None = None
     _loss: ClassVar[Loss] = CrossEntropy()
 
     def _probabilities(self, X: TableLike) -> np.ndarray:

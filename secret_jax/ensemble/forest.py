@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -25,7 +25,7 @@ from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.options import TreeSize
-from secret_jax.estimators.parameters import TreeParameters
+from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.bins import Bins
@@ -47,29 +47,17 @@ _LEAST_LEAF, _ROWS_OF_LEAST = (5, 10), 250
 class ForestParameters:
     """Parameters of forests."""
 
-    n_estimators: int = 100
-    max_features: float | Literal["sqrt", "log2"] | None = 1 / 3
-    min_samples_leaf: float | Literal["auto"] = "auto"
-    max_leaf_nodes: int | None = None
+    n_estimators: Annotated[int, at_least(1)] = 100
+    max_features: (
+        Annotated[int, at_least(1)]
+        | Annotated[float, Interval(RealNotInt, 0.0, 1.0, closed="right")]
+        | Literal["sqrt", "log2"]
+        | None
+    ) = 1 / 3
+    min_samples_leaf: CountOrShare = "auto"
+    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
     oblique: bool = False
     bootstrap: bool = True
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_estimators": [at_least(1)],
-        "min_samples_leaf": [
-            StrOptions({"auto"}),
-            *TreeSize._parameter_constraints["min_samples_leaf"],
-        ],
-        "oblique": ["boolean"],
-        "bootstrap": ["boolean"],
-        "max_features": [
-            at_least(1),
-            Interval(RealNotInt, 0.0, 1.0, closed="right"),
-            StrOptions({"sqrt", "log2"}),
-            None,
-        ],
-        "max_leaf_nodes": TreeParameters._parameter_constraints["max_leaf_nodes"],
-    }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

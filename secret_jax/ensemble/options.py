@@ -1,12 +1,10 @@
 """Options of boosters: tree sizes, and settings of growth."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from typing import Annotated, Literal
 
 from secret_jax.losses.interface import Loss
-from secret_jax.runtime.values import Value, at_least, is_integer
+from secret_jax.runtime.values import SHARE, Value, at_least, is_integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +30,10 @@ class TreeSize(Value):
     16
     """
 
-    max_leaf_nodes: int = 16
-    min_samples_leaf: float = 5
+    max_leaf_nodes: Annotated[int, at_least(1)] = 16
+    min_samples_leaf: Annotated[int, at_least(1)] | Annotated[float, SHARE] = 5
     oblique: bool = False
     leaf: Literal["linear", "constant"] = "linear"
-
-    _parameter_constraints: ClassVar[dict] = {
-        "max_leaf_nodes": [at_least(1)],
-        "min_samples_leaf": [
-            at_least(1),
-            Interval(RealNotInt, 0.0, 1.0, closed="neither"),
-        ],
-        "oblique": ["boolean"],
-        "leaf": [StrOptions({"linear", "constant"})],
-    }
 
     def check(self) -> None:
         """Refuse invalid fields and combinations of fields."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.criteria import InformationCriterion
@@ -34,7 +34,7 @@ from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear
 from secret_jax.models.ridge import Ridge
-from secret_jax.runtime.values import Value, at_least, constraints_of, real
+from secret_jax.runtime.values import SHARE, Value, at_least, real
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
@@ -122,12 +122,10 @@ def _choices(name: str, kind: type[Value], named: Named = NAMED) -> list[Any]:
     return [*allowed, None] if None in names else allowed
 
 
-# Numbers of rows, or shares of them.
-_COUNT_OR_SHARE = [
-    at_least(1),
-    Interval(RealNotInt, 0.0, 1.0, closed="neither"),
-    StrOptions({"auto"}),
-]
+CountOrShare: TypeAlias = (
+    Annotated[int, at_least(1)] | Annotated[float, SHARE] | Literal["auto"]
+)
+"""A number of rows, or a share of them."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -140,80 +138,44 @@ class TableParameters:
     monotonic_cst: Any = None
     random_state: Any = None
     device: str | None = None
-    verbose: int = 0
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "missing_values": [StrOptions({"learn", "mean", "error"})],
-        # Read by those that know the table, or random numbers.
-        "categorical_features": "no_validation",
-        "split_features": "no_validation",
-        "monotonic_cst": "no_validation",
-        "random_state": "no_validation",
-        "device": [str, None],
-        "verbose": [at_least(0), "boolean"],
-    }
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Add the constraints of the bases, for which scikit-learn does not look."""
-        super().__init_subclass__(**options)
-        cls._parameter_constraints = constraints_of(cls)
+    verbose: Annotated[int, at_least(0)] | bool = 0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TreeParameters:
     """Parameters of every estimator of a single tree."""
 
-    max_leaf_nodes: int | None = None
-    max_depth: int | None = None
-    pruning_tolerance: float = 0.1
-    equation_tolerance: float = 0.03
+    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
+    max_depth: Annotated[int, at_least(0)] | None = None
+    pruning_tolerance: Annotated[float, real(0.0)] = 0.1
+    equation_tolerance: Annotated[float, real(0.0)] = 0.03
     oblique: bool | Literal["auto"] = "auto"
     leaf: str | LeafModel
     splits: str | SplitFinder = "rss"
     prune: str | PruningRule | None = "auto"
-    refine: str | Refinement | None = None
+    refine: Annotated[str | Refinement | None, *_choices("refine", Refinement)] = None
     distill: bool | Distillation = True
-    min_samples_leaf: float | Literal["auto"] = "auto"
-    min_samples_split: float | Literal["auto"] = "auto"
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_leaf_nodes": [at_least(1), None],
-        "max_depth": [at_least(0), None],
-        "pruning_tolerance": [real(0.0)],
-        "equation_tolerance": [real(0.0)],
-        "oblique": ["boolean", StrOptions({"auto"})],
-        "refine": _choices("refine", Refinement),
-        "distill": ["boolean", Distillation],
-        "min_samples_leaf": _COUNT_OR_SHARE,
-        "min_samples_split": _COUNT_OR_SHARE,
-    }
+    min_samples_leaf: CountOrShare = "auto"
+    min_samples_split: CountOrShare = "auto"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RegressorParameters(TreeParameters):
-    leaf: str | LeafModel = "ridge"
-    loss: str | Loss = "squared"
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "leaf": _choices("leaf", LeafModel),
-        "splits": _choices("splits", SplitFinder),
-        "prune": _choices("prune", PruningRule),
-        "loss": _choices("loss", Loss),
-    }
+    leaf: Annotated[str | LeafModel, *_choices("leaf", LeafModel)] = "ridge"
+    splits: Annotated[str | SplitFinder, *_choices("splits", SplitFinder)] = "rss"
+    prune: Annotated[str | PruningRule | None, *_choices("prune", PruningRule)] = "auto"
+    loss: Annotated[str | Loss, *_choices("loss", Loss)] = "squared"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassifierParameters(TreeParameters):
-    leaf: str | LeafModel = "logistic"
-    class_weight: Any = None
+    leaf: Annotated[str | GLMLeaf, *_choices("leaf", GLMLeaf, CLASS_NAMED)] = "logistic"
+    splits: Annotated[
+        str | SplitFinder, *_choices("splits", SplitFinder, CLASS_NAMED)
+    ] = "rss"
+    prune: Annotated[
+        str | PruningRule | None, *_choices("prune", PruningRule, CLASS_NAMED)
+    ] = "auto"
+    class_weight: Literal["balanced"] | dict | None = None
     priors: Any = None
     costs: Any = None
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "leaf": _choices("leaf", GLMLeaf, CLASS_NAMED),
-        "splits": _choices("splits", SplitFinder, CLASS_NAMED),
-        "prune": _choices("prune", PruningRule, CLASS_NAMED),
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "priors": "no_validation",
-        "costs": "no_validation",
-    }

@@ -16,6 +16,7 @@ from secret_jax.inspect.equations import (
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.inspect.views import Readable, outputs_of
 from secret_jax.inspect.words import model_equation, split_sentence
+from secret_jax.runtime.optional import imported
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Of every node, and of every output in it; of several outputs these have a column each.
@@ -138,12 +139,4 @@ def made_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> A
 
 
 def import_pandas() -> Any:
-    """Import pandas; an ImportError names the extra."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "Tables need pandas, which is not installed. Install the extra: pip "
-            "install 'secret-jax[data]'"
-        ) from error
-    return pandas
+    return imported("pandas", "Tables", "data")

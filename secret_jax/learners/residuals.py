@@ -11,20 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from sklearn.utils._param_validation import Interval, RealNotInt
 
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.pieces import weighted_moments
-from secret_jax.runtime.values import at_least, is_integer
+from secret_jax.runtime.values import SHARE, at_least, is_integer
 from secret_jax.splits.axis import leading_component
 from secret_jax.splits.interface import Node
 from secret_jax.splits.scoring import NodeRows, fit_sums, n_model_products, node_rows
 
 # Below this deviation, in units of the whole table, a column is constant or rounding.
 CONSTANT = 1e-6
-_SHARE = Interval(RealNotInt, 0.0, 1.0, closed="neither")
 Thresholds: TypeAlias = (
-    Literal["all"] | Annotated[int, at_least(1)] | Annotated[float, _SHARE]
+    Literal["all"] | Annotated[int, at_least(1)] | Annotated[float, SHARE]
 )
 """Thresholds to try: all, a number of quantiles, or a share of the rows' values from a
 random start on."""

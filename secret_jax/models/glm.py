@@ -8,10 +8,9 @@ parent's model, as in `secret_jax.models.ridge`.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.interface import Loss
@@ -46,15 +45,9 @@ class GLMLeaf(LeafModel):
         more.
     """
 
-    prior: float = 1.0
-    gcv_factor: float = 1.2
-    n_steps: int = 20
-
-    _parameter_constraints: ClassVar[dict] = {
-        "prior": [real(0.0)],
-        "gcv_factor": [real(0.0)],
-        "n_steps": [at_least(1)],
-    }
+    prior: Annotated[float, real(0.0)] = 1.0
+    gcv_factor: Annotated[float, real(0.0)] = 1.2
+    n_steps: Annotated[int, at_least(1)] = 20
 
     @property
     @abstractmethod
@@ -156,9 +149,6 @@ class ClassFrequencies(GLMLeaf):
 
     impurity: Literal["entropy", "gini"] = "entropy"
 
-    _parameter_constraints: ClassVar[dict] = {
-        "impurity": [StrOptions({"entropy", "gini"})],
-    }
     uses_regressors: ClassVar[bool] = False
 
     @property

@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -65,17 +64,11 @@ class LeafModel(Value, ABC):
         no bounds.
     """
 
-    clip_margin: float | None = 0.1
-    clip_min_samples: int = 50
-    indicators: bool | str = "auto"
-    tail_share: float = 0.005
+    clip_margin: Annotated[float, real(0.0)] | None = 0.1
+    clip_min_samples: Annotated[int, at_least(0)] = 50
+    indicators: bool | Literal["auto"] = "auto"
+    tail_share: Annotated[float, real(0.0, 0.5)] = 0.005
 
-    _parameter_constraints: ClassVar[dict] = {
-        "indicators": ["boolean", StrOptions({"auto"})],
-        "clip_margin": [real(0.0), None],
-        "clip_min_samples": [at_least(0)],
-        "tail_share": [real(0.0, 0.5)],
-    }
     uses_regressors: ClassVar[bool] = True
     """False makes every continuous attribute split-only."""
 

@@ -1,7 +1,7 @@
 """Ridge regression shrunk toward the parent's model, with strength chosen by GCV."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
@@ -62,11 +62,7 @@ class Ridge(LeafModel):
     1.0
     """
 
-    gcv_factor: float = 1.2
-
-    _parameter_constraints: ClassVar[dict] = {
-        "gcv_factor": [real(0.0)],
-    }
+    gcv_factor: Annotated[float, real(0.0)] = 1.2
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
         """Fit the ridge correction of the parent's model for each node.

@@ -29,6 +29,7 @@ import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
+    RealNotInt,
     StrOptions,
     make_constraint,
     validate_parameter_constraints,
@@ -40,8 +41,8 @@ class Value:
     """Base of all option values; a subclass is a frozen dataclass with defaults.
 
     The types of its fields say what these may be, as ``Annotated[int, at_least(1)]``,
-    ``bool`` and ``Literal["all"]`` do; where they cannot, ``_parameter_constraints``
-    does, as in scikit-learn's estimators.
+    ``bool`` and ``Literal["all"]`` do, and so it is of estimators that are dataclasses;
+    scikit-learn's ``_parameter_constraints`` count as well.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -58,15 +59,22 @@ class Value:
 
 
 @cache
-def _allowed_fields(kind: type[Value]) -> dict[str, Any]:
-    """Constraints of the fields of a class that their types stand for."""
-    hints = get_type_hints(kind, include_extras=True)
-    allowed = {field.name: _allowed(hints[field.name]) for field in fields(kind)}
-    return {name: kinds for name, kinds in allowed.items() if kinds}
+def constraints_of(kind: type) -> dict[str, Any]:
+    """Constraints of the parameters of a class and its bases, by name."""
+    found: dict[str, Any] = {}
+    for base in kind.__mro__[::-1]:
+        if "__dataclass_params__" in vars(base):
+            hints = get_type_hints(base, include_extras=True)
+            declared = vars(base).get("__annotations__", {})
+            for field in fields(base):
+                if field.init and field.name in declared:
+                    found[field.name] = _allowed(hints[field.name])
+        found |= vars(base).get("_parameter_constraints", {})
+    return found
 
 
-def _allowed(hint: Any) -> list[Any]:
-    """Constraints that a type stands for; none of one that may be anything."""
+def _allowed(hint: Any) -> Any:
+    """Constraints that a type stands for, as scikit-learn writes them."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return [each for part in get_args(hint) for each in _allowed(part)]
@@ -78,14 +86,9 @@ def _allowed(hint: Any) -> list[Any]:
         return [callable]
     named = {NoneType: None, bool: "boolean", int: Integral, float: Real}
     kind = origin or hint
-    return [named.get(kind, kind)] if isinstance(kind, type) else []
-
-
-def constraints_of(kind: type) -> dict[str, Any]:
-    """Constraints of the parameters of a class and its bases."""
-    bases = [vars(base).get("_parameter_constraints", {}) for base in kind.__mro__]
-    own = {name: allowed for base in bases[::-1] for name, allowed in base.items()}
-    return _allowed_fields(kind) | own if issubclass(kind, Value) else own
+    if kind is Any or not isinstance(kind, type):
+        return "no_validation"
+    return [named.get(kind, kind)]
 
 
 def value_class(name: str) -> type[Value]:
@@ -139,6 +142,7 @@ def real(least: float, most: float | None = None, closed: str = "left") -> Inter
 
 
 POSITIVE = real(0.0, closed="neither")
+SHARE = Interval(RealNotInt, 0.0, 1.0, closed="neither")
 
 
 class TupleOf(Interval):

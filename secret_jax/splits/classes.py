@@ -1,12 +1,11 @@
 """The paper's discriminants with given classes in place of a mixture's labels."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
@@ -55,10 +54,6 @@ class ClassSplits(SplitFinder):
     """
 
     gain: Literal["normal", "counted"] = "normal"
-
-    _parameter_constraints: ClassVar[dict] = {
-        "gain": [StrOptions({"normal", "counted"})]
-    }
 
     @property
     def numbers_per_cell(self) -> int:

@@ -11,11 +11,10 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
@@ -221,15 +220,10 @@ class SplitFinder(Value, ABC):
         ``refine``, may change them.
     """
 
-    max_samples: int | None = 2048
-    min_gain: float | str = "auto"
-    fixed_splits: Any = None
+    max_samples: Annotated[int, at_least(16)] | None = 2048
+    min_gain: Annotated[float, real(0.0)] | Literal["auto"] = "auto"
+    fixed_splits: tuple | list | None = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        "max_samples": [at_least(16), None],
-        "min_gain": [real(0.0), StrOptions({"auto"})],
-        "fixed_splits": [tuple, list, None],
-    }
     implies_models: ClassVar[bool] = False
     """Whether its splits come with models of the children."""
     knows_indicators: ClassVar[bool] = False

@@ -7,12 +7,12 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from secret_jax.models.ridge import Ridge
-from secret_jax.runtime.values import TupleOf, at_least, real
+from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
 from secret_jax.splits.directions import Proposal
 from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
 from secret_jax.splits.rss_search import CONSTANT, best_split
@@ -67,31 +67,17 @@ class RssSplits(SplitFinder):
     8
     """
 
-    max_split_features: int | None = 5
-    sparse_terms: tuple[int, ...] = (2, 3)
-    n_thresholds: int = 16
-    n_hessian: int = 2
-    n_finalists: int = 5
-    n_hinge: int = 2
-    hinge_steps: int = 2
-    ridge: float = 3e-2
-    most_regressors: int = 24
-    gcv_factor: float = 1.2
+    max_split_features: Annotated[int, at_least(1)] | None = 5
+    sparse_terms: Annotated[tuple[int, ...], TupleOf(at_least(2))] = (2, 3)
+    n_thresholds: Annotated[int, at_least(2)] = 16
+    n_hessian: Annotated[int, at_least(0)] = 2
+    n_finalists: Annotated[int, at_least(1)] = 5
+    n_hinge: Annotated[int, at_least(0)] = 2
+    hinge_steps: Annotated[int, at_least(0)] = 2
+    ridge: Annotated[float, POSITIVE] = 3e-2
+    most_regressors: Annotated[int, at_least(1)] = 24
+    gcv_factor: Annotated[float, real(0.0)] = 1.2
     proposals: tuple[Proposal, ...] = ()
-
-    _parameter_constraints: ClassVar[dict] = {
-        "max_split_features": [at_least(1), None],
-        "sparse_terms": [TupleOf(at_least(2))],
-        "n_thresholds": [at_least(2)],
-        "n_hessian": [at_least(0)],
-        "n_finalists": [at_least(1)],
-        "n_hinge": [at_least(0)],
-        "hinge_steps": [at_least(0)],
-        "ridge": [real(0.0, closed="neither")],
-        "most_regressors": [at_least(1)],
-        "gcv_factor": [real(0.0)],
-        "proposals": [tuple],
-    }
 
     knows_indicators: ClassVar[bool] = True
 

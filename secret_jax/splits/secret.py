@@ -5,18 +5,17 @@ Dobra & Gehrke 2002, Figure 4, steps 1 to 7, for one node.
 
 import functools
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     is_written_out,
     matmul,
 )
-from secret_jax.runtime.values import at_least, real
+from secret_jax.runtime.values import POSITIVE, at_least, real
 from secret_jax.splits.em import fit_mixture
 from secret_jax.splits.implied import implied_models
 from secret_jax.splits.interface import Node, Split, SplitFinder
@@ -68,21 +67,12 @@ class SecretSplits(SplitFinder):
 
     gain: Literal["normal", "counted"] = "normal"
     start: Literal["component", "rows"] = "component"
-    n_starts: int = 4
-    n_attempts: int = 3
-    max_iter: int = 50
-    tol: float = 1e-6
-    floor: float = 1e-5
+    n_starts: Annotated[int, at_least(1)] = 4
+    n_attempts: Annotated[int, at_least(1)] = 3
+    max_iter: Annotated[int, at_least(1)] = 50
+    tol: Annotated[float, real(0.0)] = 1e-6
+    floor: Annotated[float, POSITIVE] = 1e-5
 
-    _parameter_constraints: ClassVar[dict] = {
-        "gain": [StrOptions({"normal", "counted"})],
-        "start": [StrOptions({"component", "rows"})],
-        "n_starts": [at_least(1)],
-        "n_attempts": [at_least(1)],
-        "max_iter": [at_least(1)],
-        "tol": [real(0.0)],
-        "floor": [real(0.0, closed="neither")],
-    }
     implies_models: ClassVar[bool] = True
     skips_padding: ClassVar[bool] = True
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -84,18 +84,12 @@ class SecretAdditiveRegressor(ComposedRegressor):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "tree": [SecretRegressor, None],
-        "n_knots": [at_least(0)],
-        "n_folds": [at_least(2)],
-        "curve_tolerance": [real(0.0)],
-    }
     _predicts_with: ClassVar[str] = "curves_"
     tree: SecretRegressor | None = None
     _: KW_ONLY
-    n_knots: int = 10
-    n_folds: int = 5
-    curve_tolerance: float = 0.03
+    n_knots: Annotated[int, at_least(0)] = 10
+    n_folds: Annotated[int, at_least(2)] = 5
+    curve_tolerance: Annotated[float, real(0.0)] = 0.03
     intercept_: float = field(init=False)
     curves_: list[Curve] = field(init=False)
     schema_: TableSchema = field(init=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -39,6 +39,7 @@ HEADS: dict[str, Head] = {
 }
 # A stack holds processes, and takes as long as all of these.
 COMPARED = ("kernel", "local", "rbf", "gp")
+HeadOption: TypeAlias = Annotated[str, StrOptions({*HEADS, "auto"})] | Head
 
 
 class Through(NamedTuple):
@@ -78,22 +79,15 @@ class KernelTree(ComposedEstimator):
 
     tree: Any = None
     _: KW_ONLY
-    head: str | Head = "kernel"
-    search: str | Search | None = None
+    head: HeadOption = "kernel"
+    search: Annotated[str, StrOptions(set(SEARCHES))] | Search | None = None
     warm_start: bool = False
-    random_state: int = 0
-    verbose: bool | int = False
+    random_state: Annotated[int, at_least(0)] = 0
+    verbose: bool | Annotated[int, at_least(0)] = False
     head_: Head = field(init=False)
     fitted_head_: Any = field(init=False)
     search_: Found = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "head": [StrOptions({*HEADS, "auto"}), Head],
-        "search": [StrOptions(set(SEARCHES)), Search, None],
-        "warm_start": ["boolean"],
-        "random_state": [at_least(0)],
-        "verbose": ["boolean", at_least(0)],
-    }
     _predicts_with: ClassVar[str] = "fitted_head_"
 
     @property

@@ -1,12 +1,12 @@
 """Estimator of classes: kernels over the leaves of a classification tree."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from secret_jax.composed.base import ComposedClassifier
-from secret_jax.composed.kernel.base import KernelTree
+from secret_jax.composed.kernel.base import HeadOption, KernelTree
 from secret_jax.composed.kernel.criteria import of_classes
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
@@ -81,13 +81,9 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "tree": [SecretClassifier, None],
-        "ordinal": ["boolean"],
-        **KernelTree._parameter_constraints,
-    }
+    tree: SecretClassifier | None = None
     _: KW_ONLY
-    head: str | Head = "gp"
+    head: HeadOption = "gp"
     ordinal: bool = False
     scores_: OptimalScores | ReachedScores = field(init=False)
 

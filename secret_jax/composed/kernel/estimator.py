@@ -1,6 +1,7 @@
 """Estimator of numbers: kernels over the leaves of a regression tree."""
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from secret_jax.data.validation import validated_targets, validated_weight
 from secret_jax.estimators.regressor import SecretRegressor
 
 
+@dataclass(eq=False, repr=False)
 class KernelTreeRegressor(KernelTree, ComposedRegressor):
     """Tree with a kernel model over its regions.
 
@@ -87,10 +89,7 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "tree": [SecretRegressor, None],
-        **KernelTree._parameter_constraints,
-    }
+    tree: SecretRegressor | None = None
 
     def _fitted(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None

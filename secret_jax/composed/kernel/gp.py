@@ -198,7 +198,7 @@ class FittedProcess(NamedTuple):
     def predict(
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `FittedHead`; the deviation is that of a new target, noise included."""
+        """See `HeadFit`; the deviation is that of a new target, noise included."""
         found, _ = self.network.predict(x, leaf, base)
         variance = np.empty(len(x))
         for block in blocks(len(x), 3 * len(self.root)):
@@ -211,7 +211,7 @@ class FittedProcess(NamedTuple):
         return found, np.sqrt(variance[:, None] * self.scale)
 
     def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `FittedHead`: of the rows that the process is projected on, what each
+        """See `HeadFit`: of the rows that the process is projected on, what each
         adds to what the network says.
         """
         z = self.process.metric(x)

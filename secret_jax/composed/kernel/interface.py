@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -42,20 +42,6 @@ class Regions(NamedTuple):
         return Regions(*(part[chosen] for part in self))
 
 
-class FittedHead(Protocol):
-    """Fitted head; it is a record of `secret_jax.tree.state.recorded`."""
-
-    def predict(
-        self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions of rows and their standard deviations, (n_rows, n_outputs)."""
-        ...
-
-    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """Centers that say most about each row."""
-        ...
-
-
 class Voices(NamedTuple):
     """Centers that say most about each row, the loudest first."""
 
@@ -67,7 +53,12 @@ class Voices(NamedTuple):
 
 
 class HeadFit(NamedTuple):
-    """Fitted head, and what it says of training rows."""
+    """Fitted head, and what it says of training rows.
+
+    The model is a record of `secret_jax.tree.state.recorded` with two methods:
+    ``predict(x, leaf, base)`` gives predictions of rows and their standard deviations,
+    (n_rows, n_outputs) each, ``voices(x, leaf, n)`` the `Voices` of so many centers.
+    """
 
     model: Any
     # (n_known,), int: training rows of which the rest tells, all or some of each leaf.

@@ -140,7 +140,7 @@ class FittedBases(NamedTuple):
     def predict(
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `FittedHead`; the deviation is the leave-one-out error of the leaf."""
+        """See `HeadFit`; the deviation is the leave-one-out error of the leaf."""
         found = np.empty_like(base)
         for block in blocks(len(x), 8 * len(self.weights)):
             found[block] = self.bases(x[block]) @ self.weights
@@ -149,7 +149,7 @@ class FittedBases(NamedTuple):
         ]
 
     def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `FittedHead`: the bases that add most, whichever leaf a row is in."""
+        """See `HeadFit`: the bases that add most, whichever leaf a row is in."""
         said = self.bases(x)[:, :, None] * self.weights
         loudest = np.argsort(-np.abs(said).sum(axis=2), axis=1, kind="stable")[:, :n]
         center = np.array([metric.center for metric in self.bases.metrics])

@@ -174,7 +174,7 @@ class FittedSmoothing(NamedTuple):
     def predict(
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `FittedHead`; the deviation is the leave-one-out error of the leaf."""
+        """See `HeadFit`; the deviation is the leave-one-out error of the leaf."""
         value, deviation = base.copy(), np.empty_like(base)
         for node in np.unique(leaf).tolist():
             here = leaf == node
@@ -183,7 +183,7 @@ class FittedSmoothing(NamedTuple):
         return value, deviation
 
     def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `FittedHead`: the rows of the largest weights."""
+        """See `HeadFit`: the rows of the largest weights."""
         n_outputs: Any = next(iter(self.leaves.values())).target.shape[1]
         found = Voices(
             np.full((len(x), n), -1),

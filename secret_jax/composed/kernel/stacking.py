@@ -83,7 +83,7 @@ class FittedStack(NamedTuple):
     def predict(
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `FittedHead`; the deviation is that of the mixture of the processes."""
+        """See `HeadFit`; the deviation is that of the mixture of the processes."""
         said = [model.predict(x, leaf, part * base) for part, model in self.models]
         value, deviation = np.moveaxis(np.array(said), 0, -1)
         mean = value @ self.share
@@ -91,7 +91,7 @@ class FittedStack(NamedTuple):
         return mean, np.sqrt(variance @ self.share)
 
     def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `FittedHead`; a row may speak once for each process."""
+        """See `HeadFit`; a row may speak once for each process."""
         every = [model.voices(x, leaf, n) for _, model in self.models]
         every = [
             one._replace(share=share * one.share)

@@ -1,7 +1,7 @@
 """Pruning at a given penalty per leaf, or not at all."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -32,9 +32,7 @@ class CostComplexity(PruningRule):
     CostComplexity(alpha=0.1)
     """
 
-    alpha: float = 0.0
-
-    _parameter_constraints: ClassVar[dict] = {"alpha": [real(0.0)]}
+    alpha: Annotated[float, real(0.0)] = 0.0
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Prune; among equally good subtrees the smallest wins."""

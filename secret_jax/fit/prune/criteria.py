@@ -1,10 +1,9 @@
 """Pruning by an information criterion on the training rows."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import PruningPath, weakest_links
@@ -68,10 +67,6 @@ class InformationCriterion(PruningRule):
     """
 
     criterion: Literal["aic", "bic", "caic", "icomp"] = "bic"
-
-    _parameter_constraints: ClassVar[dict] = {
-        "criterion": [StrOptions({"aic", "bic", "caic", "icomp"})]
-    }
 
     def knows(self, loss: Loss) -> bool:
         """Whether the criterion is defined for a loss."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -43,13 +43,8 @@ class CrossValidation(PruningRule):
     10
     """
 
-    n_folds: int = 5
-    n_repeats: int = 2
-
-    _parameter_constraints: ClassVar[dict] = {
-        "n_folds": [at_least(2)],
-        "n_repeats": [at_least(1)],
-    }
+    n_folds: Annotated[int, at_least(2)] = 5
+    n_repeats: Annotated[int, at_least(1)] = 2
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value."""

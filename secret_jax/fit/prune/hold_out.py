@@ -1,7 +1,7 @@
 """Reduced-error pruning on held-out rows."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import best_splits, weakest_links
@@ -33,13 +33,8 @@ class HoldOut(PruningRule):
     0.3
     """
 
-    fraction: float = 0.25
+    fraction: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.25
     refit: bool = True
-
-    _parameter_constraints: ClassVar[dict] = {
-        "fraction": [real(0.0, 1.0, closed="neither")],
-        "refit": ["boolean"],
-    }
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value.

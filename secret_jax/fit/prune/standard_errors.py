@@ -1,7 +1,7 @@
 """Cost-complexity pruning by cross-validation with standard errors (CART, GUIDE)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -49,13 +49,8 @@ class StandardErrors(PruningRule):
     0.25
     """
 
-    factor: float = 1.0
-    n_folds: int = 10
-
-    _parameter_constraints: ClassVar[dict] = {
-        "factor": [real(0.0)],
-        "n_folds": [at_least(2)],
-    }
+    factor: Annotated[float, real(0.0)] = 1.0
+    n_folds: Annotated[int, at_least(2)] = 10
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree; return it with its cross-validated error."""

@@ -1,7 +1,7 @@
 """Blended gates: all splits of a hard tree become sigmoids of one relative width."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from secret_jax.fit.refine.soft.parameters import deviations, with_widths
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import total_error
 from secret_jax.runtime.values import TupleOf, real
+
+_WIDTHS = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +34,7 @@ class Blend(Refinement):
     (0.0, 0.1)
     """
 
-    widths: tuple[float, ...] = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
-
-    _parameter_constraints: ClassVar[dict] = {"widths": [TupleOf(real(0.0))]}
+    widths: Annotated[tuple[float, ...], TupleOf(real(0.0))] = _WIDTHS
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Soften the tree with the width of least error on the folds."""

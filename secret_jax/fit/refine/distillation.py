@@ -7,7 +7,7 @@ one tree that learns this mean keeps much of the gain (born-again trees, Breiman
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -60,15 +60,9 @@ class Distillation(Value):
     0.7
     """
 
-    own_share: float = 0.5
-    reach: float = 0.5
-    most_rise: float = 0.5
-
-    _parameter_constraints: ClassVar[dict] = {
-        "own_share": [real(0.0, 1.0, closed="both")],
-        "reach": [real(0.0, 1.0, closed="both")],
-        "most_rise": [real(0.0)],
-    }
+    own_share: Annotated[float, real(0.0, 1.0, closed="both")] = 0.5
+    reach: Annotated[float, real(0.0, 1.0, closed="both")] = 0.5
+    most_rise: Annotated[float, real(0.0)] = 0.5
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
         """Grow a cross-validated tree again on the predictions of the fold trees.

@@ -7,7 +7,7 @@ is one batch.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -80,19 +80,11 @@ class Tao(Refinement):
     3
     """
 
-    max_sweeps: int = 10
-    tol: float = 1e-3
-    penalty: float = 1.0
-    gcv_factor: float = 1.2
-    margin: float = 2.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        "max_sweeps": [at_least(1)],
-        "tol": [real(0.0)],
-        "penalty": [real(0.0)],
-        "gcv_factor": [real(0.0)],
-        "margin": [real(0.0)],
-    }
+    max_sweeps: Annotated[int, at_least(1)] = 10
+    tol: Annotated[float, real(0.0)] = 1e-3
+    penalty: Annotated[float, real(0.0)] = 1.0
+    gcv_factor: Annotated[float, real(0.0)] = 1.2
+    margin: Annotated[float, real(0.0)] = 2.0
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Optimise the splits, and return the tree with the number of passes."""

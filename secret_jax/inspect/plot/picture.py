@@ -11,6 +11,7 @@ import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import short_number
+from secret_jax.runtime.optional import imported
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,15 +76,7 @@ class Picture:
 
 
 def import_pyplot() -> Any:
-    """Import pyplot; an ImportError names the extra."""
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            "Pictures need matplotlib, which is not installed. Install the extra: "
-            "pip install 'secret-jax[plot]'"
-        ) from error
-    return pyplot
+    return imported("matplotlib.pyplot", "Pictures", "plot")
 
 
 def new_axes(ax: Any, size: tuple[float, float]) -> Any:

@@ -18,6 +18,7 @@ from secret_jax.inspect.report.script import example_ways, held_values, what_if
 from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import cuts_a_list
+from secret_jax.runtime.optional import imported
 from secret_jax.tree.structure import Tree
 
 # What a page has room for; the notes on it say what was left out.
@@ -136,17 +137,11 @@ def _parts(view: TreeView, rows: Rows | None = None) -> NumberParts | ClassParts
 
 @cache
 def _templates() -> Any:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "Pages need jinja2, which is not installed. Install the extra: "
-            "pip install 'secret-jax[plot]'"
-        ) from error
-    return Environment(
-        loader=PackageLoader("secret_jax.inspect.report"),
+    jinja2 = imported("jinja2", "Pages", "plot")
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("secret_jax.inspect.report"),
         autoescape=True,  # names of columns and categories are anybody's
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -1,13 +1,13 @@
 """Options of soft trees."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from secret_jax.fit.refine.interface import Refinement
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.runtime.values import TupleOf, at_least, real, refuse
+from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,29 +51,16 @@ class SoftOptions(Refinement):
     O. Irsoy, O. T. Yildiz and E. Alpaydin. Soft Decision Trees. ICPR 2012.
     """
 
-    validation_fraction: float = 0.25
-    widths: tuple[float, ...] = (0.3, 0.6, 1.2)
-    max_leaves: int = 128
-    batch_size: int = 128
-    chunk: int = 64
-    max_steps: int = 4096
-    screen_steps: int = 512
-    n_kept: int = 4
-    n_committee: int = 4
-    distil_steps: int = 1024
-
-    _parameter_constraints: ClassVar[dict] = {
-        "validation_fraction": [real(0.0, 1.0, closed="neither")],
-        "widths": [TupleOf(real(0.0, closed="neither"))],
-        "max_leaves": [at_least(2)],
-        "batch_size": [at_least(1)],
-        "chunk": [at_least(1)],
-        "max_steps": [at_least(1)],
-        "screen_steps": [at_least(1)],
-        "n_kept": [at_least(1)],
-        "n_committee": [at_least(1)],
-        "distil_steps": [at_least(1)],
-    }
+    validation_fraction: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.25
+    widths: Annotated[tuple[float, ...], TupleOf(POSITIVE)] = (0.3, 0.6, 1.2)
+    max_leaves: Annotated[int, at_least(2)] = 128
+    batch_size: Annotated[int, at_least(1)] = 128
+    chunk: Annotated[int, at_least(1)] = 64
+    max_steps: Annotated[int, at_least(1)] = 4096
+    screen_steps: Annotated[int, at_least(1)] = 512
+    n_kept: Annotated[int, at_least(1)] = 4
+    n_committee: Annotated[int, at_least(1)] = 4
+    distil_steps: Annotated[int, at_least(1)] = 1024
 
     def check(self) -> None:
         """Check the fields; a start must be evaluated at least once."""

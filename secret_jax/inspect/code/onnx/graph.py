@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.optional import imported
 
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 ML = "ai.onnx.ml"
@@ -15,14 +16,8 @@ class Graph:
     """Nodes, constants and inputs of a graph as it is made."""
 
     def __init__(self, schema: TableSchema):
-        try:
-            import onnx
-        except ImportError as error:
-            raise ImportError(
-                "ONNX models need onnx, which is not installed. Install the extra: "
-                "pip install 'secret-jax[onnx]'"
-            ) from error
-        self.onnx, self.taken = onnx, {*schema.names, "X"}
+        self.onnx = imported("onnx", "ONNX models", "onnx")
+        self.taken = {*schema.names, "X"}
         self.nodes, self.constants, self.inputs, self.outputs = [], [], {}, []
 
     def name(self, wanted: str) -> str:
