@@ -133,15 +133,10 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         names_before = fitted_names(self)
         with self._computing(X):
             try:
-                given, targets = self._given(X, y, sample_weight)
-                if copies is not None:
-                    given = given._replace(copies=copies)
+                given, targets = self._given(X, y, sample_weight, groups, copies)
                 others = self._pruning_rows(eval_set, targets)
-                if groups is not None:
-                    if others is not None:
-                        raise ValueError("Give groups or eval_set, not both.")
-                    number = group_numbers(groups, len(given.targets))
-                    given = given._replace(group=number)
+                if groups is not None and others is not None:
+                    raise ValueError("Give groups or eval_set, not both.")
                 together = others is not None and len(eval_set) == 3
                 given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)
@@ -171,15 +166,21 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         return plan_of(self, seed_of(self.random_state))
 
     def _given(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None = None,
+        copies: np.ndarray | None = None,
     ) -> tuple[CheckedRows, Targets]:
         """Check training rows, and note the names of the features."""
         X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         targets = self._targets(y, X, weight)
-        copies = copies_of(weight)
-        rows = CheckedRows(X, targets.values, targets.weight, copies, targets.names)
-        return rows, targets
+        group = None if groups is None else group_numbers(groups, len(weight))
+        known = targets.values, targets.weight
+        copies = copies_of(weight) if copies is None else copies
+        return CheckedRows(X, *known, copies, targets.names, group), targets
 
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:

@@ -69,7 +69,8 @@ def constraints_of(kind: type) -> dict[str, Any]:
             for field in fields(base):
                 if field.init and field.name in declared:
                     found[field.name] = _allowed(hints[field.name])
-        found |= vars(base).get("_parameter_constraints", {})
+        more = vars(base).get("_parameter_constraints")
+        found |= more if isinstance(more, dict) else {}
     return found
 
 
