@@ -38,7 +38,12 @@ class ComposedEstimator(SavedEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]]
 
     def fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the tree and what belongs to it.
 
@@ -49,22 +54,17 @@ class ComposedEstimator(SavedEstimator):
             Numbers or classes. Trees with kernels over them also take several numbers,
             of shape (n_rows, n_outputs).
         sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: the size of the tree is
+            chosen on rows of groups that did not grow it. Curves and kernels leave rows
+            out one by one: what they leave of groups that they have never seen is
+            mostly what is unlike in these, and misleads.
 
         Returns
         -------
         self
             Itself. A fit that fails leaves it as it was.
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        **beside: ArrayLike | None,
-    ) -> Self:
-        """Check parameters and columns, and fit with what is known of rows beside."""
         check_constraints(
             self._parameter_constraints,
             self.get_params(deep=False),
@@ -73,7 +73,7 @@ class ComposedEstimator(SavedEstimator):
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)
-            fitted = self._fitted(X, y, sample_weight, **beside)
+            fitted = self._fitted(X, y, sample_weight, groups)
         except BaseException:
             restore_names(self, before)
             raise
@@ -82,7 +82,11 @@ class ComposedEstimator(SavedEstimator):
         return self
 
     def _fitted(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> dict[str, Any]:
         """Fitted attributes by name, from checked columns."""
         raise NotImplementedError
