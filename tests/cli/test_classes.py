@@ -85,7 +85,7 @@ def test_numbers_are_classes_where_that_is_said(flowers, run):
     arguments = ("fit", path, "number", "--drop", "kind", *QUICK)
     code, out, _ = run(*arguments, "--classes")
     assert code == 0
-    assert "class 0 / class 1 / class 2: a tree of" in out
+    assert "number (class 0 / class 1 / class 2): a tree of" in out
     code, out, _ = run(*arguments)
     assert code == 0
     head = next(line for line in out.splitlines() if "held-out rows" in line)

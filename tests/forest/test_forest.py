@@ -176,14 +176,14 @@ def test_groups_are_in_and_out_of_bags_as_a_whole():
     who = np.repeat(np.arange(50), 6)
     known, level = random.uniform(size=(2, 50))
     X, y = np.column_stack([known[who], random.normal(size=300)]), level[who]
-    careless = SecretForestRegressor(**FEW).fit(X, y)
-    assert careless.oob_score_ > 0.5
-    model = SecretForestRegressor(**FEW).fit(X, y, groups=who)
+    options = FEW | {"min_samples_leaf": 2, "max_features": None}
+    assert SecretForestRegressor(**options).fit(X, y).oob_score_ > 0.7
+    model = SecretForestRegressor(**options).fit(X, y, groups=who)
     assert model.oob_score_ < 0.1
     outside = np.isfinite(model.oob_prediction_).reshape(50, 6)
     assert (outside.all(axis=1) | ~outside.any(axis=1)).all()
     order = random.permutation(300)
-    again = SecretForestRegressor(**FEW).fit(X[order], y[order], groups=who[order])
+    again = SecretForestRegressor(**options).fit(X[order], y[order], groups=who[order])
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    alone = SecretForestRegressor(**FEW).fit(X, y, groups=np.zeros(300))
+    alone = SecretForestRegressor(**options).fit(X, y, groups=np.zeros(300))
     assert np.isnan(alone.oob_prediction_).all()
