@@ -37,7 +37,12 @@ class ComposedEstimator(SavedEstimator):
     tree_: Any
 
     def fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the tree and what belongs to it.
 
@@ -48,28 +53,23 @@ class ComposedEstimator(SavedEstimator):
             Numbers or classes. Trees with kernels over them also take several numbers,
             of shape (n_rows, n_outputs).
         sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: the size of the tree is
+            chosen on rows of groups that did not grow it. Curves and kernels leave rows
+            out one by one: what they leave of groups that they have never seen is
+            mostly what is unlike in these, and misleads.
 
         Returns
         -------
         self
             Itself. A fit that fails leaves it as it was.
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        **beside: ArrayLike | None,
-    ) -> Self:
-        """Check parameters and columns, and fit with what is known of rows beside."""
         given, kind = self.get_params(deep=False), type(self)
         check_constraints(constraints_of(kind), given, kind.__name__)
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)
-            fitted = self._fitted(X, y, sample_weight, **beside)
+            fitted = self._fitted(X, y, sample_weight, groups)
         except BaseException:
             restore_names(self, before)
             raise
@@ -78,7 +78,11 @@ class ComposedEstimator(SavedEstimator):
         return self
 
     def _fitted(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> dict[str, Any]:
         """Fitted attributes by name, from checked columns."""
         raise NotImplementedError

@@ -67,12 +67,17 @@ class SecretOrdinalClassifier(ComposedClassifier):
     tree: SecretRegressor | None = None
 
     def _fitted(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> dict[str, Any]:
         classes, member, _ = self._members(X, y, sample_weight)
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
         reached = at_least(member)
-        tree.fit(X, reached[:, 0] if len(classes) == 2 else reached, sample_weight)
+        reached = reached[:, 0] if len(classes) == 2 else reached
+        tree.fit(X, reached, sample_weight, groups=groups)
         names = tuple(f"at least {name}" for name in classes[1:].tolist())
         schema = replace(tree.tree_.schema, target_names=names)
         tree.tree_ = replace(tree.tree_, schema=schema)

@@ -179,6 +179,12 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
     return tuple(f"y{i}" for i in range(n_outputs)) if n_outputs > 1 else ("y",)
 
 
+def name_of(y: Any) -> str:
+    """Name of a target that is a Series or the column of a table, or nothing."""
+    name = next(iter(getattr(y, "columns", [getattr(y, "name", "")])), "")
+    return name if isinstance(name, str) else ""
+
+
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:
     """Names of the features that an estimator has noted."""
     return {name: vars(model)[name] for name in _NOTED if name in vars(model)}

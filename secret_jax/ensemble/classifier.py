@@ -15,6 +15,7 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import name_of
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
@@ -52,6 +53,8 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+    target_name_ : str
+        As in `SecretClassifier`.
     ensemble_ : secret_jax.ensemble.model.Ensemble
     n_iter_ : int
         Trees of a booster of the leading size, after the logistic regression.
@@ -160,7 +163,8 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         values = indicators(labels, classes, "y" if new else "its y")
         weight = class_weights(labels, classes, weight, self.class_weight, None)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        return Targets(values, names, weight, {"classes_": classes})
+        learned = {"classes_": classes, "target_name_": name_of(y)}
+        return Targets(values, names, weight, learned)
 
     def _single_tree(self, **parameters: Any) -> SecretClassifier:
         return SecretClassifier(class_weight=self.class_weight, **parameters)

@@ -14,6 +14,8 @@ from secret_jax.estimators.planning import plan_of
 from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.runtime.warning import warn
 
+_OF_CLASSES = "classes_", "target_name_"
+
 
 class DistillingMixin(BoostingEstimator):
     """Base of boosters that can be distilled."""
@@ -98,10 +100,10 @@ class DistillingMixin(BoostingEstimator):
             )
         if found.refusal:
             warn(f"The hard tree was kept: {found.refusal}.", RefinementWarning)
-        for name, value in fitted_names(self).items():
+        known = fitted_names(self)
+        known |= {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
+        for name, value in known.items():
             setattr(model, name, value)
-        if hasattr(self, "classes_"):
-            model.classes_ = self.classes_  # pyright: ignore[reportAttributeAccessIssue]
         model.tree_, model.n_leaves_grown_ = found.tree, found.n_leaves_grown
         model.n_refine_steps_ = found.n_steps
         model.distillation_ = {

@@ -12,13 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
     fitted_names,
     restore_names,
+    scaled_weight,
     validated,
 )
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
@@ -120,7 +121,12 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
     """
 
     def fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Grow the trees of the forest.
 
@@ -130,6 +136,10 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
             Weights by which rows are drawn; integers are numbers of rows.
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places, which are drawn instead,
+            each with all of its rows: what is out of a bag is of groups that its tree
+            has not seen.
 
         Returns
         -------
@@ -144,7 +154,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         names_before = fitted_names(self)
         try:
             with self._fitting(X) as (reading, progress):
-                self._fit(reading, progress, X, y, sample_weight)
+                self._fit(reading, progress, X, y, sample_weight, groups)
         except BaseException:
             restore_names(self, names_before)
             raise
@@ -157,12 +167,17 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> None:
         X = validated(self, X, reset=True)
         schema, _, targets = self._read(reading, X, y, sample_weight)
-        given = encoded(schema, X, targets.values, targets.weight)
         used = np.flatnonzero(targets.weight > 0)
-        copies = copies_of(checked_weight(sample_weight, X))[used]
+        copies = copies_of(checked_weight(sample_weight, X))
+        weight = scaled_weight(targets.weight, copies)
+        group = None if groups is None else group_numbers(groups, len(weight))
+        given = encoded(schema, X, targets.values, weight, group)
+        # Groups are in and out of bags as a whole.
+        copies = copies[used] if group is None else None
         distinct = merged(given, ROW_ORDER, copies)
         rows = distinct.rows
         bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
@@ -208,8 +223,10 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         """Draw how often each row is in a bag of as many as the weights sum to."""
         if not self.bootstrap:
             return np.ones(rows.n_rows, np.int8)
-        total = rows.weight.sum()
         random = np.random.default_rng([seed, number])
+        if rows.group is not None:
+            return draws_of_groups(rows.group, random) * rows.weight
+        total = rows.weight.sum()
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
 

@@ -16,6 +16,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
+from secret_jax.data.validation import name_of
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.parameters import (
@@ -90,6 +91,8 @@ class SecretClassifier(
     ----------
     classes_ : ndarray of shape (n_classes,)
         Sorted; of ordered categories, with rows, in their order.
+    target_name_ : str
+        Name of ``y``, if it is a Series or a table of one column; else empty.
     n_classes_ : int
     tree_ : secret_jax.tree.structure.Tree
     n_leaves_, depth_, n_leaves_grown_, n_refine_steps_ : int
@@ -202,7 +205,8 @@ class SecretClassifier(
         priors = checked_priors(self.priors, classes)
         weight = class_weights(labels, classes, weight, self.class_weight, priors)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        return Targets(values, names, weight, {"classes_": classes})
+        learned = {"classes_": classes, "target_name_": name_of(y)}
+        return Targets(values, names, weight, learned)
 
 
 def _warn_of_single_rows(labels: np.ndarray, classes: np.ndarray) -> None:

@@ -271,19 +271,21 @@ class SecretRegressor(
         row = None if return_std else self._plain_row(X)
         if row is not None:
             return routing.predict(self.tree_, row)
-        prediction = self._outputs(X)
         if not return_std:
-            return prediction
-        loss = self.tree_.loss
+            return self._outputs(X)
+        with self._computing(X, fall_back=True):
+            tree, table = self._tree_and_rows(X)
+            prediction, leaf = routing.predict(tree, table), routing.apply(tree, table)
+        loss = tree.loss
         if not isinstance(loss, SquaredError | LogMean):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared' or another one "
                 f"of means, and the tree was fitted with {loss!r}. For an interval fit "
                 "two quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
             )
-        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
-        deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
-        deviation = deviation[self.apply(X)].reshape(prediction.shape)
+        outputs = [tree.output(i) for i in range(tree.n_outputs)]
+        deviation = np.stack([node_deviations(one) for one in outputs], axis=1)
+        deviation = deviation[leaf].reshape(prediction.shape)
         of_logarithms = isinstance(loss, LogMean)  # whose deviations are shares
         return prediction, deviation * prediction if of_logarithms else deviation
 

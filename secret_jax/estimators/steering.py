@@ -73,7 +73,9 @@ class Steering:
             raise ValueError(
                 f"n_leaves must be a count of at least 1. Got {n_leaves!r}."
             )
-        return self._with_tree(of_size(self.tree_, int(n_leaves)))
+        fits = self.tree_.n_leaves <= n_leaves
+        tree = self.tree_ if fits else of_size(self.tree_, int(n_leaves))
+        return self._with_tree(tree)
 
     def merge(self, *nodes: int) -> Self:
         """Prune at inner nodes: make leaves of them, without a fit.

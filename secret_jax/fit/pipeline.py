@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.data.rows import join, merged
+from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
@@ -25,8 +25,10 @@ from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.prune.watch import LEVELS_BELOW
-from secret_jax.fit.refine.distillation import raw_predictions
+from secret_jax.fit.refine.distillation import mean_error
 from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
+from secret_jax.losses.interface import Loss
+from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.runtime.progress import Stage
@@ -90,16 +92,18 @@ def unseen_error(
     ``of_root``: of single leaves.
     """
     ours, theirs, judge = result.prepared, first.prepared, first.plan.leaf.loss
-    error = weight = 0.0
-    for tree, _, (table, targets, weights, _) in result.fitted.folds:
-        (value,) = raw_predictions([of_size(tree, 1) if of_root else tree], table)
-        if tree.loss != judge:
-            said = np.stack([targets, tree.loss.prediction(value)])
+
+    def errors(value: np.ndarray, rows: Rows, loss: Loss) -> np.ndarray:
+        if loss != judge:
+            said = np.stack([rows.targets, loss.prediction(value)])
             own = [ours.schema.restore_outputs(each) for each in said]
             targets, value = map(theirs.schema.scale_targets, own)
-        error += float((weights @ judge.losses(targets, value)).sum())
-        weight += float(weights.sum())
-    return error / weight
+            rows = rows._replace(targets=targets)
+        return weighted_errors(value, rows, judge)
+
+    folds = result.fitted.folds
+    trees = [of_size(fold.tree, 1) if of_root else fold.tree for fold in folds]
+    return mean_error(trees, [fold.held_out for fold in folds], errors)
 
 
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:

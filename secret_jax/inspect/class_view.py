@@ -43,6 +43,12 @@ class ClassView(TreeView):
 
     @property
     def title(self) -> str:
+        """See `TreeView`: the classes, with the name of the target if there is one."""
+        target, names = self.classes.target, self._names_in_short
+        return f"{quoted(target)} ({names})" if target else names
+
+    @property
+    def _names_in_short(self) -> str:
         names = list(map(quoted, self.names))
         shown = 2
         while len(" / ".join(names[: shown + 1])) <= _LONGEST_TITLE:

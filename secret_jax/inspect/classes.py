@@ -12,11 +12,12 @@ class Classes(NamedTuple):
     """Labels of all classes, in order, as plain values, and what mistakes cost.
 
     ``costs`` are those of taking a class (row) for another (column); None: all the
-    same.
+    same. ``target`` is the name of what has these classes, if it has one.
     """
 
     labels: tuple[Any, ...]
     costs: np.ndarray | None = None
+    target: str = ""
 
     @classmethod
     def of_estimator(cls, estimator: Any) -> Self | None:
@@ -26,7 +27,8 @@ class Classes(NamedTuple):
             return None
         costs = getattr(estimator, "costs", None)
         costs = None if costs is None else np.asarray(costs, np.float64)
-        return cls(tuple(labels.tolist()), costs)
+        target = getattr(estimator, "target_name_", "")
+        return cls(tuple(labels.tolist()), costs, target)
 
     @classmethod
     def of_tree(cls, tree: Tree) -> Self | None:

@@ -70,10 +70,9 @@ def longer_facts(tree: Tree) -> str:
 
 
 def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
-    """Write mean losses of a tree; squared errors as R²."""
-    what = tree.loss.error_name
-    if isinstance(tree.loss, SquaredError):
-        variance = float((tree.deviation[0] ** 2).sum())
+    """Write mean losses of a tree; squared errors as R², if the target varies."""
+    what, variance = tree.loss.error_name, float((tree.deviation[0] ** 2).sum())
+    if isinstance(tree.loss, SquaredError) and variance > 0:
         what, errors = "R²", tuple(1.0 - error / variance for error in errors)
     return what, [number(error, digits=3) for error in errors]
 

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from secret_jax.data.sampling import draws_of_groups, group_numbers
 from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.equations import CategorySplit, conditions_at
@@ -35,6 +36,7 @@ def stability(
     y: Any,
     *,
     sample_weight: Any = None,
+    groups: Any = None,
     n_resamples: int = 30,
     random_state: Any = None,
 ) -> Any:
@@ -47,6 +49,9 @@ def stability(
         The rows that the model was fitted on, or others like them.
     sample_weight : array-like of shape (n_rows,), optional
         Integers count as so many rows, which are drawn one by one.
+    groups : array-like of shape (n_rows,), optional
+        Names of what rows belong to, as persons or places, which are drawn instead,
+        each with all of its rows; fits know of them, as `SecretRegressor.fit`.
     n_resamples : int, default=30
         At least 2.
     random_state : int, RandomState instance or None
@@ -82,19 +87,20 @@ def stability(
             "Give the targets that it was fitted on."
         )
     weight = validated_weight(sample_weight, X)
+    group = None if groups is None else group_numbers(groups, len(weight))
     random = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     trees, predictions = [], []
     with shown(model.verbose) as progress:
         stage = Stage("fitting on resamples", progress)
         for done in range(n_resamples):
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
-            drawn, copies = resampled(weight, random)
+            drawn, copies = resampled(weight, random, group)
             again: Any = clone(model)
             again.set_params(verbose=0)
             with warnings.catch_warnings(), one_thread_for_products():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)
-                again._fit(again._plan(), X, y, drawn, copies=copies)
+                again._fit(again._plan(), X, y, drawn, None, groups, copies)
                 predictions.append(again._outputs(X).reshape(targets.shape))
             trees.append(again.tree_)
     apart = np.average(np.std(predictions, axis=0), axis=0, weights=weight)
@@ -115,14 +121,20 @@ def stability(
 
 
 def resampled(
-    weight: np.ndarray, random: np.random.Generator
+    weight: np.ndarray, random: np.random.Generator, group: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw as many rows as there are: their weights, and how many of them differ.
+
+    Or as many groups, each with all of its rows.
 
     Where all weights are integers, a row stands for so many, and each of them is drawn
     by itself, so that as many differ as are to be expected. Otherwise rows are drawn
     and keep their weights. Rows that are not drawn weigh 0.
     """
+    if group is not None:
+        drawn, used = np.zeros(len(weight)), weight > 0
+        drawn[used] = draws_of_groups(group[used], random) * weight[used]
+        return drawn, copies_of(weight)
     whole = bool(np.equal(np.mod(weight, 1), 0).all())
     copies = weight.astype(np.int64) if whole else (weight > 0).astype(np.int64)
     drawn = random.multinomial(copies.sum(), copies / copies.sum()).astype(np.float64)

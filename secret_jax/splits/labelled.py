@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.runtime.linalg import matmul, safe_divide
+from secret_jax.splits.chosen import roles_of
 from secret_jax.splits.discrete import best_subset, category_counts
 from secret_jax.splits.discriminant import (
     lda_direction,
@@ -178,10 +179,10 @@ def _column_moments(
 
 
 def _oblique(node: Node, classes: _Classes, axis: _ColumnMoments) -> jax.Array:
-    """LDA direction of the two classes over all continuous attributes."""
+    """LDA direction of the two classes over the columns that a split may combine."""
     deviation = axis.deviation
     scale = jnp.where(deviation > 0, deviation, 1.0)
-    allowed = node.allowed[: node.x.shape[1]]
+    allowed = roles_of(node).combined & node.allowed[: node.x.shape[1]]
     unit = jnp.where(allowed, 1.0 / scale, 0.0)
 
     def scatters(tile, weight):

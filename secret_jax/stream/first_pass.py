@@ -95,14 +95,11 @@ class FirstPass:
             _refuse_targets(targets, learner.target_names)
             self.weights = self.weights.plus(Weights.of(weight))
             columns = learner.add(chunk.table, targets, weight)
-        self.digest = digest_of(chunk, self.digest)
         if not weight.all():
             targets, weight = targets[weight > 0], weight[weight > 0]
-        index, hashed = rows_below(
-            hashed_columns(columns, learner.categories, targets),
-            self.pool.limit,
-            ROW_ORDER,
-        )
+        content = hashed_columns(columns, learner.categories, targets)
+        self.digest = digest_of(content, weight, self.digest)
+        index, hashed = rows_below(content, self.pool.limit, ROW_ORDER)
         rows = PoolRows(
             columns.take(index),
             targets[index],
@@ -163,14 +160,10 @@ class FirstPass:
         return schema, rows
 
 
-def digest_of(chunk: Batch, before: int) -> int:
-    """Update a running checksum with numbers, truth values and dates of a chunk."""
-    numbers = [
-        column for column in chunk.columns.values() if column.dtype.kind in "fiubM"
-    ]
-    if (chunk.weight != 1).any():
-        numbers.append(chunk.weight)
-    for array in (chunk.targets, *numbers):
+def digest_of(columns: Sequence[np.ndarray], weight: np.ndarray, before: int) -> int:
+    """Update a running checksum with rows, of columns as of `hashed_columns`."""
+    weights = [] if (weight == 1).all() else [weight]
+    for array in (*columns, *weights):
         before = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, before)
     return before
 

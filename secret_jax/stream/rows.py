@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.data.encoding import matched
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import HostRows
+from secret_jax.data.source import HostRows, hashed_columns
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.batches import Batch, Layout, StreamError
 from secret_jax.stream.chunks import chunks_of, reported
@@ -28,7 +28,7 @@ class StreamRows:
     source: BatchSource  # the rows of this process
     layout: Layout
     n_own: int  # rows of this process in the first pass
-    digest: int  # checksum of their numbers, truth values and dates
+    digest: int  # checksum of those of positive weight
     weights: Weights  # of all processes
     first_sample: Rows  # the one that the first pass took
     exchange: Exchange
@@ -53,8 +53,8 @@ class StreamRows:
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
         """See `secret_jax.data.source.RowSource`; only rows of this process."""
-        for chunk in self._chunks():
-            yield from self._encoded(chunk).blocks(function, size)
+        for rows in self._chunks():
+            yield from rows.blocks(function, size)
 
     def add_up(
         self,
@@ -71,9 +71,8 @@ class StreamRows:
         empty = [array.copy() for array in sums]
 
         def own() -> list[np.ndarray]:
-            for chunk in self._chunks():
-                for result in self._encoded(chunk).blocks(function, size):
-                    add(sums, *result)
+            for result in self.blocks(function, size):
+                add(sums, *result)
             return list(sums)
 
         parts = of_all(self.exchange, own)
@@ -88,20 +87,23 @@ class StreamRows:
             if len(node):  # not where a process has no rows
                 add(sums, node, found.take(node))
 
-    def _chunks(self) -> Iterator[Batch]:
-        """Chunks of the rows, which must be those of the first pass."""
+    def _chunks(self) -> Iterator[HostRows]:
+        """Read the rows chunk by chunk; they must be those of the first pass."""
         n_rows, stop, digest = self.n_own, 0, 1
         chunks = chunks_of(self.source, self.layout)
         name = "fitting models on all rows"
         for chunk in reported(chunks, name, self.progress, n_rows):
-            stop, digest = chunk.stop, digest_of(chunk, digest)
+            stop = chunk.stop
             if stop > n_rows:
                 raise StreamError(
                     f"There are more rows in the second pass ({stop} or more) than in "
                     f"the first ({n_rows}): the source has changed. Fit it again when "
                     "nobody writes to it."
                 )
-            yield chunk
+            rows = self._encoded(chunk)
+            content = hashed_columns(rows.columns, self.schema.categories, rows.targets)
+            digest = digest_of(content, chunk.weight[chunk.weight > 0], digest)
+            yield rows
         if stop < n_rows:
             raise StreamError(
                 f"There are fewer rows in the second pass ({stop}) than in the first "

@@ -9,7 +9,7 @@ import pytest
 from configurations import refusal, shop
 from exported_code import PROGRAMS, records, run_onnx
 
-from secret_jax import SecretBoostingRegressor
+from secret_jax import SecretBoostingRegressor, SecretForestRegressor
 from secret_jax.inspect.plot.picture import Picture
 
 
@@ -116,3 +116,16 @@ def test_exported_programs_predict_the_same(model):
     np.testing.assert_allclose(found, expected, **close)
     with refusal("not exported to 'sql'", "distill()"):
         model.export_code("sql")
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_sum_of_one_tree_begins_at_its_constant(language):
+    X, y = shop(128)
+    y = y + 50.0
+    for model in (
+        SecretForestRegressor(n_estimators=1),
+        SecretBoostingRegressor(max_iter=0, ensemble=False, max_leaf_nodes=4),
+    ):
+        code = model.fit(X, y).export_code(language)
+        found = PROGRAMS[language](code, records(X))
+        np.testing.assert_allclose(found, model.predict(X), atol=1e-4 * np.std(y))

@@ -7,11 +7,17 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from configurations import refusal, shop, tree_bytes
 
 import secret_jax.ensemble.boosting as boosting_module
-from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
+from secret_jax import (
+    SecretBoostingRegressor,
+    SecretForestRegressor,
+    SecretRegressor,
+    TreeSize,
+)
 from secret_jax.data.encoding import encode
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.tree import routing
@@ -43,6 +49,17 @@ def model():
 @pytest.fixture(scope="module")
 def holed():
     return SecretBoostingRegressor(**SMALL).fit(*gaps())
+
+
+@pytest.mark.parametrize(
+    "model", [SecretBoostingRegressor(**SMALL), SecretForestRegressor(n_estimators=2)]
+)
+def test_a_column_of_a_single_category_does_no_harm(model):
+    X, y = wave(100)
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "only": "one"})
+    model.fit(table, y)
+    assert model.feature_importances_[2] == 0
+    assert model.score(table, y) > 0.3
 
 
 def test_the_prediction_is_the_mean_of_sums_of_trees(model):

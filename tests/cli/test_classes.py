@@ -46,7 +46,7 @@ def test_a_target_of_text_fits_a_classifier(flowers, run):
     assert code == 0
     assert "3 classes, so the tree is a classifier" in said
     assert "1 row has no kind and is left out: line 5" in said
-    assert "setosa / versicolor / virginica: a tree of" in out
+    assert "kind (setosa / versicolor / virginica): a tree of" in out
     for line in ("SECRET tree", "logistic regression", "CART (scikit-learn)"):
         assert line in out
     head = next(line for line in out.splitlines() if "held-out rows" in line)
@@ -85,7 +85,7 @@ def test_numbers_are_classes_where_that_is_said(flowers, run):
     arguments = ("fit", path, "number", "--drop", "kind", *QUICK)
     code, out, _ = run(*arguments, "--classes")
     assert code == 0
-    assert "class 0 / class 1 / class 2: a tree of" in out
+    assert "number (class 0 / class 1 / class 2): a tree of" in out
     code, out, _ = run(*arguments)
     assert code == 0
     head = next(line for line in out.splitlines() if "held-out rows" in line)
@@ -137,3 +137,11 @@ def test_two_classes_have_pictures(tmp_path, run):
     assert "a tree of" in out
     assert sorted(path.name for path in (tmp_path / "r").iterdir()) == REPORT
     assert "held-out log-loss" in (tmp_path / "r" / "report.html").read_text()
+
+
+def test_a_target_of_a_few_whole_numbers_may_be_one_of_classes(flowers, run):
+    path, _ = flowers
+    hint = "number: its 3 different whole numbers are predicted as numbers"
+    assert hint in run("fit", path, "number", "--drop", "kind", *QUICK)[2]
+    said = run("fit", path, "number", "--drop", "kind", "--classes", *QUICK)[2]
+    assert hint not in said

@@ -17,10 +17,13 @@ from secret_jax import (
     Distillation,
     HoldOut,
     InformationCriterion,
+    KernelTreeClassifier,
+    KernelTreeRegressor,
     LeastSquares,
     RefinementWarning,
     Ridge,
     RssSplits,
+    SecretAdditiveRegressor,
     SecretRegressor,
     SecretSplits,
     SoftGates,
@@ -402,6 +405,23 @@ def test_unseen_categories_get_one_warning_and_finite_predictions(configuration)
     assert "'colour'" in str(caught[0].message)
     assert "'violet'" in str(caught[0].message)
     assert np.isfinite(prediction).all()
+
+
+@pytest.mark.parametrize(
+    "predict",
+    [
+        lambda X, y: SecretRegressor().fit(X, y).conformalize(X, y).predict_interval,
+        lambda X, y: KernelTreeRegressor().fit(X, y).predict,
+        lambda X, y: KernelTreeClassifier().fit(X, y > 4).predict_proba,
+        lambda X, y: SecretAdditiveRegressor().fit(X, y).predict,
+    ],
+)
+def test_whatever_is_predicted_there_is_one_warning(predict):
+    X, y = shop()
+    predict = predict(X, y)
+    with pytest.warns(UnseenCategoryWarning) as caught:
+        predict(X.assign(colour="violet"))
+    assert len(caught) == 1
 
 
 def test_every_column_with_unseen_categories_is_named_once(frame, price):

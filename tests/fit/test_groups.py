@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from secret_jax import (
+    Distillation,
     HoldOut,
+    KernelTreeClassifier,
+    KernelTreeRegressor,
     SecretAdditiveRegressor,
     SecretBoostingRegressor,
+    SecretClassifier,
+    SecretOrdinalClassifier,
     SecretRegressor,
     Tao,
     TreeSize,
@@ -48,8 +53,11 @@ def test_what_holds_for_no_other_person_is_not_learned(prune):
     np.testing.assert_array_equal(again, honest)
 
 
-@pytest.mark.parametrize("prune", ["cross-validation", HoldOut()])
-def test_passes_are_judged_by_other_persons(prune, monkeypatch):
+@pytest.mark.parametrize(
+    ("prune", "distill"),
+    [("cross-validation", False), ("cross-validation", True), (HoldOut(), False)],
+)
+def test_passes_are_judged_by_other_persons(prune, distill, monkeypatch):
     X, y, who = persons()
     seen, alternate = [], tao.alternate
 
@@ -58,12 +66,13 @@ def test_passes_are_judged_by_other_persons(prune, monkeypatch):
         return alternate(tree, rows, check, *others)
 
     monkeypatch.setattr(tao, "alternate", watched)
-    model = SecretRegressor(oblique=False, distill=False, prune=prune, refine=Tao())
+    taught = Distillation(most_rise=100.0) if distill else False
+    model = SecretRegressor(oblique=False, distill=taught, prune=prune, refine=Tao())
     model.fit(X, y, groups=who)
     grew, judged = seen[0]
     assert not set(grew) & set(judged)
     assert len(set(grew) | set(judged)) == len(set(who))
-    assert 0.15 < len(judged) / len(who) < 0.35
+    assert 0.15 < len(judged) / len([*grew, *judged]) < 0.35
 
 
 def test_groups_and_other_rows_to_prune_on_are_refused():
@@ -107,3 +116,19 @@ def test_the_tree_beside_curves_is_judged_on_other_persons():
     model = SecretAdditiveRegressor(SecretRegressor(oblique=False, leaf="constant"))
     assert model.fit(X, y).tree_.n_leaves_ > 15
     assert model.fit(X, y, groups=who).tree_.n_leaves_ < 10
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelTreeRegressor(SecretRegressor(oblique=False, leaf="constant")),
+        KernelTreeClassifier(SecretClassifier(oblique=False, leaf="constant")),
+        SecretOrdinalClassifier(SecretRegressor(oblique=False, leaf="constant")),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_tree_of_a_composed_estimator_is_judged_on_other_persons(model):
+    X, y, who = persons()
+    y = np.digitize(y, [0.5]) if hasattr(model, "predict_proba") else y
+    careless = model.fit(X, y).tree_.n_leaves_
+    assert model.fit(X, y, groups=who).tree_.n_leaves_ < 0.6 * careless

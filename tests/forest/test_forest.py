@@ -160,3 +160,30 @@ def test_leaves_of_many_rows_are_larger_unless_asked_otherwise():
         ]
         automatic, given = (model.fit(X, y).predict(X[:50]) for model in alike)
         np.testing.assert_array_equal(automatic, given)
+
+
+def test_forests_do_not_depend_on_the_unit_of_weights():
+    X, y = wave(80)
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 80)
+    one, other = (
+        SecretForestRegressor(**FEW).fit(X, y, unit * weight) for unit in (1.0, 1 / 64)
+    )
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_groups_are_in_and_out_of_bags_as_a_whole():
+    random = np.random.default_rng(0)
+    who = np.repeat(np.arange(50), 6)
+    known, level = random.uniform(size=(2, 50))
+    X, y = np.column_stack([known[who], random.normal(size=300)]), level[who]
+    options = FEW | {"min_samples_leaf": 2, "max_features": None}
+    assert SecretForestRegressor(**options).fit(X, y).oob_score_ > 0.7
+    model = SecretForestRegressor(**options).fit(X, y, groups=who)
+    assert model.oob_score_ < 0.1
+    outside = np.isfinite(model.oob_prediction_).reshape(50, 6)
+    assert (outside.all(axis=1) | ~outside.any(axis=1)).all()
+    order = random.permutation(300)
+    again = SecretForestRegressor(**options).fit(X[order], y[order], groups=who[order])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    alone = SecretForestRegressor(**options).fit(X, y, groups=np.zeros(300))
+    assert np.isnan(alone.oob_prediction_).all()

@@ -79,6 +79,11 @@ def by_hand(equation: str, X: pd.DataFrame) -> np.ndarray:
     return np.broadcast_to(found, len(X))
 
 
+def test_a_summary_of_a_target_that_is_constant_tells_its_error():
+    model = SecretRegressor().fit(np.arange(40.0)[:, None], np.full(40, 2.5))
+    assert "error 0" in " ".join(model.summary().split())
+
+
 def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_number():
     tree, X = one_leaf(SLOPES)
     equation = model_equation(tree, 0)

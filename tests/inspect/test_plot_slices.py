@@ -248,3 +248,10 @@ def test_what_a_leaf_cannot_draw_is_said():
     absent = next(n for n in np.flatnonzero(tree.is_leaf) if n != leaf[0])
     with pytest.raises(ValueError, match=f"1 rows reaches node {absent}"):
         plot_leaf(tree, int(absent), rows[:1], y[:1])
+
+
+def test_a_column_without_any_value_in_the_rows_is_held_at_its_mean():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"]).assign(c=np.nan)
+    model = SecretRegressor(max_leaf_nodes=2).fit(X, X["a"].abs())
+    plot_partition(model, "a", "b", data=(X, X["a"].abs()))

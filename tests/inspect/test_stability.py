@@ -105,6 +105,29 @@ def test_draws_add_up(weight):
     np.testing.assert_allclose(draws, weight, atol=0.2 * weight.max() ** 0.5)
 
 
+@pytest.mark.parametrize("weight", [np.ones(50), np.arange(50.0), np.full(50, 0.5)])
+def test_groups_are_drawn_with_all_of_their_rows(weight):
+    group = np.arange(50) // 5
+    drawn, copies = resampled(weight, np.random.default_rng(0), group)
+    count = drawn[weight > 0] / weight[weight > 0]
+    assert (count % 1 == 0).all()
+    assert [len(set(count[group[weight > 0] == one])) for one in range(10)] == [1] * 10
+    assert np.bincount(group[weight > 0], count).sum() > 0
+    np.testing.assert_array_equal(copies, weight if weight.max() >= 1 else 1)
+
+
+def test_what_holds_for_no_other_person_is_not_found_again():
+    random = np.random.default_rng(0)
+    who = np.repeat(np.arange(50), 6)
+    known, level = random.uniform(size=(2, 50))
+    X, y = np.column_stack([known[who], random.normal(size=300)]), level[who]
+    model = SecretRegressor(**{"oblique": False, "leaf": "constant"}).fit(X, y)
+    draws = {"n_resamples": 4, "random_state": 0}
+    careless = model.stability(X, y, **draws).attrs["n_leaves"]
+    found = model.stability(X, y, groups=who, **draws).attrs["n_leaves"]
+    assert max(found) < min(careless)
+
+
 def test_rows_that_are_drawn_twice_are_one_row():
     random = np.random.default_rng(0)
     weight = np.r_[np.ones(50), np.full(3, 200.0)]

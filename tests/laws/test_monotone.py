@@ -130,14 +130,16 @@ def test_sides_whose_planes_cross_far_from_all_rows_cost_little():
     assert errors[1] < 1.01 * errors[0]
 
 
-def test_sums_leave_out_columns_with_a_direction():
+@pytest.mark.parametrize("splits", ["rss", "secret", "phd"])
+def test_sums_leave_out_columns_with_a_direction(splits):
     random = np.random.default_rng(0)
     X = random.uniform(-1, 1, size=(600, 4))
     y = np.abs(X.sum(axis=1)) + random.normal(0, 0.05, 600)
-    model = SecretRegressor(monotonic_cst=[1, -1, 0, 0], oblique=True).fit(X, y)
+    model = SecretRegressor(splits=splits, oblique=True, prune="bic")
+    model.set_params(monotonic_cst=[1, -1, 0, 0]).fit(X, y)
     assert (model.tree_.kind == SplitKind.OBLIQUE).any()
     assert not model.tree_.direction[model.tree_.kind == SplitKind.OBLIQUE, :2].any()
-    alone = SecretRegressor(monotonic_cst=[1, -1, 1, 1], oblique=True).fit(X, y)
+    alone = model.set_params(monotonic_cst=[1, -1, 1, 1]).fit(X, y)
     assert not (alone.tree_.kind == SplitKind.OBLIQUE).any()
 
 
@@ -168,6 +170,18 @@ def test_probabilities_of_two_classes_keep_the_order(estimator):
         return estimator.predict_proba(rows)[:, 1]
 
     assert greatest_violation(probability, table) <= 2e-6
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_errors_in_the_text_are_those_of_clipped_predictions(loss):
+    table, target = patients()
+    model = SecretRegressor(loss=loss, oblique=False, monotonic_cst=DIRECTIONS)
+    tree = model.fit(table, target).tree_
+    told = tree.loss.reported(float(tree.leaf_error[0]), tree.schema.target_scale)
+    off = np.abs(model.predict(table) - target)
+    of_half = 0.5 * np.mean(off) / tree.schema.target_scale
+    errors = {"squared": np.sqrt(np.mean(off**2)), "absolute": of_half}
+    assert told == pytest.approx(errors[loss], rel=1e-4)
 
 
 def test_one_leaf_is_bounded_least_squares():

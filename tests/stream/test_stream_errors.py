@@ -144,11 +144,11 @@ def test_other_targets_in_the_second_pass_are_noticed():
         fit(lambda: [(X, next(signs) * y)], sample_rows=20)
 
 
-@pytest.mark.parametrize("kind", ["float64", "int64", "bool", "datetime64[s]"])
+@pytest.mark.parametrize("kind", ["float64", "int64", "bool", "datetime64[s]", "str"])
 def test_other_columns_in_the_second_pass_are_noticed(kind):
-    column = (np.arange(30) % 2).astype(kind)
+    column = pd.Series(np.arange(30) % 2).astype(kind)
     frame = pd.DataFrame({"a": np.arange(30.0), "b": column, "y": np.arange(30.0) ** 2})
-    frames = iter([frame, frame.assign(b=column[::-1])])
+    frames = iter([frame, frame.assign(b=column.to_numpy()[::-1])])
     with pytest.raises(StreamError, match="second pass are others than those of the"):
         fit(lambda: [next(frames)], sample_rows=20)
 

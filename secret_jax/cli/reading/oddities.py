@@ -25,12 +25,13 @@ _MANY_VALUES = 0.25
 _GIVEN_AWAY = 0.995
 _ENOUGH_ROWS = 10_000  # to tell that of all
 _FEWEST_ROWS = 20  # of fewer a column easily explains the target by chance
+_FEW_NUMBERS = 10  # different whole numbers of a target that may stand for classes
 
 
 def oddities(
     table: TableFile, X: pd.DataFrame, y: pd.Series, reading: Reading
 ) -> Iterator[str]:
-    """Tell of codes for nothing, spellings, rows that are there twice, and leaks.
+    """Tell of codes for nothing or classes, spellings, copies of rows, and leaks.
 
     Columns are as they were read, under the names of the file; targets are numbers, or
     classes as text.
@@ -38,6 +39,12 @@ def oddities(
     for name, column in (*X.items(), (y.name, y)):
         if column.dtype.kind in "fiu":
             yield from _codes(str(name), column.to_numpy(np.float64))
+    whole = y.dtype.kind == "f" and (y % 1 == 0).all()
+    if whole and 1 < y.nunique() <= _FEW_NUMBERS and len(y) >= _FEWEST_ROWS:
+        yield (
+            f"{y.name}: its {y.nunique()} different whole numbers are predicted as "
+            "numbers; if they stand for classes, say so (--classes)"
+        )
     for name, column in X.items():
         chosen = reading.formats[str(name)]
         if isinstance(chosen, Texts) and not chosen.folded:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -94,40 +94,12 @@ class SecretAdditiveRegressor(ComposedRegressor):
     curves_: list[Curve] = field(init=False)
     schema_: TableSchema = field(init=False)
 
-    def fit(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the curves, and the tree.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-        groups : array-like of shape (n_rows,), optional
-            Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on rows of groups that did not grow it. Curves leave rows out one by
-            one: what they leave of groups that they have never seen is mostly what is
-            unlike in these, and misleads the tree.
-
-        Returns
-        -------
-        self
-            Itself. A fit that fails leaves it as it was.
-        """
-        return self._fit(X, y, sample_weight, groups=groups)
-
     def _fitted(
         self,
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        groups: ArrayLike | None = None,
+        groups: ArrayLike | None,
     ) -> dict[str, Any]:
         tree = clone(SecretRegressor() if self.tree is None else self.tree)
         tree = self._without_order(tree)

@@ -22,13 +22,13 @@ from secret_jax.composed.kernel.search import (
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.composed.kernel.stacking import Stacking
-from secret_jax.data.encoding import encode
 from secret_jax.data.given import TableLike
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least
+from secret_jax.tree import routing
 
 HEADS: dict[str, Head] = {
     "kernel": Smoothing(),
@@ -218,18 +218,18 @@ class KernelTree(ComposedEstimator):
 
     def _through(self, tree: Any, X: TableLike, head: Head) -> Through:
         """Route rows through the tree, for a head."""
-        schema = tree.tree_.schema
-        table = encode(schema, validated(tree, X, reset=False), asked=())
-        columns = _positions(schema)
-        x = table.on_host().x[:, columns].astype(np.float64)
-        base = self._base(tree, X).reshape(len(x), -1)
-        if head.replaces_constants and schema.n_regressors == 0:
+        with tree._computing(X, fall_back=True):
+            flat, table = tree._tree_and_rows(X)
+            outputs, leaf = routing.predict(flat, table), routing.apply(flat, table)
+        x = table.on_host().x[:, _positions(flat.schema)].astype(np.float64)
+        base = self._base(outputs.reshape(len(x), -1))
+        if head.replaces_constants and flat.schema.n_regressors == 0:
             base = np.zeros_like(base)
-        return Through(base, tree.apply(X), x)
+        return Through(base, leaf, x)
 
-    def _base(self, tree: Any, X: TableLike) -> np.ndarray:
-        """What the tree predicts of rows, in the units of the head's targets."""
-        raise NotImplementedError
+    def _base(self, outputs: np.ndarray) -> np.ndarray:
+        """What a tree says of rows, in the units of the head's targets."""
+        return outputs
 
     def _new_tree(self, usual: Any) -> Any:
         return self._without_order(clone(usual if self.tree is None else self.tree))

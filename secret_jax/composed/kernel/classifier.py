@@ -13,6 +13,7 @@ from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.inspect.classes import with_all_classes
 
 _USUAL = SecretClassifier(
     leaf="constant",
@@ -88,10 +89,14 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     scores_: OptimalScores | ReachedScores = field(init=False)
 
     def _fitted(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> dict[str, Any]:
         classes, member, weight = self._members(X, y, sample_weight)
-        tree = self._new_tree(_USUAL).fit(X, y, sample_weight)
+        tree = self._new_tree(_USUAL).fit(X, y, sample_weight, groups=groups)
         target = at_least(member) if self.ordinal else member
         fitted, rows, fit = self._with_head(tree, X, target, weight)
         return {"classes_": classes, "scores_": self._scores(fit, rows), **fitted}
@@ -111,6 +116,6 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
         value, _, _ = self._said(X)
         return self.scores_.probability(value)
 
-    def _base(self, tree: SecretClassifier, X: TableLike) -> np.ndarray:
-        probability = tree.predict_proba(X)
+    def _base(self, outputs: np.ndarray) -> np.ndarray:
+        probability = with_all_classes(outputs)
         return at_least(probability) if self.ordinal else probability

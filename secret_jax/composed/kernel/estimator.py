@@ -92,10 +92,15 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
     tree: SecretRegressor | None = None
 
     def _fitted(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
     ) -> dict[str, Any]:
         target = validated_targets(y, X, type(self).__name__)
-        tree = self._new_tree(SecretRegressor()).fit(X, y, sample_weight)
+        tree = self._new_tree(SecretRegressor())
+        tree.fit(X, y, sample_weight, groups=groups)
         weight = validated_weight(sample_weight, X)
         return self._with_head(tree, X, target, weight)[0]
 
@@ -124,9 +129,6 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
 
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
         return of_numbers(name, fit, rows)
-
-    def _base(self, tree: SecretRegressor, X: TableLike) -> np.ndarray:
-        return np.asarray(tree.predict(X), np.float64)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

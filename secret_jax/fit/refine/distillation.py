@@ -19,6 +19,7 @@ from secret_jax.fit.prune.watch import LEVELS_BELOW
 from secret_jax.fit.refine.interface import Fitted
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
+from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
@@ -111,12 +112,16 @@ class Distillation(Value):
         return fitted._replace(tree=tree, student_rows=learned) if kept else fitted
 
 
-def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
-    """Mean error of hard trees, each on rows of its own."""
+def mean_error(
+    trees: Sequence[Tree],
+    parts: Sequence[Rows],
+    errors: Callable[[np.ndarray, Rows, Loss], np.ndarray] = weighted_errors,
+) -> float:
+    """Mean error of hard trees, each on rows of its own; ``errors`` of all rows."""
     error = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
         (value,) = raw_predictions([tree], rows.table)
-        error += float(weighted_errors(value, rows, tree.loss).sum())
+        error += float(errors(value, rows, tree.loss).sum())
         weight += float(rows.weight.sum())
     return error / weight
 
@@ -144,7 +149,8 @@ def student_rows(
     table = between(rows.table, schema, first, second, share)
     weight = rows.weight[first]
     weight = weight * (rows.weight.sum() / weight.sum())
-    points = Rows(table, said(table), weight)
+    group = None if rows.group is None else rows.group[first]
+    points = Rows(table, said(table), weight, group)
     at_rows = said(rows.table) if at_rows is None else at_rows
     own = options.own_share
     targets = own * rows.targets + (1.0 - own) * at_rows

@@ -18,6 +18,7 @@ def functions(language: Procedural) -> str:
     model, name = language.model, language.function
     with_all = model.classes is not None and model.only is None
     whole = len(model.trees) == 1 and model.link == "identity" and not model.classes
+    whole = whole and not any(model.constants)
     trees = [] if whole else [f"tree_{i}" for i in range(len(model.trees))]
     lines: list[str] = []
     for tree, outputs in zip(trees, model.trees, strict=False):

@@ -119,8 +119,10 @@ def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[A
         # The number comes before the indicator of its missing values.
         if schema.roles[column] is not Role.DISCRETE and held[column] is None:
             held[column] = float(schema.center[position])
-            if rows is not None:
-                held[column] = float(np.nanmedian(rows.columns[column].astype(float)))
+            given = np.zeros(0) if rows is None else rows.columns[column].astype(float)
+            known = given[~np.isnan(given)]
+            if len(known):
+                held[column] = float(np.median(known))
     for attribute, column in enumerate(schema.discrete):
         held[column] = _commonest(tree, attribute)
         if rows is not None:
