@@ -278,7 +278,7 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
         whole: bool = True
         table: Any = None
 
-    good = Typed(share=1, kind="long", whole=False, table="anything")
+    good = Typed(share=0, kind="long", whole=False, table="anything")
     assert SecretRegressor(prune=good).fit(*crease()).n_leaves_ <= 2
     for bad, allowed in (
         (Typed(share=2.0), "[0.0, 1.0) or None"),
