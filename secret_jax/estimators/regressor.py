@@ -257,7 +257,7 @@ class SecretRegressor(
         output : {"host", "device"}, default="host"
             "device": of rows that are an array of JAX, or shards, the prediction is
             one as well, float32, where the rows lie: nothing comes to the host. For
-            hard trees of numbers without gaps, whose leaves keep no rows.
+            hard trees of numbers without gaps.
 
         Returns
         -------

@@ -6,10 +6,12 @@ from typing import Any
 
 def imported(module: str, what: str, extra: str) -> Any:
     """Import a module that something needs; an ImportError names the extra."""
+    package = module.partition(".")[0]
     try:
+        importlib.import_module(package)
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{what} need {module.partition('.')[0]}, which is not installed. Install "
-            f"the extra: pip install 'secret-jax[{extra}]'"
+            f"{what} need {package}, which is not installed. Install the extra: pip "
+            f"install 'secret-jax[{extra}]'"
         ) from error

@@ -64,11 +64,14 @@ def constraints_of(kind: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in kind.__mro__[::-1]:
         if "__dataclass_params__" in vars(base):
-            hints = get_type_hints(base, include_extras=True)
+            try:
+                hints = get_type_hints(base, include_extras=True)
+            except NameError:  # of names that type checkers alone know
+                hints = {}
             declared = vars(base).get("__annotations__", {})
             for field in fields(base):
                 if field.init and field.name in declared:
-                    found[field.name] = _allowed(hints[field.name])
+                    found[field.name] = _allowed(hints.get(field.name, Any))
         more = vars(base).get("_parameter_constraints")
         found |= more if isinstance(more, dict) else {}
     return found

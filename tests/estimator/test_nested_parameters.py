@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
+from typing import Annotated, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,7 +35,7 @@ from secret_jax.interfaces import (
     Split,
     SplitFinder,
 )
-from secret_jax.runtime.values import at_least, constraints_of
+from secret_jax.runtime.values import at_least, constraints_of, real
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind
 
@@ -269,6 +270,29 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
 
     with refusal("'depth' parameter of Picky", "[0, inf) or None", "Got -1 instead"):
         SecretRegressor(prune=Picky(depth=-1)).fit(*crease())
+
+    @dataclass(frozen=True, kw_only=True)
+    class Typed(Stump):
+        share: Annotated[float, real(0.0, 1.0)] | None = None
+        kind: Literal["short", "long"] = "short"
+        whole: bool = True
+        table: Any = None
+
+    good = Typed(share=0, kind="long", whole=False, table="anything")
+    assert SecretRegressor(prune=good).fit(*crease()).n_leaves_ <= 2
+    for bad, allowed in (
+        (Typed(share=2.0), "[0.0, 1.0) or None"),
+        (Typed(kind="both"), "a str among {"),
+        (Typed(whole="no"), "'bool'"),
+    ):
+        with refusal("parameter of Typed", allowed):
+            SecretRegressor(prune=bad).fit(*crease())
+
+    @dataclass(frozen=True, kw_only=True)
+    class Untold(Stump):
+        other: NoSuchName = None  # noqa: F821  # pyright: ignore
+
+    assert SecretRegressor(prune=Untold()).fit(*crease()).n_leaves_ <= 2
     for name, other in {
         "leaf": Stump(),
         "prune": Constant(),
