@@ -52,12 +52,13 @@ class Importances:
         """Share of every column in the explained variance, shape (n_features_in_,).
 
         See `secret_jax.inspect.importances.feature_importances`; of several outputs
-        the mean.
+        the mean over those that are explained at all.
         """
         check_is_fitted(self)
         schema = self._schema
         outputs = [self._importances(output) for output in range(schema.n_outputs)]
-        return schema.by_input(np.mean(outputs, axis=0))
+        total = np.sum(outputs, axis=0)
+        return schema.by_input(total / (total.sum() or 1.0))
 
     plot_importances = _plot_importances
 

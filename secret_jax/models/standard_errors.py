@@ -103,9 +103,11 @@ def _errors(
     inverse = np.linalg.inv(bread[np.ix_(known, known)])
     if squares is not None:
         meat = (squares[:, None] * design[:, known]).T @ design[:, known]
-        inverse = inverse @ meat @ inverse
-    error = np.full(design.shape[1], np.nan)
-    error[known] = np.sqrt(np.maximum(np.diagonal(inverse), 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):  # of hardly any curvature
+            inverse = inverse @ meat @ inverse
+    error, variance = np.full(design.shape[1], np.nan), np.diagonal(inverse)
+    variance = np.where(np.isfinite(variance), variance, np.nan)
+    error[known] = np.sqrt(np.maximum(variance, 0.0))
     position, term = np.nonzero(member)
     of_columns = np.zeros(len(member))
     of_columns[position] = error[1 + term]

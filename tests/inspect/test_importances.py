@@ -8,9 +8,10 @@ import pytest
 from configurations import shop
 from handmade import STUMP, build_tree
 from random_trees import random_tree
+from sklearn.datasets import load_iris
 from sklearn.inspection import permutation_importance
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.inspect.importances import feature_importances, sum_variances
 from secret_jax.tree.structure import SplitKind
@@ -137,3 +138,12 @@ def test_a_rare_category_counts_for_its_few_rows():
     found = model.feature_importances_
     np.testing.assert_allclose(found, cost / cost.sum(), atol=0.02)
     assert 0.01 < found[1] < 0.1
+
+
+def test_shares_add_up_to_one_if_the_equation_of_a_single_class_tells_anything():
+    X, y = load_iris(return_X_y=True)
+    model = SecretClassifier(max_depth=0, prune=None).fit(X, y)
+    coefficient = model.tree_.coefficient.copy()
+    coefficient[:, 1:, 1:] = 0.0
+    model.tree_ = dataclasses.replace(model.tree_, coefficient=coefficient)
+    assert model.feature_importances_.sum() == pytest.approx(1)

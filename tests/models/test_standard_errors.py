@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from secret_jax import Quantile, SecretClassifier, SecretRegressor
+from secret_jax.models.standard_errors import _errors
 
 ROOT = {"splits": "cart", "max_depth": 0, "prune": None}
 
@@ -101,3 +102,9 @@ def test_columns_without_a_term_and_copies_are_no_trouble():
     share = labels.mean()
     expected = 1 / np.sqrt(len(X) * share * (1 - share))
     assert nothing.tree_.standard_error[0, 0, 0] == pytest.approx(expected, rel=1e-2)
+
+
+def test_of_rows_with_hardly_any_curvature_there_is_no_error():
+    X, _ = draw(0, 50)
+    found = _errors(X, np.eye(3), np.full(50, 1e-200), np.full(50, 0.25))
+    assert np.isnan(found).all()
