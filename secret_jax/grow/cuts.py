@@ -170,10 +170,10 @@ class Cuts(NamedTuple):
         weight = _both_sides(left[:, :, 0], total)
         share = 1 / np.maximum(weight, _ROUNDING)
         mean, scale = mean[..., None], scale[..., None]
-        center = (_both_sides(own[0], own_whole[0]) * share - mean) * scale
-        spread = _both_sides(own[1], own_whole[1]) * share - mean**2
-        spread = (spread - 2 * mean * center / np.where(scale > 0, scale, 1)) * scale**2
-        spread -= center**2
+        center = _both_sides(own[0], own_whole[0]) * share
+        spread = _both_sides(own[1], own_whole[1]) * share
+        spread = (spread - center**2) * scale**2
+        center = (center - mean) * scale
         gain = np.float32(0)
         for first in range(1, left.shape[2], 1 + n):
             # What is right of a cut is the whole less what is left of it: its moments
