@@ -63,6 +63,7 @@ def grown_with_models(
         min_gain=0.0,
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
+        in_batches=True,
         smallest_sample=128,
         batch_rows=1 << 13,
     )

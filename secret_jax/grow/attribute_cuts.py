@@ -70,7 +70,7 @@ class ColumnCuts(NamedTuple):
             Bins of a node, over the range that its rows cover.
         """
         if attribute.shape[1] == len(bins.column):
-            code = bins.code[row]
+            code = bins.code.take(row, axis=0)
         else:
             code = bins.code[row[:, None], attribute[nodes.slot]]
         gaps, highest = np.zeros(0, int), code
@@ -81,18 +81,19 @@ class ColumnCuts(NamedTuple):
         lowest = np.minimum.reduceat(code, nodes.first, axis=0)
         lowest = np.minimum(lowest, highest)
         shift = _shifts(bins.n_bins, n_local)[highest - lowest]
-        local = (code - lowest[nodes.slot]) >> shift[nodes.slot]
+        local = code - lowest.take(nodes.slot, axis=0)
+        local >>= shift.take(nodes.slot, axis=0)
         if len(gaps):
             local[code == bins.n_bins] = n_local
         steps = np.arange(n_local + 1) << shift[..., None].astype(np.int64)
         start = np.minimum(lowest[..., None] + steps, bins.n_bins)
         value, square = bins.means(attribute, start)
 
-        sums = nodes.sums(local, n_local + bool(len(gaps)), nodes.moments)
-        weight = sums[..., :n_local, 0].copy()
+        n_codes = n_local + bool(len(gaps))
+        left = nodes.sums(local, n_codes, nodes.moments, cumulative=True)
+        weight = np.diff(left[:, :, 0, :n_local], axis=2, prepend=np.float32(0))
         own = np.stack([weight * value, weight * square])
-        left = np.cumsum(nodes.whitened(sums), axis=2)
-        whole, own_whole = left[:, :, -1], own.sum(axis=3)  # a missing value is 0
+        whole, own_whole = left[..., -1], own.sum(axis=3)  # a missing value is 0
         column = bins.column[attribute]
         seen = column < scatter.shape[1]
         along = np.zeros((*attribute.shape, nodes.n_model), np.float32)
@@ -100,14 +101,14 @@ class ColumnCuts(NamedTuple):
         along[node, place] = scatter[node, column[node, place]]
         some = np.flatnonzero(~seen.all(axis=0))
         if nodes.n_model and len(some):
-            basis = nodes.sums(local[:, some], n_local + 1, nodes.basis)[:, :, :n_local]
-            measured = np.einsum("nac,nacm->nam", value[:, some], basis)
+            basis = nodes.sums(local[:, some], n_local + 1, nodes.basis)[..., :n_local]
+            measured = np.einsum("nac,namc->nam", value[:, some], basis)
             along[:, some] += np.where(seen[:, some, None], np.float32(0), measured)
         slope = slopes(nodes, along, own_whole, whole)
-        left, own_left = left[:, :, :n_local], np.cumsum(own, axis=3)
+        left, own_left = left[..., :n_local], np.cumsum(own, axis=3)
         position = np.arange(attribute.shape[1])
         if len(gaps):
-            missing = whole[:, gaps, None] - left[:, gaps, -1:]
+            missing = whole[:, gaps, :, None] - left[:, gaps, :, -1:]
             left = np.concatenate([left, left[:, gaps] + missing], axis=1)
             position = np.concatenate([position, gaps])
         missing_left = np.arange(len(position)) >= attribute.shape[1]
@@ -127,9 +128,13 @@ class ColumnCuts(NamedTuple):
 
     def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:
         """Whether rows are left of cuts, each row with a candidate of its own."""
-        code = self.code[np.arange(len(candidate)), self.position[candidate]]
-        missing = (code == self.start.shape[2] - 1) & self.missing_left[candidate]
-        return (code <= cut) | missing
+        n_rows, n_attributes = self.code.shape
+        at = n_attributes * np.arange(n_rows) + self.position.take(candidate)
+        code = self.code.ravel().take(at)
+        if not self.missing_left.any():
+            return code <= cut
+        missing = code == self.start.shape[2] - 1
+        return (code <= cut) | (missing & self.missing_left.take(candidate))
 
     def write(
         self,
@@ -191,17 +196,17 @@ class CategoryCuts(NamedTuple):
         """Score the prefixes of the orders of categories."""
         sums = nodes.sums(code, n_categories, nodes.moments)
         basis = nodes.sums(code, n_categories, nodes.basis)
-        weight = sums[..., 0].copy()
+        weight = sums[:, :, 0].copy()
         mean = _scores(nodes, sums) / (weight + CATEGORY_PRIOR)
         order = np.where(weight > 0, mean, np.inf)
         order = np.argsort(order, axis=2, kind="stable")
         sums, basis = (
-            np.take_along_axis(array, order[..., None], axis=2)
+            np.take_along_axis(array, order[:, :, None], axis=3)
             for array in (sums, basis)
         )
         value = np.arange(n_categories, dtype=np.float32)
-        own = np.stack([value * sums[..., 0], value**2 * sums[..., 0]])
-        along = np.einsum("c,nacm->nam", value, basis)
+        own = np.stack([value * sums[:, :, 0], value**2 * sums[:, :, 0]])
+        along = basis @ value
         cuts = Cuts.between(nodes, sums, own, along)
         rank = np.argsort(order, axis=2, kind="stable")
         row_rank = rank[nodes.slot[:, None], np.arange(code.shape[1]), code]
@@ -237,13 +242,13 @@ def _shifts(n_bins: int, n_local: int) -> np.ndarray:
 
 
 def _scores(
-    nodes: NodeMoments, sums: Float[np.ndarray, "n_nodes n_attributes n_codes n_sums"]
+    nodes: NodeMoments, sums: Float[np.ndarray, "n_nodes n_attributes n_sums n_codes"]
 ) -> Float[np.ndarray, "n_nodes n_attributes n_codes"]:
     """Sums of the residuals, or of their first principal component, of categories."""
     residual = nodes.residual
     if len(residual) == 1:
-        return sums[..., 1]
+        return sums[:, :, 1]
     scaled = np.ascontiguousarray((residual / nodes.weight).T)
     covariance = products(nodes.first, residual, scaled)
     leading = leading_eigenvectors(covariance, 1)[:, 0]
-    return np.einsum("nk,nack->nac", leading, sums[..., 1 :: 1 + nodes.n_model])
+    return np.einsum("nk,nakc->nac", leading, sums[:, :, 1 :: 1 + nodes.n_model])

@@ -4,6 +4,9 @@ Best-first growth takes the split of the largest gain next, wherever it is. Node
 searched many at a time, so growth looks ahead: it makes the splits that it would come
 to if the nodes below them gained nearly as much. A node's split does not depend on when
 it is made: what comes too early is cut off afterwards, and what waits loses nothing.
+
+Growth in batches makes those splits together that gain nearly as much as the best one
+that waits, whatever may be found below them: three quarters of the searches.
 """
 
 import heapq
@@ -13,6 +16,9 @@ from collections.abc import Iterable, Sequence
 # above it. With less, trees of boosters search up to half as many nodes again; with
 # more, they need more turns.
 _SHARE = 0.8
+# Share of the best gain from which splits are in one batch: with all that wait a third
+# fewer nodes are searched, but sums of 30 such trees err 3 % more on kin8nm.
+_NEAR = 0.4
 # Stands for children that were not searched yet.
 _UNKNOWN = -1
 
@@ -22,12 +28,19 @@ class BestFirst:
 
     ``max_leaf_nodes``: of every tree; None: any number, and every split is made at
     once. ``eager``: whether to make every split that growth may come to, so that trees
-    are complete after every turn.
+    are complete after every turn. ``in_batches``: whether splits are made in batches.
     """
 
-    def __init__(self, max_leaf_nodes: Sequence[int | None], *, eager: bool = False):
+    def __init__(
+        self,
+        max_leaf_nodes: Sequence[int | None],
+        *,
+        eager: bool = False,
+        in_batches: bool = False,
+    ):
         self._most = list(max_leaf_nodes)
-        self._eager = eager
+        self._eager, self._in_batches = eager, in_batches
+        self._n_made = [0] * len(self._most)  # splits of each tree
         # Nodes of each tree with a split that was not made.
         self._waiting: list[set[int]] = [set() for _ in self._most]
         # Of all trees: gains of known splits, and the nodes with one below each node;
@@ -50,9 +63,10 @@ class BestFirst:
                 above = above if above >= 0 else -1 - which
                 self._below.setdefault(above, []).append(own)
 
-    def drop(self, node: Iterable[int]) -> None:
+    def drop(self, tree: Iterable[int], node: Iterable[int]) -> None:
         """Forget splits that turned out to be none."""
-        for own in node:
+        for which, own in zip(tree, node, strict=True):
+            self._n_made[which] -= 1
             self._gain.pop(own, None)
 
     def chosen(self) -> tuple[list[int], list[int]]:
@@ -72,11 +86,14 @@ class BestFirst:
                 mine, last = self._next(tree, most)
                 full += last
             waiting.difference_update(mine)
+            self._n_made[tree] += len(mine)
             found += mine
         return found, full
 
     def _next(self, tree: int, most: int) -> tuple[list[int], list[int]]:
         """`chosen`, of one tree."""
+        if self._in_batches:
+            return self._batch(tree, most - 1 - self._n_made[tree])
         # Whatever the unknown nodes gain, growth comes to no others.
         possible, last = self._walk(tree, most, 0.0)
         if not possible:
@@ -86,6 +103,16 @@ class BestFirst:
         if not self._eager:
             mine = self._walk(tree, most, _SHARE)[0] or possible[:1]
         return mine, [node for node in mine if node == last]
+
+    def _batch(self, tree: int, room: int) -> tuple[list[int], list[int]]:
+        """`chosen`, of one tree with room for some more splits, in batches."""
+        if room <= 0:
+            self._waiting[tree].clear()
+            return [], []
+        best = sorted(self._waiting[tree], key=self._gain.__getitem__, reverse=True)
+        least = _NEAR * self._gain[best[0]]
+        mine = [node for node in best[:room] if self._gain[node] >= least]
+        return mine, mine if len(mine) == room else []
 
     def _walk(self, tree: int, most: int, share: float) -> tuple[list[int], int]:
         """Waiting nodes that growth comes to, and the node that it splits last.

@@ -142,7 +142,7 @@ class BinnedSearch(Search):
             once = ~columns.missing_left | (bins.indicator[own] >= 0)
             allowed.append(np.take_along_axis(open_to, own, axis=1) & once)
         if self._codes.shape[1]:
-            codes = self._codes[row]
+            codes = self._codes.take(row, axis=0)
             kinds.append(CategoryCuts.of(nodes, codes, self._n_categories))
             allowed.append(level.allowed[:, n_columns:])
         gain, cut = (
@@ -205,7 +205,7 @@ class BinnedSearch(Search):
         """
         columns, n = np.flatnonzero(self._combined), len(promise)
         column = np.broadcast_to(columns, (n, len(columns)))
-        x = self._x[row]
+        x = self._x.take(row, axis=0)
         if len(columns) > _MOST_COMBINED:
             column = columns[largest(promise[:, columns], _MOST_COMBINED)]
             x = np.take_along_axis(x, column[nodes.slot], axis=1)
@@ -214,10 +214,10 @@ class BinnedSearch(Search):
         weight = nodes.weight[:, None]
         total = np.add.reduceat(weight, nodes.first)
         center = np.add.reduceat(weight * x, nodes.first) / total
-        z = x - center[nodes.slot]
+        z = x - center.take(nodes.slot, axis=0)
         deviation = np.sqrt(np.add.reduceat(weight * z**2, nodes.first) / total)
         scale = np.where(deviation > CONSTANT, deviation, np.inf).astype(np.float32)
-        z /= scale[nodes.slot]
+        z /= scale.take(nodes.slot, axis=0)
         allowed = np.take_along_axis(level.allowed, column, axis=1)
         found = ObliqueCuts.of(nodes, self._oblique, z, allowed, *start)
         direction = found.direction / scale
@@ -242,37 +242,42 @@ class BinnedSearch(Search):
         places, n = self._places, self._n_regressors
         length = level.stop - level.start
         first = np.cumsum(length) - length
-        slot = np.repeat(np.arange(len(length), dtype=np.int32), length)
+        slot = np.repeat(np.arange(len(length)), length)
         mean = statistics.mean.astype(np.float32)
-        x = self._x[row, :n] - mean[slot, :n]
+        x = self._x.take(row, axis=0)[:, :n] - mean[:, :n].take(slot, axis=0)
         slopes = np.swapaxes(level.model[:, :, 1:], 1, 2).astype(np.float32)
-        residual = places.targets[place] - mean[slot, n:]
+        residual = places.targets[place] - mean[:, n:].take(slot, axis=0)
         residual -= combined(first, x, np.ascontiguousarray(slopes))
         weight = places.weight[place].astype(np.float32)
         total = statistics.weight[:, None]
         offset = np.add.reduceat(weight[:, None] * residual, first) / total
-        residual -= offset.astype(np.float32)[slot]
+        residual -= offset.astype(np.float32).take(slot, axis=0)
         variance = np.add.reduceat(weight[:, None] * residual**2, first) / total
         pure = (variance <= PURE**2).all(axis=1)
         # One unit for all outputs, so that their gains add up.
         unit = np.sqrt(np.where(pure, 1.0, variance.mean(axis=1)))
-        residual *= (weight / unit.astype(np.float32)[slot])[:, None]
+        residual *= (weight / unit.astype(np.float32).take(slot))[:, None]
 
         scatter = statistics.scatter[:, :n, :n]
         basis = x
         if self._loading is not None:
             basis = x @ self._loading
         width = 1 + basis.shape[1]
+        whitener = self._whitener(scatter / total[..., None], level.constant)
+        turned = np.ascontiguousarray(np.swapaxes(whitener, 1, 2))
+        white = combined(first, basis, turned)
         moments = np.empty((len(row), 1 + residual.shape[1] * width), np.float32)
         moments[:, 0] = weight
         moments[:, 1::width] = residual
         for output in range(residual.shape[1]):
             start = 2 + output * width
             own = residual[:, output, None]
-            np.multiply(basis, own, out=moments[:, start : start + width - 1])
+            np.multiply(white, own, out=moments[:, start : start + width - 1])
         plain = np.empty((len(row), width), np.float32)
         plain[:, 0], plain[:, 1:] = 1.0, basis
-        weighted = np.concatenate([plain.T * weight, residual.T])
+        weighted = np.empty((width + residual.shape[1], len(row)), np.float32)
+        np.multiply(plain.T, weight, out=weighted[:width])
+        weighted[width:] = residual.T
         nodes = NodeMoments(
             slot=slot,
             first=first,
@@ -280,7 +285,7 @@ class BinnedSearch(Search):
             plain=plain,
             weighted=weighted,
             whole=products(first, weighted, plain),
-            whitener=self._whitener(scatter / total[..., None], level.constant),
+            whitener=whitener,
             least=level.min_leaf_weight.astype(np.float32),
         )
         return nodes, unit, np.asarray(pure)
@@ -326,7 +331,7 @@ def _left(
     for candidate, at in zip(
         chosen.T, np.take_along_axis(cut, chosen, 1).T, strict=True
     ):
-        candidate, at = candidate[nodes.slot], at[nodes.slot]
+        candidate, at = candidate.take(nodes.slot), at.take(nodes.slot)
         left = kinds[0].left(np.minimum(candidate, n_first - 1), at)
         if len(kinds) > 1:
             discrete = kinds[1].left(np.maximum(candidate - n_first, 0), at)

@@ -62,10 +62,13 @@ class Builder:
                 ("condition_goes_left", (n_conditions, n_categories), bool),
             )
         }
-        self._arrays = {
-            name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
-            for name, value in self._blank.items()
-        }
+        self._n_nodes, self._room = (
+            0,
+            {
+                name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
+                for name, value in self._blank.items()
+            },
+        )
         self._tree = np.arange(n_trees)
         self._add(n_trees)
 
@@ -161,11 +164,13 @@ class Builder:
         return np.concatenate(order)
 
     def _add(self, n_nodes: int) -> np.ndarray:
-        first = len(self._arrays["left"])
-        for name, value in self._blank.items():
-            new = np.broadcast_to(value, (n_nodes, *np.shape(value)))
-            self._arrays[name] = np.concatenate([self._arrays[name], new])
-        return np.arange(first, first + n_nodes)
+        first, self._n_nodes = self._n_nodes, self._n_nodes + n_nodes
+        if self._n_nodes > len(self._room["left"]):  # at least twice as much room
+            for name, value in self._blank.items():
+                new = np.broadcast_to(value, (self._n_nodes, *np.shape(value)))
+                self._room[name] = np.concatenate([self._room[name], new])
+        self._arrays = {name: own[: self._n_nodes] for name, own in self._room.items()}
+        return np.arange(first, self._n_nodes)
 
 
 def _best_first(tree: Tree, max_leaf_nodes: int | None) -> np.ndarray:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import guarded_solve, safe_divide
-from secret_jax.splits.screening import gains_of_sides
+from secret_jax.splits.screening import gain_of_sides
 
 # Float32 rounding of sums of about a thousand products.
 _ROUNDING = 1e-6
@@ -28,12 +28,13 @@ class NodeMoments(NamedTuple):
 
     Attributes
     ----------
-    slot : ndarray of shape (n_rows,), int32
+    slot : ndarray of shape (n_rows,), int
         Node of each row.
     first : ndarray of shape (n_nodes,), int
         First row of each node.
     moments : ndarray of shape (n_rows, 1 + n_outputs * (1 + n_model)), float32
-        Weighted [1, residual, residual * coordinates], the last two of every output.
+        Weighted [1, residual, residual * whitened coordinates], the last two of every
+        output.
     plain : ndarray of shape (n_rows, 1 + n_model), float32
         One, and the coordinates: not yet whitened, and of mean zero in the node.
     weighted : ndarray of shape (1 + n_model + n_outputs, n_rows), float32
@@ -79,33 +80,48 @@ class NodeMoments(NamedTuple):
         """Weighted residuals, (n_outputs, n_rows)."""
         return self.weighted[self.plain.shape[1] :]
 
+    def take(self, node: np.ndarray, kept: np.ndarray) -> NodeMoments:
+        """Select nodes, given the mask of their rows."""
+        length = np.diff(self.first, append=len(self.slot))[node]
+        return NodeMoments(
+            slot=np.repeat(np.arange(len(node)), length),
+            first=np.cumsum(length) - length,
+            moments=self.moments[kept],
+            plain=self.plain[kept],
+            weighted=self.weighted[:, kept],
+            whole=self.whole[node],
+            whitener=self.whitener[node],
+            least=self.least[node],
+        )
+
     def sums(
         self,
         code: Int[np.ndarray, "n_rows n_attributes"],
         n_codes: int,
         values: Float[np.ndarray, "n_rows n_values"],
-    ) -> Float[np.ndarray, "n_nodes n_attributes n_codes n_values"]:
-        """Sum values of the rows of each node with each code of each attribute."""
+        *,
+        cumulative: bool = False,
+    ) -> Float[np.ndarray, "n_nodes n_attributes n_values n_codes"]:
+        """Sum values of the rows of each node with each code of each attribute.
+
+        ``cumulative``: those of lower codes as well.
+        """
         n_rows, n_attributes = code.shape
-        cells = self.n_nodes * n_attributes * n_codes
+        cells = self.n_nodes * n_attributes
+        shape = n_codes, self.n_nodes, n_attributes, values.shape[1]
         if not n_attributes:
-            return np.zeros((self.n_nodes, 0, n_codes, values.shape[1]), np.float32)
-        position = (n_attributes * n_codes) * self.slot[:, None]
-        position = position + n_codes * np.arange(n_attributes, dtype=np.int32) + code
+            return np.moveaxis(np.zeros(shape, np.float32), 0, -1)
+        position = code * np.int32(cells)
+        position += n_attributes * self.slot[:, None]
+        position += np.arange(n_attributes, dtype=np.int32)
         ones = np.ones(position.size, np.float32)
         starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
-        member = csc_array((ones, position.ravel(), starts), shape=(cells, n_rows))
-        found = member @ values
-        return found.reshape(self.n_nodes, n_attributes, n_codes, values.shape[1])
-
-    def whitened(self, sums: np.ndarray) -> np.ndarray:
-        """Sums of the moments with whitened coordinates, in place."""
-        n = self.n_model
-        turned = np.swapaxes(self.whitener, 1, 2)[:, None]
-        for first in range(2, sums.shape[-1], 1 + n) if n else ():
-            part = sums[..., first : first + n]
-            part[...] = part @ turned
-        return sums
+        shape_of_member = n_codes * cells, n_rows
+        member = csc_array((ones, position.ravel(), starts), shape=shape_of_member)
+        found = (member @ values).reshape(shape)
+        if cumulative:  # codes come first: long runs are added to each other
+            np.cumsum(found, axis=0, out=found)
+        return np.ascontiguousarray(np.moveaxis(found, 0, -1))
 
 
 class Cuts(NamedTuple):
@@ -126,7 +142,7 @@ class Cuts(NamedTuple):
     def of(
         cls,
         nodes: NodeMoments,
-        left: Float[np.ndarray, "n_nodes n_attributes n_cuts n_sums"],
+        left: Float[np.ndarray, "n_nodes n_attributes n_sums n_cuts"],
         whole: Float[np.ndarray, "n_nodes n_attributes n_sums"],
         own: Float[np.ndarray, "2 n_nodes n_attributes n_cuts"],
         own_whole: Float[np.ndarray, "2 n_nodes n_attributes"],
@@ -139,7 +155,7 @@ class Cuts(NamedTuple):
         Parameters
         ----------
         left, whole : ndarray
-            Sums of the whitened moments left of each cut, and over the node.
+            Sums of the moments left of each cut, and over the node.
         own, own_whole : ndarray
             Sums of the projection that is cut, and of its square.
         slope : ndarray
@@ -147,31 +163,52 @@ class Cuts(NamedTuple):
         free : bool, or ndarray of shape (n_nodes, n_attributes), bool
             Whether attributes have few values: their rare ones may be cut off.
         """
-        total = whole[..., 0]
-        mean, square = own_whole / total
-        variance = np.maximum(square - mean**2, 0.0)
-        scale = safe_divide(np.ones_like(variance), np.sqrt(variance))
-        gain = np.float32(0.0)
-        whole, own_whole = whole[:, :, None], own_whole[..., None]
-        for sums, projected in ((left, own), (whole - left, own_whole - own)):
-            center, spread = projected / sums[..., 0]
-            spread = (spread - center**2) * (scale**2)[..., None]
-            center = (center - mean[..., None]) * scale[..., None]
-            gain = gain + gains_of_sides(
-                sums, center, spread, slope, n_model=nodes.n_model
+        total, n = whole[..., 0], nodes.n_model
+        mean, square = (each / total for each in own_whole)
+        variance = np.maximum(square - mean**2, np.float32(0))
+        scale = safe_divide(np.float32(1), np.sqrt(variance))
+        weight = _both_sides(left[:, :, 0], total)
+        share = 1 / np.maximum(weight, _ROUNDING)
+        mean, scale = mean[..., None], scale[..., None]
+        center = _both_sides(own[0], own_whole[0]) * share
+        spread = _both_sides(own[1], own_whole[1]) * share
+        spread = (spread - center**2) * scale**2
+        center = (center - mean) * scale
+        gain = np.float32(0)
+        for first in range(1, left.shape[2], 1 + n):
+            # What is right of a cut is the whole less what is left of it: its moments
+            # are not needed, only their products with few vectors.
+            moment = left[:, :, first + 1 : first + 1 + n]
+            of_whole = whole[:, :, first + 1 : first + 1 + n]
+            vectors = np.stack([slope, of_whole], axis=2)
+            squares = np.empty_like(weight)
+            np.einsum("namc,namc->nac", moment, moment, out=squares[0])
+            along, with_whole = np.moveaxis(vectors @ moment, 2, 0)
+            np.multiply(with_whole, -2, out=squares[1])
+            squares[1] += squares[0] + np.sum(of_whole**2, axis=2)[..., None]
+            along = _both_sides(along, np.sum(slope * of_whole, axis=2))
+            level = _both_sides(left[:, :, first], whole[:, :, first])
+            gain = gain + gain_of_sides(
+                level * share,
+                squares * share**2,
+                along * share,
+                center,
+                spread,
+                np.sum(slope**2, axis=2)[..., None],
             )
-        weight = left[..., 0]
-        least = np.minimum(weight, total[..., None] - weight)
-        share = np.where(free, np.float32(0), np.float32(_LEAST_SHARE))
-        wanted = np.maximum(share * total, nodes.least[:, None])
+        gain = (gain * weight).sum(axis=0)
+        least = weight.min(axis=0)
+        rare = np.where(free, np.float32(0), np.float32(_LEAST_SHARE))
+        wanted = np.maximum(rare * total, nodes.least[:, None])
         allowed = (least >= wanted[..., None]) & (least > 0)
-        return cls(np.where(allowed & np.isfinite(gain), gain, -np.inf), weight)
+        gain = np.where(allowed & np.isfinite(gain), gain, np.float32(-np.inf))
+        return cls(gain, weight[0])
 
     @classmethod
     def between(
         cls,
         nodes: NodeMoments,
-        sums: Float[np.ndarray, "n_nodes n_attributes n_groups n_sums"],
+        sums: Float[np.ndarray, "n_nodes n_attributes n_sums n_groups"],
         own: Float[np.ndarray, "2 n_nodes n_attributes n_groups"],
         along: Float[np.ndarray, "n_nodes n_attributes n_model"],
     ) -> Cuts:
@@ -184,10 +221,10 @@ class Cuts(NamedTuple):
         along : ndarray
             Weighted sums of projections times coordinates before whitening.
         """
-        left, own = np.cumsum(nodes.whitened(sums), axis=2), np.cumsum(own, axis=3)
-        whole, own_whole = left[:, :, -1], own[..., -1]
+        left, own = np.cumsum(sums, axis=3), np.cumsum(own, axis=3)
+        whole, own_whole = left[..., -1], own[..., -1]
         slope = slopes(nodes, along, own_whole, whole)
-        before = left[:, :, :-1], whole, own[..., :-1], own_whole
+        before = left[..., :-1], whole, own[..., :-1], own_whole
         return cls.of(nodes, *before, slope, free=True)
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
@@ -204,6 +241,17 @@ class Cuts(NamedTuple):
         equal = weight == weight[np.arange(len(node)), cut][:, None]
         last = weight.shape[1] - 1 - equal[:, ::-1].argmax(axis=1)
         return np.maximum(last, cut)
+
+
+def _both_sides(
+    left: Float[np.ndarray, "n_nodes n_attributes n_cuts"],
+    whole: Float[np.ndarray, "n_nodes n_attributes"],
+) -> Float[np.ndarray, "2 n_nodes n_attributes n_cuts"]:
+    """Sums left of cuts, and right of them."""
+    found = np.empty((2, *left.shape), np.float32)
+    found[0] = left
+    np.subtract(whole[..., None], left, out=found[1])
+    return found
 
 
 def slopes(

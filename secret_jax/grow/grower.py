@@ -54,6 +54,9 @@ class GrowOptions:
     max_features : int or None
         Attributes that every node draws, by its key and so by that of its root, to be
         split on (`secret_jax.grow.attributes`); None: all.
+    in_batches : bool
+        Whether trees of a most number of leaves make several of their best splits at a
+        time, not the best one first.
     oblique : bool
         Whether programs can split obliquely even where no root asks for it: trees that
         follow each other then share them.
@@ -71,6 +74,7 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     max_features: int | None = None
+    in_batches: bool = False
     oblique: bool = False
     smallest_sample: int = SMALLEST_SAMPLE
     batch_rows: int = BATCH_ROWS
@@ -157,7 +161,8 @@ def grown(
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
     ]
-    room = BestFirst(limits, eager=enough is not None)
+    batches = options.in_batches
+    room = BestFirst(limits, eager=enough is not None, in_batches=batches)
     full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
     arrived = np.zeros(len(places.row), np.int64)
     waiting: _Waiting | None = None
@@ -202,7 +207,7 @@ def grown(
         few = going.level.take(light)
         builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
         _arrive(few, places, arrived)
-        room.drop(few.node.tolist())
+        room.drop(few.tree.tolist(), few.node.tolist())
         full = np.repeat(np.isin(going.level.node[~light], last), 2)
         level = descend(division.take(~light), places, builder)
         level = models.fitted(level)

@@ -6,7 +6,7 @@ steps by LDA (Breiman 1993) go on from the best of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -43,6 +43,9 @@ _MOST_WEIGHT = 4.0
 # A hinge step that gains a smaller share is rounding.
 _LEAST_RISE = 1e-4
 _ROUNDING = 1e-6
+# Arrays of nodes in `ObliqueCuts`: those that steps read only, and what they change.
+_FIXED = ("covariance", "cross", "allowed")
+_FOUND = ("gain", "direction", "threshold", "models")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,7 @@ class ObliqueCuts:
         total = np.add.reduceat(weight, nodes.first)
         bounded = np.clip(nodes.residual / weight, -_MOST_BENDING, _MOST_BENDING)
         mean = np.add.reduceat(bounded * weight, nodes.first, axis=1) / total
-        bounded -= mean[:, nodes.slot]
+        bounded -= mean.take(nodes.slot, axis=1)
         by = np.concatenate([weight[None], weight * bounded])[:, None]
         columns = np.ascontiguousarray(z.T)
         sums = products(nodes.first, by * columns, z) / total[:, None, None, None]
@@ -109,10 +112,25 @@ class ObliqueCuts:
         )
         if options.n_hessian:
             found._improve(found._hessian(sums[:, 1:]))
-        for _ in range(options.hinge_steps):
-            if not found._improve(found._hinge()).any():
-                break
+        if options.hinge_steps:
+            found._climb(options.hinge_steps)
         return found
+
+    def _climb(self, n_steps: int) -> None:
+        """Hinge steps, each in the nodes that the one before it made better."""
+        better = np.flatnonzero(self._improve(self._hinge()))
+        if n_steps == 1 or not len(better):
+            return
+        kept = np.isin(self.nodes.slot, better)
+        part = replace(
+            self,
+            nodes=self.nodes.take(better, kept),
+            z=self.z[kept],
+            **{name: getattr(self, name)[better] for name in (*_FIXED, *_FOUND)},
+        )
+        part._climb(n_steps - 1)
+        for name in _FOUND:
+            getattr(self, name)[better] = getattr(part, name)
 
     def _hessian(self, hessian: np.ndarray) -> np.ndarray:
         """Principal Hessian directions, (n_nodes, n, n_columns)."""
@@ -141,7 +159,7 @@ class ObliqueCuts:
         size = weight * np.abs(advantage)
         total = np.add.reduceat(weight, nodes.first)
         cap = _MOST_WEIGHT * np.add.reduceat(size, nodes.first) / total
-        bounded = np.minimum(size, weight * cap[nodes.slot])
+        bounded = np.minimum(size, weight * cap.take(nodes.slot))
         of_class = np.stack([bounded * (advantage > 0), bounded * (advantage <= 0)])
         z1 = np.concatenate([np.ones((len(z), 1), np.float32), z], axis=1)
         sums = products(nodes.first, of_class[:, None] * np.ascontiguousarray(z1.T), z1)
@@ -166,15 +184,17 @@ class ObliqueCuts:
         projection = combined(nodes.first, self.z, turned)
         variance = np.sum((direction @ self.covariance) * direction, axis=2)
         deviation = np.sqrt(np.maximum(variance, 0.0))
-        scaled = safe_divide(projection, deviation[nodes.slot])
+        scaled = safe_divide(projection, deviation.take(nodes.slot, axis=0))
         code = np.searchsorted(_QUANTILES, scaled).astype(np.uint8)
         sums = nodes.sums(code, _N_CUTS, nodes.moments)
-        own = np.stack([_MEANS, _SQUARES])[:, None, None] * sums[..., 0]
+        own = np.stack([_MEANS, _SQUARES])[:, None, None] * sums[:, :, 0]
         along = safe_divide(direction @ self.cross, deviation[..., None])
         cuts = Cuts.between(nodes, sums, own, along)
         screened, cut = cuts.best()
         ridge = np.full(nodes.n_nodes, options.ridge, np.float32)
-        one_side = (code <= cut[nodes.slot]).T.astype(np.float32)
+        one_side = np.ascontiguousarray(
+            (code <= cut.take(nodes.slot, axis=0)).T, np.float32
+        )
         gain, models = exact_sides(nodes, one_side, ridge)
         gain = np.where(np.isfinite(screened), gain, -np.inf)
         best, node = gain.argmax(axis=1), np.arange(len(gain))

@@ -144,18 +144,35 @@ def gains_of_sides(
     xp = namespace(sums)
     weight = xp.maximum(sums[..., 0], _ROUNDING)
     strength = xp.sum(slope**2, axis=-1)[..., None]
-    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
-    rest = 1 - strength * narrower + _ROUNDING
     gain = xp.zeros_like(weight)
     for first in range(1, sums.shape[-1], 1 + n_model):
         level = sums[..., first] / weight
         moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
-        along_slope = matvec(moment, slope)
-        shift = center * level
-        # |b|^2 and s'b of the derivation in `screen`.
-        squared = xp.sum(moment**2, axis=-1) + shift * (
-            shift * strength - 2 * along_slope
-        )
-        own_moment = along_slope - shift * strength
-        gain = gain + (level**2 + squared + own_moment**2 * narrower / rest)
+        squared = xp.sum(moment**2, axis=-1)
+        along = matvec(moment, slope)
+        gain = gain + gain_of_sides(level, squared, along, center, spread, strength)
     return weight * gain
+
+
+def gain_of_sides(
+    level: AnyArray,
+    squared: AnyArray,
+    along: AnyArray,
+    center: AnyArray,
+    spread: AnyArray,
+    strength: AnyArray,
+) -> AnyArray:
+    """Gains of sides for one output, per unit of weight; see `screen`.
+
+    ``level``: mean residual; ``squared``, ``along``: squared length of the mean of
+    residual * coordinates, and its product with the coordinates' slopes;
+    ``strength``: squared length of the slopes.
+    """
+    xp = namespace(spread)
+    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
+    rest = 1 - strength * narrower + _ROUNDING
+    shift = center * level
+    # |b|^2 and s'b of the derivation in `screen`.
+    squared = squared + shift * (shift * strength - 2 * along)
+    along = along - shift * strength
+    return level**2 + squared + along**2 * narrower / rest

@@ -117,7 +117,7 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 
     ``at`` (n_rows,), int: the split of every row. Returns (n_rows,), bool.
     """
-    projection = np.einsum("ij,ij->i", table.x, splits.direction[at])
+    projection = np.einsum("ij,ij->i", table.x, splits.direction.take(at, axis=0))
     discrete = splits.kind[at] == SplitKind.DISCRETE
     if not (table.codes.shape[1] and discrete.any()):
         return projection <= splits.threshold[at]

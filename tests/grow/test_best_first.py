@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,6 +52,37 @@ def splits_best_first(tree, most):
             if tree.left[child] >= 0:
                 heapq.heappush(waiting, (-tree.gain[child], child))
     return sorted(made)
+
+
+def splits_in_batches(tree, most):
+    """(gain, weight) of the splits of growth in batches."""
+    waiting, made = [0], []
+    while waiting and len(made) < most - 1:
+        least = 0.4 * max(tree.gain[waiting])
+        batch = sorted(
+            (node for node in waiting if tree.gain[node] >= least),
+            key=lambda node: -tree.gain[node],
+        )
+        for node in batch[: most - 1 - len(made)]:
+            made.append(
+                (tree.gain[node], int(tree.kind[node]), float(tree.threshold[node]))
+            )
+            waiting.remove(node)
+            both = tree.left[node], tree.right[node]
+            waiting += [child for child in both if tree.left[child] >= 0]
+    return sorted(made)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 12])
+def test_batches_are_of_splits_that_gain_nearly_as_much_as_the_best(most, table):
+    rows, schema = table
+    whole = grow(rows, schema, OPTIONS, [root()])[0]
+    options = replace(OPTIONS, max_leaf_nodes=most, in_batches=True)
+    tree = grow(rows, schema, options, [root()])[0]
+    inner = ~tree.is_leaf
+    made = zip(tree.gain[inner], tree.kind[inner], tree.threshold[inner], strict=True)
+    assert tree.n_leaves == most
+    assert sorted(made) == splits_in_batches(whole, most)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 12])
