@@ -51,7 +51,7 @@ class Equations(NamedTuple):
         states = self.lookup.states(rows)
         kept = np.where(clips[:, None], np.float32(0), self.coefficient)
         equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
-        code = rows.scratch.array("code", states.shape[1:], np.uint16)
+        code = rows.scratch.array("code", states.shape[1:], np.uint32)
         for trees in self.bundles:
             code[:], equations = 0, np.zeros_like(kept[:, :1])
             for tree in trees:
