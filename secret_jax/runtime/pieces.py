@@ -74,7 +74,7 @@ def over_rows(values: Any, pieces: Pieces | None, add: np.ufunc = np.add) -> Any
         return add.reduceat(values, pieces.first, axis=0)
     # ``reduceat`` of many numbers a piece takes ten times as long.
     found = pieces.adding @ values.reshape(len(values), -1)
-    return found.reshape(-1, *values.shape[1:])
+    return found.reshape(len(pieces.first), *values.shape[1:])
 
 
 def heads(values: AnyArray, pieces: Pieces | None, n: int) -> AnyArray:
