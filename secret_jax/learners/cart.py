@@ -167,8 +167,7 @@ def _best_quantiles(
     weight = node.weight if axis.weight is None else axis.weight
     cuts = quantiles(axis.projection, weight, n_thresholds, pieces)
     columns = xp.concatenate([xp.ones_like(values[..., :1]), values], axis=-1)
-    nothing = axis.projection[..., None][..., :0]  # no columns of its own
-    left, _ = sums_below(axis.projection, cuts, node.weight, columns, nothing, pieces)
+    left = sums_below(axis.projection, cuts, node.weight, [columns], pieces=pieces)
     whole = over_rows(vecmat(node.weight, columns), pieces)[..., None, None, :]
     right = whole - left
 

@@ -5,7 +5,7 @@ enumerate nodes, or pieces of them. Arrays of NumPy are computed by NumPy, all o
 JAX.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -202,9 +202,7 @@ def _quantiles_by_sorting(
     if ((weight == heaviest) | (weight == 0)).all():  # places instead of sums
         values = np.sort(values, axis=-1)
         unit = np.where(heaviest > 0, heaviest, 1)
-        place = np.ceil(enough / unit).astype(np.intp) - 1
-        n_counted = np.sum(weight > 0, axis=-1)[..., None]
-        place = np.clip(place, 0, np.maximum(n_counted - 1, 0))
+        place = np.maximum(np.ceil(enough / unit).astype(np.intp) - 1, 0)
     else:
         order = np.argsort(values, axis=-1, stable=True)
         values = np.take_along_axis(values, order, axis=-1)
@@ -246,47 +244,52 @@ def sums_below(
     projection: Float[AnyArray, "... n_directions n_rows"],
     cuts: Float[AnyArray, "... n_directions n_cuts"],
     weight: Float[AnyArray, "... n_rows"],
-    columns: Float[AnyArray, "... n_rows n_columns"],
-    own: Float[AnyArray, "... n_directions n_rows n_own"],
+    columns: Sequence[Float[AnyArray, "... n_rows _"]],
+    own: Float[AnyArray, "... n_directions n_rows"] | None = None,
     pieces: Pieces | None = None,
-) -> tuple[
-    Float[AnyArray, "... n_directions n_cuts n_columns"],
-    Float[AnyArray, "... n_directions n_cuts n_own"],
-]:
+) -> Float[AnyArray, "... n_directions n_cuts n_sums"]:
     """Weighted sums over the rows not above each threshold.
 
     ``cuts``: thresholds, ascending; ``columns``: what is added up along all
-    directions; ``own``: what is added up along its own one only.
+    directions; ``own``: of what sums and sums of squares along its own direction come
+    last.
     """
-
     if namespace(projection) is np:
         return _sums_by_direction(projection, cuts, weight, columns, own, pieces)
     below = projection[..., :, None, :] <= cuts[..., None]
     left = jnp.where(below, weight[..., None, None, :], 0.0)
     flat = left.reshape(*left.shape[:-3], -1, left.shape[-1])
-    found = matmul(flat, columns).reshape(*left.shape[:-1], -1)
-    return found, matmul(left, own)
+    found = matmul(flat, jnp.concatenate(columns, axis=-1))
+    found = found.reshape(*left.shape[:-1], -1)
+    if own is None:
+        return found
+    powers = matmul(left, jnp.stack([own, own**2], axis=-1))
+    return jnp.concatenate([found, powers], axis=-1)
 
 
 def _sums_by_direction(
     projection: np.ndarray,
     cuts: np.ndarray,
     weight: np.ndarray,
-    columns: np.ndarray,
-    own: np.ndarray,
+    columns: Sequence[np.ndarray],
+    own: np.ndarray | None,
     pieces: Pieces | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    n_columns, n_own = columns.shape[-1], own.shape[-1]
-    every = rows_last((*weight.shape, n_columns + n_own), columns.dtype)
-    np.multiply(columns, weight[..., None], out=every[..., :n_columns])
-    own = own * weight[..., None, :, None]
-    found = np.empty((*cuts.shape, every.shape[-1]), columns.dtype)
+) -> np.ndarray:
+    stops = np.cumsum([array.shape[-1] for array in columns])
+    n_sums = stops[-1] + (0 if own is None else 2)
+    every = rows_last((*weight.shape, n_sums), weight.dtype)
+    for array, stop in zip(columns, stops, strict=True):
+        part = every[..., stop - array.shape[-1] : stop]
+        np.multiply(array, weight[..., None], out=part)
+    found = np.empty((*cuts.shape, n_sums), weight.dtype)
     nodes, n_rows = weight.shape[:-1], weight.shape[-1]
     below = np.empty((*nodes, cuts.shape[-1], n_rows), weight.dtype)
     cuts = for_rows(cuts, pieces)
     for i in range(projection.shape[-2]):
         values, cut = projection[..., i, None, :], cuts[..., i, :, None]
         np.less_equal(values, cut, out=below, casting="unsafe")
-        every[..., n_columns:] = own[..., i, :, :]
+        if own is not None:
+            np.multiply(own[..., i, :], weight, out=every[..., -2])
+            np.multiply(own[..., i, :], every[..., -2], out=every[..., -1])
         found[..., i, :, :] = over_rows(below @ every, pieces)
-    return found[..., :n_columns], found[..., n_columns:]
+    return found

@@ -67,7 +67,11 @@ def prepared(
     xp = namespace(z)
     n_model = min(batch.columns.n_regressors, finder.most_regressors)
     loading = batch.extra.get("loading")
-    basis = z if loading is None else matmul(z, for_rows(loading, batch.pieces))
+    basis, covariance = z, covariance_of(z, batch.weight, batch.pieces)
+    of_basis = covariance
+    if loading is not None:
+        basis = matmul(z, for_rows(loading, batch.pieces))
+        of_basis = matmul(xp.swapaxes(loading, -1, -2), matmul(covariance, loading))
     rows, whitener = node_rows(
         basis,
         residual,
@@ -75,6 +79,7 @@ def prepared(
         n_model=n_model,
         ridge=finder.ridge,
         pieces=batch.pieces,
+        covariance=of_basis,
     )
     back = whitener
     if loading is not None:
@@ -87,7 +92,7 @@ def prepared(
         z=z,
         rows=rows,
         back=back,
-        covariance=covariance_of(z, batch.weight, batch.pieces),
+        covariance=covariance,
         min_weight=batch.min_weight,
         allowed=combined.astype(z.dtype),
         axis=projections(batch, score),

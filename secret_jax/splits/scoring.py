@@ -51,6 +51,8 @@ class NodeRows(NamedTuple):
     # (..., n_coordinates, n_coordinates): the identity in units of the attributes, as
     # the coordinates see it.
     penalty: AnyArray
+    # (..., 1 + n_model, 1 + n_model): that of the models, whose intercept has none.
+    model_penalty: AnyArray
     # Of the rows of many nodes: before their axis then comes one of pieces.
     pieces: Pieces | None = None
 
@@ -66,6 +68,7 @@ class NodeRows(NamedTuple):
             products=self.products[mask],
             total=self.total[chosen],
             penalty=self.penalty[chosen],
+            model_penalty=self.model_penalty[chosen],
             pieces=pieces,
         )
 
@@ -119,20 +122,23 @@ def node_rows(
     n_model: int,
     ridge: float,
     pieces: Pieces | None = None,
+    covariance: AnyArray | None = None,
 ) -> tuple[NodeRows, AnyArray]:
     """Whiten the rows of nodes and multiply their columns.
 
     ``basis``: attributes, or combinations of them, of zero mean and about unit
     variance; ``residual``: of the node's own model, of about unit variance;
     ``n_model``: how many of the basis columns, the first ones, the models use;
-    ``ridge``: penalty of the models, in units of the attributes' variances. Returns
+    ``ridge``: penalty of the models, in units of the attributes' variances;
+    ``covariance``: of the basis, if that is known. Returns
     ``whitener`` (..., n_coordinates, n_coordinates): lower triangular; ``coordinates =
     basis @ whitener.T``.
     """
     xp = namespace(basis)
     n_coordinates = basis.shape[-1]
-    ridged = covariance_of(basis, weight, pieces)
-    ridged = ridged + ridge * xp.eye(n_coordinates, dtype=basis.dtype)
+    if covariance is None:
+        covariance = covariance_of(basis, weight, pieces)
+    ridged = covariance + ridge * xp.eye(n_coordinates, dtype=basis.dtype)
     whitener, _ = inverse_cholesky(ridged, 0.0)
     transposed = xp.swapaxes(whitener, -1, -2)
     coordinates = matmul(for_rows(whitener, pieces), xp.swapaxes(basis, -1, -2))
@@ -149,7 +155,12 @@ def node_rows(
     products = products_of_pairs(design)
     total = over_rows(vecmat(weight, products), pieces)
     penalty = ridge * small_matmul(whitener, transposed)
-    rows = NodeRows(coordinates, residual, weight, products, total, penalty, pieces)
+    pairs = [(0, 0)] * (penalty.ndim - 2) + [(1, 0)] * 2
+    of_models = xp.pad(penalty[..., :n_model, :n_model], pairs)
+    of_models = of_models + _ROUNDING * xp.eye(1 + n_model, dtype=basis.dtype)
+    rows = NodeRows(
+        coordinates, residual, weight, products, total, penalty, of_models, pieces
+    )
     return rows, whitener
 
 
@@ -199,12 +210,9 @@ def fit_sums(
     xp = namespace(sides)
     n = n_model + 1
     gram = unpack(sides, np.arange(n + rows.residual.shape[-1]))
-    slopes = rows.penalty[..., :n_model, :n_model]
-    pairs = [(0, 0)] * (slopes.ndim - 2) + [(1, 0)] * 2
-    penalty = xp.pad(slopes, pairs) + _ROUNDING * xp.eye(n, dtype=sides.dtype)
     weight = xp.maximum(gram[..., :1, :1], _ROUNDING)
     moment = gram[..., :n, n:]
-    ridged = gram[..., :n, :n] + weight * penalty[..., None, None, :, :]
+    ridged = gram[..., :n, :n] + weight * rows.model_penalty[..., None, None, :, :]
     models = definite_solve(ridged, moment)
     gains = xp.sum(models * moment, axis=(-2, -1))
     least = xp.min(sides[..., 0], axis=-2)

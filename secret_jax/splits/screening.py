@@ -13,7 +13,6 @@ from secret_jax.runtime.linalg import (
     matvec,
     namespace,
     safe_divide,
-    vecmat,
 )
 from secret_jax.runtime.pieces import Pieces, for_rows, heads, over_rows
 from secret_jax.splits.scoring import NodeRows
@@ -93,32 +92,30 @@ def screen(
     centred = along - for_rows(mean, pieces)[..., None]
     variance = over_rows(matvec(centred**2, rows.weight), pieces)
     variance = safe_divide(variance, total)
-    deviation = for_rows(xp.sqrt(variance), pieces)
-    unit = safe_divide(centred, deviation[..., None])
+    deviation = xp.sqrt(variance)[..., None]
     # Slope of each model coordinate on the direction.
-    weighted = unit * rows.weight[..., None, :]
+    weighted = centred * rows.weight[..., None, :]
     slope = over_rows(matmul(weighted, rows.coordinates[..., :n_model]), pieces)
-    slope = safe_divide(slope, total[..., None])
+    slope = safe_divide(slope, deviation * total[..., None])
 
     n_outputs = rows.residual.shape[-1]
     # Where the products of a residual with [1, model coordinates] stand.
     starts = [c * (c + 1) // 2 for c in range(n_model + 1, n_model + 1 + n_outputs)]
     places = [slice(start, start + 1 + n_model) for start in starts]
-    moments = [rows.products[..., place] for place in places]
-    columns = xp.concatenate([xp.ones_like(moments[0][..., :1]), *moments], axis=-1)
-    own = xp.swapaxes(xp.stack([unit, unit**2], axis=-2), -1, -2)
-    sums, own_sums = sums_below(projection, cuts, rows.weight, columns, own, pieces)
-    whole = [rows.total[..., :1], *(rows.total[..., place] for place in places)]
-    whole = xp.concatenate(whole, axis=-1)[..., None, None, :]
-    own_whole = over_rows(vecmat(rows.weight[..., None, :], own), pieces)[..., None, :]
+    places = [slice(1), *places]  # the first product is that of ones
+    columns = [rows.products[..., place] for place in places]
+    sums = sums_below(projection, cuts, rows.weight, columns, centred, pieces)
+    whole = xp.concatenate([rows.total[..., place] for place in places], axis=-1)
+    whole = xp.broadcast_to(whole[..., None, :], (*mean.shape, whole.shape[-1]))
+    own_whole = [xp.zeros_like(variance), variance * total]
+    whole = xp.concatenate([whole, xp.stack(own_whole, axis=-1)], axis=-1)
     # Both sides of all splits in one batch: a program of half as many steps.
-    sums = xp.concatenate([sums, whole - sums], axis=-2)
-    own_sums = xp.concatenate([own_sums, own_whole - own_sums], axis=-2)
+    sums = xp.concatenate([sums, whole[..., None, :] - sums], axis=-2)
 
     weight = xp.maximum(sums[..., 0], _ROUNDING)
-    center = own_sums[..., 0] / weight
-    spread = own_sums[..., 1] / weight - center**2
-    gain = gains_of_sides(sums, center, spread, slope, n_model=n_model)
+    center = safe_divide(sums[..., -2] / weight, deviation)
+    spread = safe_divide(sums[..., -1] / weight, deviation**2) - center**2
+    gain = gains_of_sides(sums[..., :-2], center, spread, slope, n_model=n_model)
     n_cuts = cuts.shape[-1]
     gain = gain[..., :n_cuts] + gain[..., n_cuts:]
     least = xp.minimum(sums[..., :n_cuts, 0], sums[..., n_cuts:, 0])
@@ -148,7 +145,7 @@ def gains_of_sides(
     for first in range(1, sums.shape[-1], 1 + n_model):
         level = sums[..., first] / weight
         moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
-        squared = xp.sum(moment**2, axis=-1)
+        squared = xp.einsum("...i,...i", moment, moment)
         along = matvec(moment, slope)
         gain = gain + gain_of_sides(level, squared, along, center, spread, strength)
     return weight * gain

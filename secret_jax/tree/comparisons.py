@@ -41,9 +41,11 @@ def comparisons_of(tree: Tree, node: np.ndarray) -> Comparisons:
 
     nodes, kind = np.concatenate([of for _, of in parts]), every("kind")
     joined = [
-        (place, (len(node) + np.flatnonzero(nodes[len(node) :] == at)).tolist())
-        for place, at in enumerate(node.tolist())
-        if kind[place] == SplitKind.CONJUNCTION
+        (
+            place,
+            (len(node) + np.flatnonzero(nodes[len(node) :] == node[place])).tolist(),
+        )
+        for place in np.flatnonzero(kind[: len(node)] == SplitKind.CONJUNCTION).tolist()
     ]
     return Comparisons(
         node=nodes,

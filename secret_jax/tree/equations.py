@@ -1,10 +1,11 @@
 """Values of many rows: the equations of their leaves, added up and then applied.
 
 A sum of linear equations is one equation, so the trees of a sum add up the equations of
-a row's leaves, and a row is multiplied once. Where a leaf clips its values that is no
-longer so; but mostly no row can be clipped, as the splits and the rows of the block
-bound the columns. (So a value of a sum depends on the other rows of its block, but only
-as float32 rounds.)
+a row's leaves, and a row is multiplied once. Of a few trees the sums are made before,
+for all combinations of their leaves. Where a leaf clips its values that is no longer
+so: its rows get their values one by one. But in most leaves no row can be clipped, as
+the splits and the rows of the block bound the columns. (So a value of a sum depends on
+the other rows of its block, but only as float32 rounds.)
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from secret_jax.tree.lookup import Lookup, lookup_of
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree
 
+# Most numbers of the equations of all combinations of leaves: they stay in a cache.
+_BUNDLED = 1 << 14
+
 
 class Equations(NamedTuple):
     """Tables of some trees, and the equations of their states."""
@@ -28,6 +32,43 @@ class Equations(NamedTuple):
     # low, high (n_outputs, n_states), float32.
     low: np.ndarray
     high: np.ndarray
+    first: list[int]  # state of the first leaf of each tree, and one past the last
+    bundles: list[range]  # neighbouring trees whose equations are added up beforehand
+
+    def values(self, output: int, state: np.ndarray, design: np.ndarray) -> np.ndarray:
+        """Values of rows in states, clipped."""
+        value = _applied(self.coefficient[output].take(state, axis=0), design)
+        np.maximum(value, self.low[output].take(state), out=value)
+        return np.minimum(value, self.high[output].take(state), out=value)
+
+    def add(
+        self, rows: RowBlock, clips: np.ndarray, summed: np.ndarray, total: np.ndarray
+    ) -> None:
+        """Add up equations of the rows, and values that may be clipped, in place.
+
+        ``clips`` (n_states,), bool: whether a value could leave a leaf's range.
+        """
+        states = self.lookup.states(rows)
+        kept = np.where(clips[:, None], np.float32(0), self.coefficient)
+        equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
+        code = rows.scratch.array("code", states.shape[1:], np.uint32)
+        for trees in self.bundles:
+            code[:], equations = 0, np.zeros_like(kept[:, :1])
+            for tree in trees:
+                start, stop = self.first[tree : tree + 2]
+                code *= stop - start
+                code += states[tree]
+                code -= start
+                several = equations[:, :, None] + kept[:, None, start:stop]
+                equations = several.reshape(len(kept), -1, kept.shape[2])
+            for out, own in zip(summed, equations, strict=True):
+                out += own.take(code, axis=0, out=equation, mode="clip")
+        if clips.any():
+            place = np.flatnonzero(clips.take(states))
+            state, row = states.ravel().take(place), place % len(rows)
+            design = rows.design.take(row, axis=0)
+            for output, out in enumerate(total):
+                out += np.bincount(row, self.values(output, state, design), len(rows))
 
 
 class Bounds(NamedTuple):
@@ -41,10 +82,9 @@ class Bounds(NamedTuple):
     # far as splits on single columns tell.
     least: np.ndarray
     most: np.ndarray
-    first: np.ndarray  # (n_trees,), int: first leaf of each tree
 
     def may_clip(self, rows: RowBlock) -> np.ndarray:
-        """Whether a value could leave the range of its leaf, shape (n_trees,), bool."""
+        """Whether a value could leave the range of a leaf, shape (n_leaves,), bool."""
         least = np.maximum(self.least, rows.ranges[0])
         most = np.minimum(self.most, rows.ranges[1])
         value, slope = self.coefficient[:, 0], self.coefficient[:, 1:]
@@ -52,9 +92,8 @@ class Bounds(NamedTuple):
             ends = slope * least, slope * most
             lowest = value + np.minimum(*ends).sum(axis=1)
             highest = value + np.maximum(*ends).sum(axis=1)
-        inside = (lowest >= self.low) & (highest <= self.high)
-        empty = (least > most).any(axis=0)  # no row of these reaches the leaf
-        return ~np.logical_and.reduceat((inside | empty).all(axis=0), self.first)
+        inside = ((lowest >= self.low) & (highest <= self.high)).all(axis=0)
+        return ~(inside | (least > most).any(axis=0))  # or no row reaches the leaf
 
 
 class Forest(NamedTuple):
@@ -65,59 +104,48 @@ class Forest(NamedTuple):
 
     def values(self, rows: RowBlock) -> np.ndarray:
         """Sum the values of the trees, shape (n_outputs, n_rows), float32."""
-        sizes = [len(trees.lookup.root) for trees in self.groups]
-        at_once = (
-            np.ones(1, bool) if self.bounds is None else self.bounds.may_clip(rows)
-        )
-        clips = np.split(at_once, np.cumsum(sizes)[:-1])
-        total = np.zeros((len(self.groups[0].low), len(rows)), np.float32)
-        shape, summed = (len(total), *rows.design.shape), None
-        if not at_once.all():
-            summed = rows.scratch.array("summed", shape, np.float32)
-            summed[:] = 0.0
-        equation = rows.scratch.array("equation", shape[1:], np.float32)
-        for trees, clipped in zip(self.groups, clips, strict=True):
-            states = trees.lookup.states(rows)
-            for output, coefficient in enumerate(trees.coefficient):
-                for state, clip in zip(states, clipped, strict=True):
-                    coefficient.take(state, axis=0, out=equation, mode="clip")
-                    if not clip and summed is not None:
-                        summed[output] += equation
-                        continue
-                    value = _applied(equation, rows)
-                    np.maximum(value, trees.low[output].take(state), out=value)
-                    np.minimum(value, trees.high[output].take(state), out=value)
-                    total[output] += value
-        for output, added in enumerate(() if summed is None else summed):
-            total[output] += _applied(added, rows)
+        first = self.groups[0]
+        if self.bounds is None:  # a single tree
+            (state,) = first.lookup.states(rows)
+            outputs = range(len(first.low))
+            return np.stack([first.values(i, state, rows.design) for i in outputs])
+        shape = len(first.low), *rows.design.shape
+        summed = rows.scratch.array("summed", shape, np.float32)
+        total = np.zeros(shape[:2], np.float32)
+        summed[:] = 0.0
+        clips = self.bounds.may_clip(rows)
+        for trees in self.groups:
+            n_leaves = trees.first[-1] - trees.first[0]
+            trees.add(
+                rows, np.pad(clips[:n_leaves], (trees.first[0], 0)), summed, total
+            )
+            clips = clips[n_leaves:]
+        for out, equation in zip(total, summed, strict=True):
+            out += _applied(equation, rows.design)
         return total
 
 
-def _applied(equation: np.ndarray, rows: RowBlock) -> np.ndarray:
+def _applied(equation: np.ndarray, design: np.ndarray) -> np.ndarray:
     """Apply an equation of its own to every row, in place."""
-    equation *= rows.design
+    equation *= design
     return np.matmul(equation, np.ones(equation.shape[1], np.float32))
 
 
 def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> Forest:
     """Collect the equations of weighted trees of one schema, in groups."""
     several = [_equations_of(*group) for group in zip(groups, steps, strict=True)]
+    trees, bounds = zip(*several, strict=True)
     if sum(map(len, groups)) == 1:
-        return Forest([several[0][0]], None)
-    sizes = [len(bounds.low[0]) for _, bounds in several]
-    starts = np.cumsum([0, *sizes[:-1]])
-    *arrays, first = zip(*(bounds for _, bounds in several), strict=True)
-    joint = (np.concatenate(array, axis=-1) for array in arrays)
-    first = np.concatenate([a + b for a, b in zip(starts, first, strict=True)])
-    return Forest([equations for equations, _ in several], Bounds(*joint, first=first))
+        return Forest(list(trees), None)
+    joint = (np.concatenate(arrays, axis=-1) for arrays in zip(*bounds, strict=True))
+    return Forest(list(trees), Bounds(*joint))
 
 
 def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, Bounds]:
     forest, size = joined(trees), np.array([tree.n_nodes for tree in trees])
     lookup = lookup_of(forest, (np.cumsum(size) - size).tolist())
     node, is_leaf = lookup.node, forest.is_leaf[lookup.node]
-    tree = np.repeat(np.arange(len(size)), size)[node]
-    step = steps[tree, None]
+    step = np.repeat(steps, size)[node, None]
     edges = np.stack([step * edge[node] for edge in forest.clip_range()])
     low, high = (
         edges.min(axis=0).T.astype(np.float32),
@@ -128,12 +156,23 @@ def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, 
     model = np.pad(model.transpose(1, 0, 2), [(0, 0), (0, 0), (0, more)])
     model = model.astype(np.float32)
     ranges = (ends[node[is_leaf]].T for ends in _ranges(forest))
-    first = np.searchsorted(tree[is_leaf], np.arange(len(size)))
-    of_leaves = (array[:, is_leaf] for array in (low, high))
-    bounds = Bounds(
-        model[:, is_leaf].transpose(0, 2, 1), *of_leaves, *ranges, first=first
-    )
-    return Equations(lookup, model, low, high), bounds
+    leaves, *of_leaves = (array[:, is_leaf] for array in (model, low, high))
+    bounds = Bounds(leaves.transpose(0, 2, 1), *of_leaves, *ranges)
+    n_leaves = [tree.n_leaves for tree in trees]
+    first = np.cumsum([len(node) - sum(n_leaves), *n_leaves]).tolist()
+    bundles = _bundled(n_leaves, _BUNDLED // model.shape[2])
+    return Equations(lookup, model, low, high, first, bundles), bounds
+
+
+def _bundled(n_leaves: list[int], most: int) -> list[range]:
+    """Bundle neighbouring trees, if there are not too many combinations of leaves."""
+    starts, n_combined = [0], n_leaves[0]
+    for tree, n in enumerate(n_leaves[1:], 1):
+        n_combined *= n
+        if n_combined > most:
+            starts.append(tree)
+            n_combined = n
+    return list(map(range, starts, [*starts[1:], len(n_leaves)]))
 
 
 def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:

@@ -155,10 +155,14 @@ def test_products_of_pairs(rng):
 
 def test_sums_below(rng):
     projection, columns = normal(rng, 3, N_ROWS), normal(rng, N_ROWS, 4)
-    own = normal(rng, 3, N_ROWS, 2)
+    own = normal(rng, 3, N_ROWS)
     weight = rng.integers(0, 3, (N_NODES, N_ROWS)).astype(np.float32)
     cuts = np.sort(normal(rng, 3, 5), axis=2)
-    sums, own_sums = both(arrays.sums_below, projection, cuts, weight, columns, own)
+    parts = [columns[..., :1], columns[..., 1:]]
+    every = both(arrays.sums_below, projection, cuts, weight, parts, own)
+    alone = both(arrays.sums_below, projection, cuts, weight, parts)
+    np.testing.assert_array_equal(alone, every[..., :4])
+    sums, own_sums = every[..., :4], every[..., 4:]
     for node, along, cut in np.ndindex(cuts.shape):
         inside = projection[node, along] <= cuts[node, along, cut]
         left = weight[node] * inside
@@ -166,7 +170,10 @@ def test_sums_below(rng):
             sums[node, along, cut], left @ columns[node], rtol=1e-4, atol=1e-4
         )
         np.testing.assert_allclose(
-            own_sums[node, along, cut], left @ own[node, along], rtol=1e-4, atol=1e-4
+            own_sums[node, along, cut],
+            [left @ own[node, along], left @ own[node, along] ** 2],
+            rtol=1e-4,
+            atol=1e-4,
         )
 
 

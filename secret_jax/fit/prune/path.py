@@ -130,11 +130,10 @@ def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
 
     A split that adds nothing would be cut by no penalty, however high.
     """
-    size = size.astype(np.float64)
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        children = size[[tree.left[node], tree.right[node]]]
-        size[node] = min(size[node], children.sum() - 1.0)
-    return size
+    risen, left, right = size.tolist(), tree.left.tolist(), tree.right.tolist()
+    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+        risen[node] = min(risen[node], risen[left[node]] + risen[right[node]] - 1.0)
+    return np.array(risen, np.float64)
 
 
 def training_errors(tree: Tree) -> np.ndarray:
