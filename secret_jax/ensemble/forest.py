@@ -54,7 +54,7 @@ class ForestParameters:
         | Annotated[float, Interval(RealNotInt, 0.0, 1.0, closed="right")]
         | Literal["sqrt", "log2"]
         | None
-    ) = 0.5
+    ) = 1 / 3
     min_samples_leaf: CountOrShare = "auto"
     max_leaf_nodes: Annotated[int, at_least(1)] | None = None
     oblique: bool = False
@@ -73,7 +73,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
     ----------
     n_estimators : int, default=100
         Number of trees.
-    max_features : int, float, "sqrt", "log2" or None, default=0.5
+    max_features : int, float, "sqrt", "log2" or None, default=1/3
         Number of attributes that a node draws, or their share. None: all of them.
     min_samples_leaf : "auto", int or float, default="auto"
         Minimum number of rows of a leaf, or their share of the bag. "auto": 5, and up
