@@ -19,7 +19,12 @@ from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import SavedEstimator
 from secret_jax.inspect.intervals import forget_calibration
-from secret_jax.runtime.values import check_constraints, constraints_of, refuse
+from secret_jax.runtime.values import (
+    DeclaredConstraints,
+    check_constraints,
+    constraints_of,
+    refuse,
+)
 from secret_jax.tree.state import recorded
 
 recorded(SecretRegressor)
@@ -35,6 +40,7 @@ class ComposedEstimator(SavedEstimator):
 
     tree: Any
     tree_: Any
+    _parameter_constraints = DeclaredConstraints()
 
     def fit(
         self,

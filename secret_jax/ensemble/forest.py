@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils._param_validation import Interval, RealNotInt
+from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -33,7 +33,7 @@ from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Progress, Stage
-from secret_jax.runtime.values import at_least, is_integer
+from secret_jax.runtime.values import Range, at_least, is_integer
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import leaves_by_steps, values_at
 
@@ -51,7 +51,7 @@ class ForestParameters:
     n_estimators: Annotated[int, at_least(1)] = 100
     max_features: (
         Annotated[int, at_least(1)]
-        | Annotated[float, Interval(RealNotInt, 0.0, 1.0, closed="right")]
+        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
         | Literal["sqrt", "log2"]
         | None
     ) = 1 / 3

@@ -34,7 +34,7 @@ from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear
 from secret_jax.models.ridge import Ridge
-from secret_jax.runtime.values import SHARE, Value, at_least, constraints_of, real
+from secret_jax.runtime.values import SHARE, DeclaredConstraints, Value, at_least, real
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
@@ -140,10 +140,7 @@ class TableParameters:
     device: str | None = None
     verbose: Annotated[int, at_least(0)] | bool = 0
 
-    @property
-    def _parameter_constraints(self) -> dict[str, Any]:
-        """Constraints where scikit-learn's checks of estimators look for them."""
-        return constraints_of(type(self))
+    _parameter_constraints = DeclaredConstraints()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -57,7 +57,7 @@ class BinnedSearch(Search):
         *,
         sample: int | None,
     ):
-        n_categories = max([2, *map(len, schema.categories)])  # there is one cut
+        n_categories = max([2, *map(len, schema.categories)])  # one cut at least
         super().__init__(
             finder, places, schema, n_categories=n_categories, sample=sample
         )

@@ -62,13 +62,11 @@ class Builder:
                 ("condition_goes_left", (n_conditions, n_categories), bool),
             )
         }
-        self._n_nodes, self._room = (
-            0,
-            {
-                name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
-                for name, value in self._blank.items()
-            },
-        )
+        self._n_nodes = 0
+        self._room = {
+            name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
+            for name, value in self._blank.items()
+        }
         self._tree = np.arange(n_trees)
         self._add(n_trees)
 

@@ -13,7 +13,6 @@ from numbers import Integral
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from secret_jax.learners.conjunctions import (
     Condition,
@@ -24,7 +23,7 @@ from secret_jax.learners.conjunctions import (
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import largest, where_each
 from secret_jax.runtime.linalg import AnyArray, namespace
-from secret_jax.runtime.values import at_least, real
+from secret_jax.runtime.values import Range, at_least, real
 from secret_jax.splits.axis import leading_component, projections
 from secret_jax.splits.candidates import PreparedNodes, axis_candidates, scored
 from secret_jax.splits.chosen import Candidates
@@ -84,7 +83,7 @@ class ConjunctiveSplits(SplitFinder):
     ...
     """
 
-    max_conditions: Annotated[int, Interval(Integral, 2, 8, closed="both")] = 3
+    max_conditions: Annotated[int, Range(Integral, 2, 8, closed="both")] = 3
     least_rise: Annotated[float, real(0.0)] = 0.2
     n_starts: Annotated[int, at_least(1)] = 2
     scores: RssSplits = field(default_factory=RssSplits)

@@ -202,7 +202,9 @@ def _quantiles_by_sorting(
     if ((weight == heaviest) | (weight == 0)).all():  # places instead of sums
         values = np.sort(values, axis=-1)
         unit = np.where(heaviest > 0, heaviest, 1)
-        place = np.maximum(np.ceil(enough / unit).astype(np.intp) - 1, 0)
+        place = np.ceil(enough / unit).astype(np.intp) - 1
+        n_counted = np.sum(weight > 0, axis=-1)[..., None]
+        place = np.clip(place, 0, np.maximum(n_counted - 1, 0))
     else:
         order = np.argsort(values, axis=-1, stable=True)
         values = np.take_along_axis(values, order, axis=-1)

@@ -7,9 +7,10 @@ estimator itself.
 """
 
 import collections.abc
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import lru_cache
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
@@ -29,6 +30,7 @@ import numpy as np
 from sklearn.utils._param_validation import (
     Interval,
     InvalidParameterError,
+    Options,
     RealNotInt,
     StrOptions,
     make_constraint,
@@ -58,34 +60,51 @@ class Value:
         check_constraints(constraints_of(kind), self.get_params(), kind.__name__)
 
 
-@cache
-def constraints_of(kind: type) -> dict[str, Any]:
+@lru_cache(maxsize=256)  # not for ever: classes may be made while a program runs
+def constraints_of(kind: type) -> Mapping[str, Any]:
     """Constraints of the parameters of a class and its bases, by name."""
     found: dict[str, Any] = {}
+    types: dict[str, Any] = {}
     for base in kind.__mro__[::-1]:
-        if "__dataclass_params__" in vars(base):
-            try:
-                hints = get_type_hints(base, include_extras=True)
-            except NameError:  # of names that type checkers alone know
-                hints = {}
-            declared = vars(base).get("__annotations__", {})
-            for field in fields(base):
-                if field.init and field.name in declared:
-                    found[field.name] = _allowed(hints.get(field.name, Any))
+        if "__dataclass_fields__" in vars(base):
+            hints, plain = (_hints(base, extras) for extras in (True, False))
+            declared = inspect.get_annotations(base)
+            for name in (field.name for field in fields(base) if field.init):
+                hint, own = hints.get(name, Any), plain.get(name, Any)
+                # A field that is declared anew for its default keeps its range.
+                is_new = hint != own or name not in types or own != types[name]
+                if name in declared and is_new:
+                    found[name], types[name] = _allowed(hint), own
         more = vars(base).get("_parameter_constraints")
         found |= more if isinstance(more, dict) else {}
     return found
+
+
+def _hints(kind: type, extras: bool) -> dict[str, Any]:
+    """Types of the fields of a class; none where one of them means nothing here."""
+    try:
+        return get_type_hints(kind, include_extras=extras)
+    except Exception:  # such as names that type checkers alone know, and any text
+        return {}
 
 
 def _allowed(hint: Any) -> Any:
     """Constraints that a type stands for, as scikit-learn writes them."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
-        return [each for part in get_args(hint) for each in _allowed(part)]
+        parts = [_allowed(part) for part in get_args(hint)]
+        if "no_validation" in parts:
+            return "no_validation"
+        return [each for part in parts for each in part]
     if origin is Annotated:
-        return list(hint.__metadata__)
+        constraints = list(filter(_is_constraint, hint.__metadata__))
+        return constraints or _allowed(hint.__origin__)
     if origin is Literal:
-        return [StrOptions(set(get_args(hint)))]
+        values = get_args(hint)
+        if all(isinstance(value, str) for value in values):
+            return [StrOptions(set(values))]
+        is_boolean = any(isinstance(value, bool) for value in values)
+        return [Options(object, set(values)), *["boolean"] * is_boolean]
     if origin is collections.abc.Callable:
         return [callable]
     named = {NoneType: None, bool: "boolean", int: Integral, float: Real}
@@ -93,6 +112,22 @@ def _allowed(hint: Any) -> Any:
     if kind is Any or not isinstance(kind, type):
         return "no_validation"
     return [named.get(kind, kind)]
+
+
+def _is_constraint(what: Any) -> bool:
+    """Whether scikit-learn knows what stands beside a type."""
+    try:
+        make_constraint(what)
+    except ValueError:
+        return False
+    return True
+
+
+class DeclaredConstraints:
+    """Attribute of a class: constraints where scikit-learn's checks look for them."""
+
+    def __get__(self, instance: object, owner: type) -> dict[str, Any]:
+        return dict(constraints_of(owner))
 
 
 def value_class(name: str) -> type[Value]:
@@ -137,19 +172,26 @@ def _in_words(allowed: list[Any]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def at_least(least: int) -> Interval:
-    return Interval(Integral, least, None, closed="left")
+class Range(Interval):
+    """Constraint of a number in an interval; in signatures it is written in words."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
-def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
-    return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
+def at_least(least: int) -> Range:
+    return Range(Integral, least, None, closed="left")
+
+
+def real(least: float, most: float | None = None, closed: str = "left") -> Range:
+    return Range(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
 
 
 POSITIVE = real(0.0, closed="neither")
-SHARE = Interval(RealNotInt, 0.0, 1.0, closed="neither")
+SHARE = Range(RealNotInt, 0.0, 1.0, closed="neither")
 
 
-class TupleOf(Interval):
+class TupleOf(Range):
     """Constraint of a tuple of numbers in one interval, not empty."""
 
     def __init__(self, each: Interval):

@@ -18,6 +18,7 @@ from secret_jax import (
     Constant,
     CostComplexity,
     Distillation,
+    KernelTreeRegressor,
     Ridge,
     RssSplits,
     SecretRegressor,
@@ -277,6 +278,10 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
         kind: Literal["short", "long"] = "short"
         whole: bool = True
         table: Any = None
+        more: Any | None = None
+        told: Annotated[int, "a note"] = 1
+        size: Literal[1, 2] = 1
+        mode: Literal[True, "auto"] = True
 
     good = Typed(share=0, kind="long", whole=False, table="anything")
     assert SecretRegressor(prune=good).fit(*crease()).n_leaves_ <= 2
@@ -284,6 +289,10 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
         (Typed(share=2.0), "[0.0, 1.0) or None"),
         (Typed(kind="both"), "a str among {"),
         (Typed(whole="no"), "'bool'"),
+        (Typed(told="no"), "an instance of 'int'"),  # pyright: ignore
+        (Typed(size=3), "among {"),  # pyright: ignore
+        (Typed(size=True), "among {"),  # pyright: ignore
+        (Typed(mode="no"), "among {"),  # pyright: ignore
     ):
         with refusal("parameter of Typed", allowed):
             SecretRegressor(prune=bad).fit(*crease())
@@ -293,6 +302,13 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
         other: NoSuchName = None  # noqa: F821  # pyright: ignore
 
     assert SecretRegressor(prune=Untold()).fit(*crease()).n_leaves_ <= 2
+
+    @dataclass(frozen=True, kw_only=True)
+    class Shorter(Typed):
+        share: float | None = 0.5  # the range is that of the base
+
+    with refusal("'share' parameter of Shorter", "[0.0, 1.0) or None"):
+        SecretRegressor(prune=Shorter(share=2.0)).fit(*crease())
     for name, other in {
         "leaf": Stump(),
         "prune": Constant(),
@@ -300,6 +316,20 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
     }.items():
         with refusal(f"'{name}' parameter", repr(other)):
             SecretRegressor(**{name: other}).fit(*crease())
+
+
+def test_constraints_are_where_scikit_learn_looks_for_them():
+    for kind in (SecretRegressor, KernelTreeRegressor):
+        assert kind._parameter_constraints == dict(constraints_of(kind))
+
+    class Own(SecretRegressor):
+        _parameter_constraints = {  # noqa: RUF012
+            **SecretRegressor._parameter_constraints,
+            "max_depth": [at_least(2)],
+        }
+
+    with refusal("'max_depth' parameter of Own", "[2, inf)"):
+        Own(max_depth=1).fit(*crease())
 
 
 def test_a_split_needs_its_least_gain(rng):

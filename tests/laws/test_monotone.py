@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from secret_jax import (
+    ClassSplits,
     Constant,
     KernelTreeClassifier,
     KernelTreeRegressor,
@@ -141,6 +142,16 @@ def test_sums_leave_out_columns_with_a_direction(splits):
     assert not model.tree_.direction[model.tree_.kind == SplitKind.OBLIQUE, :2].any()
     alone = model.set_params(monotonic_cst=[1, -1, 1, 1]).fit(X, y)
     assert not (alone.tree_.kind == SplitKind.OBLIQUE).any()
+
+
+def test_sums_of_classes_leave_out_columns_with_a_direction():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, size=(600, 4))
+    y = np.abs(X.sum(axis=1)) > 0.6
+    model = SecretClassifier(splits=ClassSplits(), oblique=True, prune=None)
+    tree = model.set_params(monotonic_cst=[1, -1, 0, 0]).fit(X, y).tree_
+    assert (tree.kind == SplitKind.OBLIQUE).any()
+    assert not tree.direction[tree.kind == SplitKind.OBLIQUE, :2].any()
 
 
 @pytest.mark.parametrize(
