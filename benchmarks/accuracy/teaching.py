@@ -20,7 +20,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "Crime": ("crmrte",),
     "Fatality": ("mrall",),
     "Forbes2000": ("marketvalue", "name"),
-    "GaltonFamilies": ("childHeight",),
+    "GaltonFamilies": ("childHeight", "family"),
     "Griliches": ("lw80", "lw"),
     "HI": ("whrswk",),
     "Housing": ("price",),

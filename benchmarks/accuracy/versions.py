@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.accuracy.versions OLD[:MODEL] NEW[:MODEL]`` fits a model of each
 copy to the same rows, one after the other, and prints each table's ratios and their
-geometric means. Copies may be one and the same, with two models; one of these may be a
-peer of another package. Fits are kept in a file by the checksum of the code that ran.
+geometric means. Copies may be one and the same, with two models, one of which may be a
+peer of another package; with parameters: ``tree,leaf=Ridge(tail_share=0.0)``. Fits
+are kept in a file by the checksum of the code that ran.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy.versions", description=__doc__
     )
-    parser.add_argument("old", help="folder[:model], model one of " + _KNOWN)
+    parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + _KNOWN)
     parser.add_argument("new", help="the same of the other side")
     parser.add_argument("--sets", nargs="+", default=["chosen"], help="or `teaching`")
     parser.add_argument("--seeds", type=int, default=3)
@@ -186,7 +187,8 @@ def _fitted(name: str, table: str, seed: int, rows: int) -> list[float]:
     return [error, float(numbers or 0), seconds]
 
 
-def _outcome(name: str, experiment: Experiment) -> tuple[float | None, np.ndarray]:
+def _outcome(text: str, experiment: Experiment) -> tuple[float | None, np.ndarray]:
+    name, *pairs = text.split(",")
     if name not in MODELS:
         from benchmarks.accuracy.peers import peers
 
@@ -197,12 +199,22 @@ def _outcome(name: str, experiment: Experiment) -> tuple[float | None, np.ndarra
     import secret_jax
 
     model: Any = MODELS[name](secret_jax)
-    model.set_params(random_state=experiment.seed)
+    parameters = {k: _value(word) for k, word in (p.split("=", 1) for p in pairs)}
+    model.set_params(random_state=experiment.seed, **parameters)
     train, prune, test = experiment[:3]
     model.fit(pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y]))
     if name == "distilled":
         model = model.distill()
     return getattr(model, "reading_cost_", 0), model.predict(test.X)
+
+
+def _value(word: str) -> Any:
+    import secret_jax
+
+    try:
+        return eval(word, {name: getattr(secret_jax, name) for name in dir(secret_jax)})
+    except (NameError, SyntaxError):
+        return word
 
 
 def _experiment(table: str, seed: int, rows: int) -> Experiment:
