@@ -7,7 +7,7 @@ rounded less in each stage.
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from secret_jax.losses.interface import Loss, Pair
 from secret_jax.models.interface import Models
@@ -26,6 +26,20 @@ _HALVINGS = 12
 _ROUNDINGS = (1.0, 0.3, 0.1)
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
 _WEAKEST = 0.1
+# Rows a regressor with which the least GCV error is to be trusted.
+_MANY_ROWS = 32
+# The strength that stands for an infinite one in a mean.
+_STRONGEST = 300.0
+# Share of a row's own weight in its prediction beyond which it is not left out exactly.
+_MOST_LEVERAGE = 0.99
+# A penalty, per unit of weight, that leaves nothing of a slope.
+_UNMOVED = 1e9
+
+
+# Ways to change the strengths of least GCV error: whether all outputs have the
+# geometric mean of theirs, and a factor. The first one leaves them.
+_POOLED = np.repeat([False, True], 3)
+_FACTOR = np.tile([1.0, 3.0, 10.0], 2)
 
 
 def penalised_models(
@@ -34,14 +48,20 @@ def penalised_models(
     base: Float[np.ndarray, "n_nodes n_outputs _"],
     gcv_factor: float,
     n_steps: int,
-) -> Models:
+    way: Int[np.ndarray, " n_nodes"],
+) -> tuple[Models, np.ndarray]:
     """Fit models of least loss, shrunk toward given ones by a GCV penalty.
 
-    ``gcv_factor`` is as in `secret_jax.Ridge`, ``n_steps`` the maximum of each search.
+    ``gcv_factor`` is as in `secret_jax.Ridge`, ``n_steps`` the maximum of each search,
+    ``way`` as of `best_ways`. Also returns the penalty on every squared change of a
+    slope, shape (n_nodes, n_outputs, n_regressors).
     """
     value = group.values(base)
     smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
+    logarithm = np.log(np.minimum(strength, _STRONGEST)).mean(axis=1, keepdims=True)
+    strength = np.where(_POOLED[way, None], np.exp(logarithm), strength)
+    strength *= _FACTOR[way, None]
     spread = _spreads(smooth, group, value)
     search = _Search(group, base, _penalty(strength, spread))
     if smooth is not loss:
@@ -58,7 +78,61 @@ def penalised_models(
         model = search.settled(loss, model, n_steps, _SETTLED)
     else:
         model = search.settled(loss, base, n_steps, _SETTLED)
-    return Models(model, degrees.mean(axis=1))
+    return Models(model, degrees.mean(axis=1)), search.penalty
+
+
+def best_ways(
+    loss: Loss,
+    group: RowGroups,
+    base: Float[np.ndarray, "n_nodes n_outputs _"],
+    gcv_factor: float,
+    n_steps: int,
+) -> Int[np.ndarray, " n_nodes"]:
+    """Choose how to change the strengths of least GCV error, by losses left out.
+
+    Where a likelihood nearly separates classes, parabolas tell little of its rows, and
+    penalties that suit them are far too weak.
+    """
+    n_nodes, n_outputs = base.shape[:2]
+    many = _MANY_ROWS * n_nodes * group.x.shape[1]
+    if not (loss.is_likelihood and gcv_factor) or len(group.x) >= many:
+        return np.zeros(n_nodes, int)
+    ways = np.flatnonzero(~_POOLED | (n_outputs > 1))
+    left_out = []
+    for way in ways:
+        each = np.full(n_nodes, way)
+        models, penalty = penalised_models(loss, group, base, gcv_factor, n_steps, each)
+        left_out.append(_losses_left_out(loss, group, models.coefficient, penalty))
+    return ways[np.argmin(left_out, axis=0)]
+
+
+def _losses_left_out(
+    loss: Loss, group: RowGroups, model: np.ndarray, penalty: np.ndarray
+) -> np.ndarray:
+    """Sum the losses of rows predicted without themselves, shape (n_nodes,).
+
+    By one Newton step from the models of all rows (Rad & Maleki 2020, "A scalable
+    estimate of the out-of-sample prediction error via approximate leave-one-out
+    cross-validation"). A weight above one is that of copies, of which one is left out.
+    """
+    value = group.values(model)
+    slope, curvature = loss.working(group.targets, value)
+    x = np.column_stack([np.ones(len(value)), group.x])
+    change = np.empty_like(value)
+    for rows, of_outputs in zip(group.rows, penalty, strict=True):
+        own, single = x[rows], np.minimum(group.weight[rows], 1.0)
+        for output, of_slopes in enumerate(of_outputs):
+            bent = curvature[rows, output]
+            gram = (own.T * (group.weight[rows] * bent)) @ own
+            # What must not change, and what does not vary, takes no part.
+            price = np.append(0.0, np.minimum(of_slopes, _UNMOVED * gram[0, 0]))
+            gram += np.diag(price + _CONSTANT * gram[0, 0])
+            own_weight = np.einsum("ij,ji->i", own, np.linalg.solve(gram, own.T))
+            leverage = np.minimum(single * bent * own_weight, _MOST_LEVERAGE)
+            change[rows, output] = leverage / (1.0 - leverage) * slope[rows, output]
+    return group.sums(
+        loss.losses(group.targets, value - change / curvature).sum(axis=1)
+    )
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:
