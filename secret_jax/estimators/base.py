@@ -1,5 +1,6 @@
 """Base of the estimators of single trees: validate, call, store; no numerics."""
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -246,9 +247,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
         True
         """
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        parameters.update(prune=None, refine=None)
-        model = type(self)(**parameters)
+        model = copy(self)
+        model.prune = model.refine = None
         plan = model._plan()
         with (
             shown(self.verbose) as progress,
