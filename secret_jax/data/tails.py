@@ -1,7 +1,9 @@
 """Flatten regressors with far tails, beyond the bulk of their values.
 
 A few lots of a square mile would else decide the slope of all, and be far off
-themselves. Splits are as before: no threshold lies beyond the rows that it parts.
+themselves. But where the target is a line in the columns as they are, it is none in
+flat ones: then they stay. Splits are as before: no threshold lies beyond the rows that
+it parts.
 """
 
 from collections.abc import Sequence
@@ -17,19 +19,25 @@ from secret_jax.data.schema import TableSchema
 _OUTSIDE = 0.01
 # A column of fewer values counts, or names, something.
 _LEAST_VALUES = 10
+# Tails stay if a line in them has at most this share of the error of one in flat ones.
+_CLEARLY_LESS = 0.9
+# Penalty of these lines, per unit of weight: columns may depend on each other.
+_PENALTY = 1e-4
 
 
 def with_flat_tails(
     schema: TableSchema,
     columns: Sequence[np.ndarray],
+    targets: np.ndarray,
     weight: np.ndarray,
     tail_share: float,
 ) -> TableSchema:
     """Bound the regressors whose values have far tails, and scale them anew.
 
-    ``columns`` are the continuous attributes, of all rows or of a sample, NaN where
-    missing; ``tail_share`` is the share of the weight beyond each bound (0: no bounds).
-    Under monotone constraints all regressors are bound to their range.
+    ``columns`` are the continuous attributes, NaN where missing, and ``targets``
+    (n_rows, n_outputs) in their own units, of all rows or of a sample; ``tail_share``
+    is the share of the weight beyond each bound (0: no bounds). Under monotone
+    constraints all regressors are bound to their range.
     """
     if not (tail_share or schema.monotonic):
         return schema
@@ -54,7 +62,42 @@ def with_flat_tails(
             np.average((flat - center[position]) ** 2, weights=mass) ** 0.5
         )
         tails.append((column, *bounds))
-    return replace(schema, center=center, scale=scale, tails=tuple(tails))
+    flat = replace(schema, center=center, scale=scale, tails=tuple(tails))
+    if not tails or schema.monotonic:
+        return flat
+    outputs = schema.scale_targets(targets)
+    as_given, flattened = (
+        _error_of_line(_regressors(each, columns), outputs, weight)
+        for each in (schema, flat)
+    )
+    return schema if as_given <= _CLEARLY_LESS * flattened else flat
+
+
+def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Encode the regressors among the continuous attributes, as `encode_block`."""
+    low, high = schema.saturation
+    found = [
+        np.clip((values - schema.center[i]) / (schema.scale[i] or 1.0), low[i], high[i])
+        for values, i in zip(columns, schema.continuous_positions, strict=True)
+        if i < schema.n_regressors
+    ]
+    return np.nan_to_num(np.column_stack(found))
+
+
+def _error_of_line(x: np.ndarray, outputs: np.ndarray, weight: np.ndarray) -> float:
+    """Squared error of linear regression, every row predicted without itself.
+
+    A weight above one is that of copies, of which one is left out (Allen 1974, "The
+    relationship between variable selection and data augmentation and a method for
+    prediction").
+    """
+    x = np.column_stack([np.ones(len(x)), x])
+    gram = (x.T * weight) @ x + _PENALTY * weight.sum() * np.eye(x.shape[1])
+    hat = np.linalg.solve(gram, x.T)
+    residual = outputs - x @ (hat @ (weight[:, None] * outputs))
+    leverage = np.einsum("ij,ji->i", x, hat) * np.minimum(weight, 1.0)
+    left_out = residual / (1.0 - leverage)[:, None]
+    return float(np.sum(weight @ left_out**2))
 
 
 def _bounds(

@@ -121,7 +121,8 @@ def read_rows(
             source = ShardedRows(schema, shards, targets, weight, copies)
             index = source.below(n_enough, ROW_ORDER)
             values = [*source.values_at(index).T]
-            schema = with_flat_tails(schema, values, weight[index], tail_share)
+            some = targets[index], weight[index]
+            schema = with_flat_tails(schema, values, *some, tail_share)
             source = replace(source, schema=schema)
             return schema, source, _prune_source(schema, eval_set)
         X = np.asarray(X)
@@ -143,9 +144,10 @@ def read_rows(
         group = None if group is None else group[used]
     source = HostRows(schema, columns, targets, weight, copies, group)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
-    some = columns if index is None else columns.take(index)
-    weight = source.weight if index is None else source.weight[index]
-    schema = with_flat_tails(schema, some.values, weight, tail_share)
+    if index is not None:
+        columns = columns.take(index)
+        targets, weight = targets[index], weight[index]
+    schema = with_flat_tails(schema, columns.values, targets, weight, tail_share)
     source = replace(source, schema=schema)
     return schema, source, _prune_source(schema, eval_set)
 

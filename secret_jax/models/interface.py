@@ -60,8 +60,9 @@ class LeafModel(Value, ABC):
         missing values and others. Only where the split finder knows them: `RssSplits`.
     tail_share : float, default=0.005
         A regressor with values further from its median than the range of its inner 98 %
-        is wide counts as the bound beyond the quantiles of this share at both ends. 0:
-        no bounds.
+        is wide counts as the bound beyond the quantiles of this share at both ends,
+        unless a line in the values as they are errs clearly less, each row predicted
+        without itself. 0: no bounds.
     """
 
     clip_margin: Annotated[float, real(0.0)] | None = 0.1

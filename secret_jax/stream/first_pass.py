@@ -145,6 +145,7 @@ class FirstPass:
         schema = with_flat_tails(
             schema,
             pool.columns.values,
+            pool.targets,
             pool.weight * weights.factor,
             learner.options.tail_share,
         )

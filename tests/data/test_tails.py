@@ -6,6 +6,7 @@ import pytest
 from exported_code import assert_predicts, by_python, by_sql
 
 from secret_jax import Ridge, SecretRegressor, SoftGates
+from secret_jax.data import tails
 from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
@@ -34,7 +35,8 @@ def bounds_of(values: np.ndarray, weight: np.ndarray, share: float = 0.01):
     columns = values[:, None]
     options = ColumnOptions(missing="mean")
     schema = learn_schema(read_columns(columns), weight[:, None], weight, options)
-    return with_flat_tails(schema, [values], weight, share)
+    unrelated = np.zeros((len(values), 1))
+    return with_flat_tails(schema, [values], unrelated, weight, share)
 
 
 def test_bounds_are_quantiles_and_scales_those_of_flat_values(rng):
@@ -131,3 +133,29 @@ def test_a_file_a_single_row_and_a_stream_have_the_same_bounds(fitted, tmp_path)
     far = numbers[:1] * [[1.0, 1e6]]
     single, several = plain.predict(far), plain.predict(np.repeat(far, 3, axis=0))
     np.testing.assert_allclose(single, several[:1], rtol=1e-6)
+
+
+def test_a_line_in_columns_as_they_are_keeps_their_tails(rng):
+    shares = rng.dirichlet([0.3, 0.3, 0.5, 5.0], 900)
+    X, rest = shares[:, :3], shares[:, 3]
+    exact = SecretRegressor(random_state=0).fit(X, rest)
+    assert exact.tree_.schema.tails == ()
+    assert exact.score(X, rest) > 1 - 1e-5
+    bent = np.minimum(X, np.quantile(X, 0.9, axis=0)).sum(axis=1)
+    assert len(SecretRegressor(random_state=0).fit(X, bent).tree_.schema.tails) == 3
+
+
+def test_errors_of_a_line_are_of_rows_left_out(rng):
+    x, y = rng.standard_t(2, (60, 2)), rng.normal(size=(60, 2))
+    weight = np.where(np.arange(60) % 3, 1.0, 2.0)
+    copies = np.repeat(np.arange(60), weight.astype(int))
+
+    def left_out(row: int) -> float:
+        kept = np.delete(copies, row)
+        design = np.column_stack([np.ones(len(kept)), x[kept]])
+        gram = design.T @ design + tails._PENALTY * len(copies) * np.eye(3)
+        line = np.linalg.solve(gram, design.T @ y[kept])
+        return np.sum((y[copies[row]] - np.append(1.0, x[copies[row]]) @ line) ** 2)
+
+    expected = sum(map(left_out, range(len(copies))))
+    np.testing.assert_allclose(tails._error_of_line(x, y, weight), expected)
