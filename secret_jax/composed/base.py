@@ -73,11 +73,11 @@ class ComposedEstimator(SavedEstimator):
         try:
             X = validated(self, X, reset=True)
             fitted = self._fitted(X, y, sample_weight, groups)
+            kept = {*fitted, *fitted_names(self)}
         except BaseException:
             restore_names(self, before)
             raise
         # What else belonged to the model before, as a calibration.
-        kept = {*fitted, *fitted_names(self)}
         for name in [*vars(self)]:
             if name.endswith("_") and name not in kept:
                 del vars(self)[name]

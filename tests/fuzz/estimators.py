@@ -7,37 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax import (
-    CostComplexity,
-    HoldOut,
-    Huber,
-    KernelTreeClassifier,
-    KernelTreeRegressor,
-    Quantile,
-    SecretAdditiveRegressor,
-    SecretBoostingClassifier,
-    SecretBoostingRegressor,
-    SecretClassifier,
-    SecretForestRegressor,
-    SecretOrdinalClassifier,
-    SecretRegressor,
-    SoftGates,
-    Tweedie,
-)
+import secret_jax as sj
 
 Rng = np.random.Generator
-GATES = SoftGates(
-    max_steps=32,
-    chunk=8,
-    screen_steps=8,
-    n_kept=2,
-    n_committee=2,
-    distil_steps=16,
-    batch_size=16,
+_GATES = sj.SoftGates(
+    **{"max_steps": 32, "chunk": 8, "screen_steps": 8, "n_kept": 2},
+    **{"n_committee": 2, "distil_steps": 16, "batch_size": 16},
 )
-_SPLITS = ["rss", "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"]
-# Choices by parameter; each is drawn for one estimator in three.
-_TREE: dict[str, list[Any]] = {
+# Values of parameters; about a third of the parameters is set in an estimator.
+_TREE = {
     "max_leaf_nodes": [1, 2, 4, 9],
     "max_depth": [0, 1, 3],
     "pruning_tolerance": [0.0, 0.5],
@@ -46,22 +24,23 @@ _TREE: dict[str, list[Any]] = {
     "distill": [False],
     "min_samples_leaf": [1, 5, 0.1],
     "min_samples_split": [2, 0.3],
-    "missing_values": ["mean", "learn"],
+    "missing_values": ["mean"],
 }
+_FINDERS = ["secret", "cart", "conjunctive"]
+_RULES = ["holdout", "cross-validation", "aic", "bic", "cart", None]
 _NUMBERS = {
-    "splits": [*_SPLITS, "conjunctive"],
+    "splits": [*_FINDERS, "guide", "m5", "retis", "support", "phd"],
     "leaf": ["linear", "constant", "simple", "m5"],
     "prune": [
-        *("holdout", "cross-validation", "aic", "bic", "caic", "icomp"),
-        *("cart", "guide", "m5", None),
-        *(HoldOut(refit=False), CostComplexity(alpha=0.01)),
+        *(*_RULES, "caic", "icomp", "guide", "m5"),
+        *(sj.HoldOut(refit=False), sj.CostComplexity(alpha=0.01)),
     ],
     "refine": ["tao", "blend"],
 }
 _CLASSES = {
-    "splits": ["rss", "secret", "cart", "conjunctive"],
+    "splits": _FINDERS,
     "leaf": ["constant", "auto"],
-    "prune": ["holdout", "cross-validation", "aic", "bic", "cart", None],
+    "prune": _RULES,
     "refine": ["tao", "blend"],
     "class_weight": ["balanced"],
 }
@@ -75,8 +54,6 @@ _BOOSTER = {
     "ensemble": [False],
     "missing_values": ["mean"],
 }
-_LOSSES = ["absolute", "huber", Quantile(level=0.8), Huber()]
-_OF_COUNTS = ["poisson", "tweedie", "auto", Tweedie(power=1.2)]
 _FOREST = {
     "max_features": [1, 0.5, "sqrt", None],
     "min_samples_leaf": [1, 5, 0.1],
@@ -84,109 +61,65 @@ _FOREST = {
     "oblique": [True],
     "bootstrap": [False],
 }
+_LOSSES = ["absolute", "huber", sj.Quantile(level=0.8)]
+_OF_COUNTS = ["poisson", "tweedie", "auto", sj.Tweedie(power=1.2)]
+_PRESETS = ["paper", "cart", "guide", "m5", "retis", "support"]
 
 
-def _drawn(rng: Rng, *choices: dict[str, list[Any]], share: float = 0.3) -> dict:
-    found = {}
-    for name, values in {k: v for part in choices for k, v in part.items()}.items():
-        if rng.random() < share:
-            found[name] = values[rng.integers(len(values))]
-    return found
+def _drawn(rng: Rng, choices: dict[str, list[Any]]) -> dict[str, Any]:
+    chosen = {name: some for name, some in choices.items() if rng.random() < 0.3}
+    return {name: some[rng.integers(len(some))] for name, some in chosen.items()}
 
 
-def _tree(rng: Rng) -> SecretRegressor:
-    return SecretRegressor(**_drawn(rng, _TREE, _NUMBERS))
+def _one(rng: Rng, values: list[Any]) -> Any:
+    return values[rng.integers(len(values))]
 
 
-def _accurate(rng: Rng, kind: Any) -> Any:
-    return kind.accurate(gates=False, **_drawn(rng, _TREE))
-
-
-def _preset(rng: Rng) -> SecretRegressor:
-    names = ("paper", "cart", "guide", "m5", "retis", "support")
-    return getattr(SecretRegressor, names[rng.integers(len(names))])()
-
-
-def _loss(rng: Rng, losses: list[Any]) -> SecretRegressor:
-    loss = losses[rng.integers(len(losses))]
-    chosen = _drawn(rng, _TREE, {"prune": ["holdout", "bic", None]})
-    return SecretRegressor(**chosen | {"loss": loss})
-
-
-def _soft(rng: Rng) -> SecretRegressor:
-    return SecretRegressor(**_drawn(rng, _TREE) | {"refine": GATES})
-
-
-def _classes(rng: Rng) -> SecretClassifier:
-    return SecretClassifier(**_drawn(rng, _TREE, _CLASSES))
+def _loss(rng: Rng, losses: list[Any]) -> Any:
+    chosen = _drawn(rng, _TREE | {"prune": ["holdout", None]})
+    return sj.SecretRegressor(**chosen, loss=_one(rng, losses))
 
 
 def _booster(rng: Rng, kind: Any) -> Any:
-    few = {"max_iter": 3, "n_folds": 3}
-    return kind(**few | _drawn(rng, _BOOSTER))
+    return kind(**{"max_iter": 3, "n_folds": 3} | _drawn(rng, _BOOSTER))
 
 
-def _forest(rng: Rng) -> SecretForestRegressor:
-    return SecretForestRegressor(
-        n_estimators=int(rng.integers(1, 5)), **_drawn(rng, _FOREST)
-    )
+def _inner(rng: Rng, kind: Any) -> Any:
+    """A tree for an estimator that is composed of one, or none."""
+    losses = {"loss": [*_LOSSES, "auto"]} if kind is sj.SecretRegressor else {}
+    more = {"leaf": ["constant"], "splits": ["cart"]} | losses
+    return None if rng.random() < 0.3 else kind(**_drawn(rng, _TREE | more))
 
 
-def _small(rng: Rng, kind: Any) -> Any:
-    """A tree for what is composed of one, or none."""
-    chosen = _drawn(rng, _TREE, {"leaf": ["constant"], "splits": ["cart"]})
-    if kind is SecretRegressor and rng.random() < 0.3:
-        chosen["loss"] = ["absolute", "huber", "auto"][rng.integers(3)]
-    return None if rng.random() < 0.3 else kind(**chosen)
-
-
-def _kernel(rng: Rng, kind: Any, of: Any, heads: list[str]) -> Any:
-    head = heads[rng.integers(len(heads))]
+def _kernel(rng: Rng, kind: Any, tree: Any) -> Any:
+    heads = ["kernel", "local", "rbf", "gp", "stack", "auto"]
     search = {"search": "greedy"} if rng.random() < 0.1 else {}
-    return kind(_small(rng, of), head=head, **search)
+    return kind(_inner(rng, tree), head=_one(rng, heads), **search)
 
 
-def _additive(rng: Rng) -> SecretAdditiveRegressor:
-    knots = _drawn(rng, {"n_knots": [0, 3], "n_folds": [2]})
-    return SecretAdditiveRegressor(_small(rng, SecretRegressor), **knots)
-
-
-# Estimators by kind, and what they predict.
+_R, _C = sj.SecretRegressor, sj.SecretClassifier
 NUMBERS: dict[str, Callable[[Rng], Any]] = {
-    "tree": _tree,
-    "preset": _preset,
-    "accurate": lambda rng: _accurate(rng, SecretRegressor),
+    "tree": lambda rng: _R(**_drawn(rng, _TREE | _NUMBERS)),
+    "preset": lambda rng: getattr(_R, _one(rng, _PRESETS))(),
+    "accurate": lambda rng: _R.accurate(gates=False, **_drawn(rng, _TREE)),
     "loss": lambda rng: _loss(rng, _LOSSES),
-    "soft": _soft,
-    "booster": lambda rng: _booster(rng, SecretBoostingRegressor),
-    "forest": _forest,
-    "additive": _additive,
-    "kernel": lambda rng: _kernel(
-        rng,
-        KernelTreeRegressor,
-        SecretRegressor,
-        ["kernel", "local", "rbf", "gp", "stack", "auto"],
+    "soft": lambda rng: _R(**_drawn(rng, _TREE) | {"refine": _GATES}),
+    "booster": lambda rng: _booster(rng, sj.SecretBoostingRegressor),
+    "forest": lambda rng: sj.SecretForestRegressor(
+        n_estimators=int(rng.integers(1, 5)), **_drawn(rng, _FOREST)
     ),
+    "additive": lambda rng: sj.SecretAdditiveRegressor(
+        _inner(rng, _R), **_drawn(rng, {"n_knots": [0, 3], "n_folds": [2]})
+    ),
+    "kernel": lambda rng: _kernel(rng, sj.KernelTreeRegressor, _R),
 }
 COUNTS = {"counts": lambda rng: _loss(rng, _OF_COUNTS)}
 CLASSES: dict[str, Callable[[Rng], Any]] = {
-    "classes": _classes,
-    "accurate classes": lambda rng: _accurate(rng, SecretClassifier),
-    "booster of classes": lambda rng: _booster(rng, SecretBoostingClassifier),
-    "ordinal": lambda rng: SecretOrdinalClassifier(_small(rng, SecretRegressor)),
-    "kernel of classes": lambda rng: _kernel(
-        rng, KernelTreeClassifier, SecretClassifier, ["gp", "rbf", "kernel", "local"]
-    ),
+    "classes": lambda rng: _C(**_drawn(rng, _TREE | _CLASSES)),
+    "accurate classes": lambda rng: _C.accurate(gates=False, **_drawn(rng, _TREE)),
+    "booster of classes": lambda rng: _booster(rng, sj.SecretBoostingClassifier),
+    "ordinal": lambda rng: sj.SecretOrdinalClassifier(_inner(rng, _R)),
+    "kernel of classes": lambda rng: _kernel(rng, sj.KernelTreeClassifier, _C),
 }
-# Those that can keep directions, and those that take several outputs.
-MONOTONE = {
-    "tree",
-    "loss",
-    "counts",
-    "booster",
-    "forest",
-    "classes",
-    "booster of classes",
-}
-SEVERAL = {"tree", "preset", "forest", "booster", "kernel"}
+SEVERAL = {"tree", "preset", "forest", "booster", "kernel"}  # outputs
 ALL = NUMBERS | COUNTS | CLASSES

@@ -51,7 +51,7 @@ def test_ordered_categories_are_those_of_the_first_batch(levels, tmp_path):
         text = pd.Categorical([levels[0]] * 3, levels, ordered=True)
         return good().assign(text=text)
 
-    with pytest.raises(StreamError, match="categories of column 'text' are '?[vuw]"):
+    with pytest.raises(StreamError, match="categories of column 'text' are"):
         fit([batch(("u", "v", "x")), batch(levels)])
     model = fit([batch(("u", "v", "x")), batch(("u", "x"))])
     other = [batch(order)[["a", "text"]] for order in (("u", "v"), ("v", "u"))]
