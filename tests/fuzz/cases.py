@@ -1,7 +1,5 @@
 """Random cases: an estimator and a table for it, all drawn from one seed."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 
@@ -65,9 +63,11 @@ class Case:
         says = model.predict_proba if self.has_classes else model.predict
         return np.asarray(says(self.data.X if X is None else X), np.float64)
 
-    def near(self, found: Any, expected: Any = None, tolerance: float = 1e-6) -> None:
+    def near(
+        self, found: Any, expected: Any = None, tolerance: float = 1e-6, what: str = ""
+    ) -> None:
         """Compare with the model's predictions, in deviations of the target."""
         expected = self.expected if expected is None else expected
         size = 1.0 if self.has_classes else float(np.std(self.data.y)) or 1.0
         size += 1e-3 * tolerance * np.abs(expected).max(initial=0)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=tolerance * size)
+        np.testing.assert_allclose(found, expected, 1e-9, tolerance * size, True, what)

@@ -1,7 +1,5 @@
 """Random estimators of every public class, with random parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,50 +14,31 @@ _GATES = sj.SoftGates(
 )
 # Values of parameters; about a third of the parameters is set in an estimator.
 _TREE = {
-    "max_leaf_nodes": [1, 2, 4, 9],
-    "max_depth": [0, 1, 3],
-    "pruning_tolerance": [0.0, 0.5],
-    "equation_tolerance": [0.0, 0.3],
-    "oblique": [True, False],
-    "distill": [False],
-    "min_samples_leaf": [1, 5, 0.1],
-    "min_samples_split": [2, 0.3],
-    "missing_values": ["mean"],
+    **{"max_leaf_nodes": [1, 2, 4, 9], "max_depth": [0, 1, 3], "distill": [False]},
+    **{"pruning_tolerance": [0.0, 0.5], "equation_tolerance": [0.0, 0.3]},
+    **{"min_samples_leaf": [1, 5, 0.1], "min_samples_split": [2, 0.3]},
+    **{"oblique": [True, False], "missing_values": ["mean"]},
 }
 _FINDERS = ["secret", "cart", "conjunctive"]
 _RULES = ["holdout", "cross-validation", "aic", "bic", "cart", None]
+_MORE_RULES = [sj.HoldOut(refit=False), sj.CostComplexity(alpha=0.01), "guide", "m5"]
 _NUMBERS = {
     "splits": [*_FINDERS, "guide", "m5", "retis", "support", "phd"],
     "leaf": ["linear", "constant", "simple", "m5"],
-    "prune": [
-        *(*_RULES, "caic", "icomp", "guide", "m5"),
-        *(sj.HoldOut(refit=False), sj.CostComplexity(alpha=0.01)),
-    ],
+    "prune": [*_RULES, "caic", "icomp", *_MORE_RULES],
     "refine": ["tao", "blend"],
 }
 _CLASSES = {
-    "splits": _FINDERS,
-    "leaf": ["constant", "auto"],
-    "prune": _RULES,
-    "refine": ["tao", "blend"],
-    "class_weight": ["balanced"],
+    **{"splits": _FINDERS, "leaf": ["constant", "auto"], "prune": _RULES},
+    **{"refine": ["tao", "blend"], "class_weight": ["balanced"]},
 }
 _BOOSTER = {
-    "max_leaf_nodes": [2, 5],
-    "learning_rate": [0.1, 0.5, 1.0],
-    "max_iter": [0, 1, 4],
-    "early_stopping": [False],
-    "subsample": [0.5, 1.0],
-    "n_folds": [2],
-    "ensemble": [False],
-    "missing_values": ["mean"],
+    **{"max_leaf_nodes": [2, 5], "learning_rate": [0.5, 1.0], "max_iter": [0, 1, 4]},
+    **{"early_stopping": [False], "subsample": [0.5, 1.0], "ensemble": [False]},
 }
 _FOREST = {
-    "max_features": [1, 0.5, "sqrt", None],
-    "min_samples_leaf": [1, 5, 0.1],
-    "max_leaf_nodes": [3],
-    "oblique": [True],
-    "bootstrap": [False],
+    **{"max_features": [1, 0.5, "sqrt", None], "min_samples_leaf": [1, 5, 0.1]},
+    **{"max_leaf_nodes": [3], "oblique": [True], "bootstrap": [False]},
 }
 _LOSSES = ["absolute", "huber", sj.Quantile(level=0.8)]
 _OF_COUNTS = ["poisson", "tweedie", "auto", sj.Tweedie(power=1.2)]

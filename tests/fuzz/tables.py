@@ -1,7 +1,5 @@
 """Random small tables: columns of every kind, targets, weights and groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A few cases of the search for broken laws, the same in every run."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fuzz.laws import broken
