@@ -18,11 +18,9 @@ from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import SavedEstimator
-from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.runtime.values import (
     DeclaredConstraints,
-    check_constraints,
-    constraints_of,
+    checked_parameters,
     refuse,
 )
 from secret_jax.tree.state import recorded
@@ -70,16 +68,19 @@ class ComposedEstimator(SavedEstimator):
         self
             Itself. A fit that fails leaves it as it was.
         """
-        given, kind = self.get_params(deep=False), type(self)
-        check_constraints(constraints_of(kind), given, kind.__name__)
+        checked_parameters(self)
         before = fitted_names(self)
         try:
             X = validated(self, X, reset=True)
             fitted = self._fitted(X, y, sample_weight, groups)
+            kept = {*fitted, *fitted_names(self)}
         except BaseException:
             restore_names(self, before)
             raise
-        forget_calibration(self)
+        # What else belonged to the model before, as a calibration.
+        for name in [*vars(self)]:
+            if name.endswith("_") and name not in kept:
+                del vars(self)[name]
         vars(self).update(fitted)
         return self
 

@@ -1,6 +1,7 @@
 """Base of boosters: parameters, fits, warm starts."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -123,7 +124,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         fixed = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
         seed = reading.seed
         if boosting is not None:
-            fixed_before, seed = self._grown_with
+            fixed_before, seed = vars(self)["_grown_with"]
             _check_same_parameters(fixed_before, fixed)
         options = self._options(seed)
         schema = None if boosting is None else boosting.schema
@@ -142,16 +143,21 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
                     f"max_iter={self.max_iter} is less than the {kept} rounds that "
                     "warm_start goes on with. Ask for more, or set warm_start=False."
                 )
+
+        def keep() -> None:
+            new = copy(self)
+            new._keep(boosting, boosting.result(options), targets)
+            # At one stroke: an interruption leaves all as it was.
+            self.__dict__ = vars(new) | {"_grown_with": (fixed, seed)}
+
         try:
             boosting.run(options, Stage("boosting", progress))
         except KeyboardInterrupt:
             if not (self.warm_start and boosting.n_rounds >= 0):
                 raise
-            self._keep(boosting, boosting.result(options), targets)
-            self._grown_with = fixed, seed
+            keep()
             raise
-        self._keep(boosting, boosting.result(options), targets)
-        self._grown_with = fixed, seed
+        keep()
 
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         forget_calibration(self)

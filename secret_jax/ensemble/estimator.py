@@ -34,7 +34,7 @@ from secret_jax.fit.prepare import CheckedRows, read_rows
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import check_constraints, constraints_of
+from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError
 
@@ -83,8 +83,7 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
 
     def _reading(self) -> Plan:
         """Check the parameters, and plan how to read tables, as for a single tree."""
-        own = self.get_params(deep=False)
-        check_constraints(constraints_of(type(self)), own, type(self).__name__)
+        own = checked_parameters(self)
         seed = 0 if self.random_state is None else seed_of(self.random_state)
         of_tree = {name: own[name] for name in OF_THE_TREE}
         tree = self._single_tree(splits=RssSplits(max_samples=None), **of_tree)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -197,16 +197,17 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             trees += some
             stage.at(len(trees), len(bags))
         outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
-        for name in ("oob_prediction_", "oob_score_"):
-            vars(self).pop(name, None)
+        ensemble = Ensemble.of([[tree] for tree in trees], 1.0, size)
+        fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": rows}
         if outside is not None:
             score = _score(rows.targets, outside, rows.weight)
             value = np.full((len(targets.weight), outside.shape[1]), np.nan)
             value[used] = outside[distinct.place]
-            self.oob_prediction_ = schema.restore_targets(value)
-            self.oob_score_ = score
-        self.ensemble_ = Ensemble.of([[tree] for tree in trees], 1.0, size)
-        self._rows = rows
+            prediction = schema.restore_targets(value)
+            fitted |= {"oob_prediction_": prediction, "oob_score_": score}
+        for name in ("oob_prediction_", "oob_score_"):
+            vars(self).pop(name, None)
+        vars(self).update(fitted)
 
     def _size(self, rows: Rows) -> TreeSize:
         least = self.min_samples_leaf

@@ -1,5 +1,6 @@
 """Base of the estimators of single trees: validate, call, store; no numerics."""
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -49,6 +50,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     prune: Any
+    refine: Any
+    n_leaves_grown_: int
     reading_: dict[str, Any]
     distillation_: dict[str, Any]
 
@@ -140,20 +143,25 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
                 together = others is not None and len(eval_set) == 3
                 given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)
+                self._keep(finished, **targets.learned)
             except BaseException:
                 restore_names(self, names_before)
                 raise
-            vars(self).update(targets.learned)
-            return self._finish(plan, finished)
+            return self._refined(plan, finished)
 
-    def _finish(self, plan: Plan, finished: FitResult) -> Self:
-        """Store a fitted tree, refined if requested."""
-        self.tree_ = finished.tree
-        self.n_leaves_grown_ = finished.fitted.n_leaves_grown
-        self.n_refine_steps_ = 0
-        forget_calibration(self)
+    def _keep(self, finished: FitResult, **learned: Any) -> None:
+        """Store a fitted tree and what else was learned, at one stroke."""
+        new = copy(self)
+        forget_calibration(new)
         for name in ("reading_", "distillation_"):
-            self.__dict__.pop(name, None)
+            vars(new).pop(name, None)
+        new.tree_ = finished.tree
+        new.n_leaves_grown_ = finished.fitted.n_leaves_grown
+        new.n_refine_steps_ = 0
+        self.__dict__ = vars(new) | learned
+
+    def _refined(self, plan: Plan, finished: FitResult) -> Self:
+        """Refine the stored tree if requested."""
         if plan.refine is not None:
             refined = refine_tree(finished)
             if refined.refusal:
@@ -246,9 +254,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
         True
         """
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        parameters.update(prune=None, refine=None)
-        model = type(self)(**parameters)
+        model = copy(self)
+        model.prune = model.refine = None
         plan = model._plan()
         with (
             shown(self.verbose) as progress,

@@ -20,7 +20,7 @@ class NestedParameters(BaseEstimator):
         """
         found = super().get_params(deep=False)
         if deep:
-            for name in self._named:
+            for name in filter(found.__contains__, self._named):
                 value = value_of(name, found[name], self._named)
                 for field, its in value.get_params().items() if value else ():
                     found[f"{name}__{field}"] = its
@@ -49,7 +49,8 @@ class NestedParameters(BaseEstimator):
             head, _, field = name.partition("__")
             changes.setdefault(head, {})[field] = nested[name]
         for head, fields_of_head in changes.items():
-            value = value_of(head, getattr(self, head, None), self._named)
+            own = self.get_params(deep=False).get(head)
+            value = value_of(head, own, self._named)
             known = {field.name for field in fields(value)} if value else set()
             unknown = sorted(fields_of_head.keys() - known)
             if value is None or unknown:

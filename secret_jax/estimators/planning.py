@@ -16,7 +16,7 @@ from secret_jax.losses.deviance import Poisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import MixtureLeaf
-from secret_jax.runtime.values import check_constraints, constraints_of, refuse
+from secret_jax.runtime.values import checked_parameters, refuse
 from secret_jax.splits.interface import SplitFinder
 
 
@@ -35,8 +35,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     and names the ``caller`` where that is another estimator.
     """
     caller = caller or type(estimator).__name__
-    parameters, named = estimator.get_params(deep=False), estimator._named
-    check_constraints(constraints_of(type(estimator)), parameters, caller)
+    parameters, named = checked_parameters(estimator, caller), estimator._named
     values = {name: value_of(name, parameters[name], named) for name in named}
     for value in values.values():
         if value is not None:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import guarded_solve, safe_divide
-from secret_jax.splits.screening import gain_of_sides
+from secret_jax.splits.screening import gain_of_sides, narrowing
 
 # Float32 rounding of sums of about a thousand products.
 _ROUNDING = 1e-6
@@ -174,6 +174,8 @@ class Cuts(NamedTuple):
         spread = _both_sides(own[1], own_whole[1]) * share
         spread = (spread - center**2) * scale**2
         center = (center - mean) * scale
+        strength = np.sum(slope**2, axis=2)[..., None]
+        narrow = narrowing(spread, strength)
         gain = np.float32(0)
         for first in range(1, left.shape[2], 1 + n):
             # What is right of a cut is the whole less what is left of it: its moments
@@ -193,8 +195,8 @@ class Cuts(NamedTuple):
                 squares * share**2,
                 along * share,
                 center,
-                spread,
-                np.sum(slope**2, axis=2)[..., None],
+                strength,
+                *narrow,
             )
         gain = (gain * weight).sum(axis=0)
         least = weight.min(axis=0)

@@ -138,8 +138,8 @@ def printed_model(
 
     A column whose zero is far from its values is counted from a round number near those
     of the node. The constant is the same however many terms are left out: those that
-    move least in the node. ``merged`` puts categories of one column with the same
-    factor in one term.
+    move least in the node. Terms of one column stand side by side; ``merged`` puts its
+    categories with the same factor in one term.
     """
     model = rounded_model(model, precision)
     groups: dict[Any, list[Term]] = {}
@@ -152,7 +152,13 @@ def printed_model(
     constant = model.intercept + sum(term.factor * term.at for term in printed)
     constant = _rounded(constant, _step(model.target_spread, precision))
     n_shown = len(printed[:max_terms])
-    return constant, printed[:n_shown], printed[n_shown:]
+    return constant, _side_by_side(printed[:n_shown]), printed[n_shown:]
+
+
+def _side_by_side(terms: list[PrintedTerm]) -> list[PrintedTerm]:
+    """Put terms of one column together, where the first of them stands."""
+    columns = [term.main.column for term in terms]
+    return sorted(terms, key=lambda term: columns.index(term.main.column))
 
 
 def _printed(group: list[Term]) -> PrintedTerm:

@@ -96,7 +96,7 @@ def stability(
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
             drawn, copies = resampled(weight, random, group)
             again: Any = clone(model)
-            again.set_params(verbose=0)
+            again.verbose = 0
             with warnings.catch_warnings(), one_thread_for_products():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)

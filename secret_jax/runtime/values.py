@@ -160,6 +160,18 @@ def check_constraints(
     validate_parameter_constraints(dict(constraints), known, caller)
 
 
+def checked_parameters(estimator: Any, caller: str = "") -> dict[str, Any]:
+    """Parameters of an estimator by name, checked; ``caller`` is whose they are.
+
+    Those that a subclass sets for its users, and does not show in its signature, too.
+    """
+    kind = type(estimator)
+    constraints = constraints_of(kind)
+    own = {name: getattr(estimator, name) for name in constraints}
+    check_constraints(constraints, own, caller or kind.__name__)
+    return estimator.get_params(deep=False) | own
+
+
 def refuse(name: str, caller: str, allowed: str, value: Any) -> NoReturn:
     """Raise the error that scikit-learn raises for a bad parameter."""
     raise InvalidParameterError(

@@ -141,14 +141,25 @@ def gains_of_sides(
     xp = namespace(sums)
     weight = xp.maximum(sums[..., 0], _ROUNDING)
     strength = xp.sum(slope**2, axis=-1)[..., None]
+    narrow = narrowing(spread, strength)
     gain = xp.zeros_like(weight)
     for first in range(1, sums.shape[-1], 1 + n_model):
         level = sums[..., first] / weight
         moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
         squared = xp.einsum("...i,...i", moment, moment)
         along = matvec(moment, slope)
-        gain = gain + gain_of_sides(level, squared, along, center, spread, strength)
+        gain = gain + gain_of_sides(level, squared, along, center, strength, *narrow)
     return weight * gain
+
+
+def narrowing(spread: AnyArray, strength: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """How much narrower sides are than their node, and what that leaves of one.
+
+    ``strength``: squared length of the slopes of the model coordinates.
+    """
+    xp = namespace(spread)
+    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
+    return narrower, 1 - strength * narrower + _ROUNDING
 
 
 def gain_of_sides(
@@ -156,18 +167,16 @@ def gain_of_sides(
     squared: AnyArray,
     along: AnyArray,
     center: AnyArray,
-    spread: AnyArray,
     strength: AnyArray,
+    narrower: AnyArray,
+    rest: AnyArray,
 ) -> AnyArray:
     """Gains of sides for one output, per unit of weight; see `screen`.
 
     ``level``: mean residual; ``squared``, ``along``: squared length of the mean of
-    residual * coordinates, and its product with the coordinates' slopes;
-    ``strength``: squared length of the slopes.
+    residual * coordinates, and its product with the coordinates' slopes; ``narrower``,
+    ``rest``: see `narrowing`.
     """
-    xp = namespace(spread)
-    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
-    rest = 1 - strength * narrower + _ROUNDING
     shift = center * level
     # |b|^2 and s'b of the derivation in `screen`.
     squared = squared + shift * (shift * strength - 2 * along)

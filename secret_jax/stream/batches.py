@@ -284,12 +284,19 @@ class Layout(NamedTuple):
     names: tuple[str, ...]
     kinds: tuple[str, ...]
     n_outputs: int
+    # Of ordered categories by column, from least to greatest.
+    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @classmethod
     def of(cls, batch: Batch) -> Layout:
         """Derive the layout from the first batch."""
         kinds = tuple(map(_kind_of, batch.columns.values()))
-        return cls(tuple(batch.columns), kinds, batch.targets.shape[1])
+        levels = tuple(
+            (name, column.levels)
+            for name, column in batch.columns.items()
+            if isinstance(column, OrderedText)
+        )
+        return cls(tuple(batch.columns), kinds, batch.targets.shape[1], levels)
 
     def described(self) -> str:
         """Write the columns and their kinds."""
@@ -327,6 +334,14 @@ def conformed(batch: Batch, layout: Layout) -> Batch:
         name: _of_kind(batch.columns[name], kind, name, where)
         for name, kind in zip(layout.names, layout.kinds, strict=True)
     }
+    for name, levels in layout.levels:
+        own = getattr(columns[name], "levels", ())
+        if own != tuple(level for level in levels if level in own):
+            raise StreamError(
+                f"{where}: the ordered categories of column {name!r} are "
+                f"{listed(list(own))}, and were {listed(list(levels))} in the first "
+                "batch. Write all batches with the same categories in the same order."
+            )
     return batch._replace(columns=columns)
 
 

@@ -34,6 +34,8 @@ def _chunks_of(
     start = n_waiting = 0
     for batch in source.batches(targets):
         layout = layout or Layout.of(batch)
+        if not targets:  # which are told by their names
+            layout = layout._replace(levels=())
         if batch.n_rows == 0:
             conformed(batch, layout)
             continue

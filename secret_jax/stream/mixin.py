@@ -30,7 +30,10 @@ class StreamMixin:
     def _plan(self) -> Plan:
         raise NotImplementedError
 
-    def _finish(self, plan: Plan, finished: FitResult) -> Any:
+    def _keep(self, finished: FitResult, **learned: Any) -> None:
+        raise NotImplementedError
+
+    def _refined(self, plan: Plan, finished: FitResult) -> Any:
         raise NotImplementedError
 
     def fit_stream(
@@ -134,11 +137,13 @@ class StreamMixin:
             plan = replace(plan, progress=progress)
             finished = fit_stream(plan, rows, options)
             schema = finished.tree.schema
-            self.n_features_in_ = len(schema.input_names)
-            self.__dict__.pop("feature_names_in_", None)
+            names = schema.input_names
+            learned: dict[str, Any] = {"n_features_in_": len(names)}
             if schema.named:
-                self.feature_names_in_ = np.array(schema.input_names, object)
-            return self._finish(plan, finished)
+                learned["feature_names_in_"] = np.array(names, object)
+            self.__dict__.pop("feature_names_in_", None)
+            self._keep(finished, **learned)
+            return self._refined(plan, finished)
 
     def predict_stream(
         self,

@@ -217,6 +217,10 @@ def interrupted_at(number, monkeypatch):
     monkeypatch.setattr(boosting_module, "add_round", call)
 
 
+def interrupted():
+    raise KeyboardInterrupt
+
+
 def test_an_interrupted_fit_changes_nothing(monkeypatch):
     X, y = wave()
     model = SecretBoostingRegressor(
@@ -228,6 +232,14 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch):
         model.set_params(max_iter=4, early_stopping=False).fit(X, y)
     assert model.n_features_in_ == 2
     np.testing.assert_array_equal(model.predict(X[:, :2]), before)
+    # Nor one that is interrupted while errors of the new trees are measured.
+    state = dict(vars(model))
+    place = "secret_jax.ensemble.regressor.SecretBoostingRegressor._calibrate"
+    monkeypatch.undo()
+    monkeypatch.setattr(place, lambda *given: interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert vars(model) == state
 
 
 def test_warm_start_keeps_the_rounds_so_far(model, monkeypatch):

@@ -5,9 +5,12 @@ The default regressor goes through them in `test_conformance`.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
+from configurations import crease, refusal
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from secret_jax import (
@@ -92,3 +95,37 @@ def test_scikit_learn_checks(estimator, check):
     if "max_iter" in estimator.get_params() and "class_weight" in _name(check):
         pytest.skip("sets a thousand rounds; tests of boosters weigh classes")
     check(estimator)
+
+
+@pytest.mark.parametrize("kind", [SecretRegressor, *map(type, CLASSES)])
+def test_parameters_as_a_dictionary(kind):
+    assert asdict(kind()).keys() >= kind().get_params(deep=False).keys()
+
+
+def test_subclasses_with_parameters_of_their_own():
+    class Stump(SecretRegressor):
+        def __init__(self, *, depth=1):
+            super().__init__(max_depth=depth, splits="cart")
+            self.depth = depth
+
+    class Two(SecretForestRegressor):
+        def __init__(self, *, n_estimators=2):
+            super().__init__(n_estimators=n_estimators)
+
+    class Network(KernelTreeRegressor):
+        def __init__(self, *, head="rbf"):
+            super().__init__(SecretRegressor(**_STUMP), head=head)
+
+    X, y = crease()
+    for kind in (Stump, Two, Network):
+        model = clone(kind()).fit(X, y)
+        assert model.score(X, y) > 0.3
+        assert len(model.get_params(deep=False)) == 1
+    stump = Stump().fit(X, y)
+    assert stump.n_leaves_ == 2
+    assert stump.cost_complexity_pruning_path(X, y).ccp_alphas[0] == 0
+    assert len(stump.stability(X, y, n_resamples=2)) > 0
+    with refusal("'splits__min_gain'", "['depth']"):
+        stump.set_params(splits__min_gain=1.0)
+    with refusal("'max_depth' parameter of Stump", "Got -1"):
+        Stump(depth=-1).fit(X, y)

@@ -32,6 +32,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "a level": ("grow.division.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.hold_out.node_errors", {"prune": "holdout"}),
+    "forgetting": ("estimators.base.forget_calibration", {}),
     "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),
     "distillation": ("fit.refine.distillation.student_rows", FOLDS),
     "cutting the distilled tree": ("fit.refine.distillation.of_size", FOLDS),

@@ -139,13 +139,14 @@ def test_copies_of_rows_are_drawn_one_by_one():
     assert weighted.oob_score_ == pytest.approx(copies.oob_score_, abs=1e-9)
 
 
-def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch):
+@pytest.mark.parametrize("place", ["out_of_bag", "Ensemble.of"])
+def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch, place):
     def interrupted(*given):
         raise KeyboardInterrupt
 
     model = copy(fitted[0])
     before = dict(vars(model))
-    monkeypatch.setattr("secret_jax.ensemble.forest.out_of_bag", interrupted)
+    monkeypatch.setattr(f"secret_jax.ensemble.forest.{place}", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*wave())
     assert vars(model) == before

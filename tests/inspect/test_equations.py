@@ -98,6 +98,19 @@ def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_numb
     np.testing.assert_allclose(exact, expected, atol=1e-4 * spread)
 
 
+def test_terms_of_one_column_stand_side_by_side():
+    tree, X = one_leaf((-2.0, 1.5, 100.0, 0.0, 100.0, -12.0))
+    model = model_in_original_units(tree, 0)
+    names = [term.main.name for term in printed_model(model)[1]]
+    assert names == ["city", "city", "area", "Year"]
+    _, terms, (hidden,) = printed_model(model, max_terms=3)
+    assert [term.main.name for term in terms] == ["city", "area", "Year"]
+    assert hidden.categories == ("Łódź",)  # which moves least
+    expected = predict(tree, encode_with(tree.schema, X))
+    exact = by_hand(model_equation(tree, 0, precision=12), X)
+    np.testing.assert_allclose(exact, expected, atol=1e-4 * tree.schema.target_scale)
+
+
 @pytest.mark.parametrize("max_terms", [0, 1, 2, 3])
 def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     tree, X = one_leaf(SLOPES)

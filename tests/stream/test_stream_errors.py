@@ -45,6 +45,19 @@ def test_a_batch_that_is_not_like_the_first_one(change, message):
         fit([good(), change(good())])
 
 
+@pytest.mark.parametrize("levels", [("u", "v", "x", "w"), ("v", "u"), ("w",)])
+def test_ordered_categories_are_those_of_the_first_batch(levels, tmp_path):
+    def batch(levels):
+        text = pd.Categorical([levels[0]] * 3, levels, ordered=True)
+        return good().assign(text=text)
+
+    with pytest.raises(StreamError, match="categories of column 'text' are"):
+        fit([batch(("u", "v", "x")), batch(levels)])
+    model = fit([batch(("u", "v", "x")), batch(("u", "x"))])
+    other = [batch(order)[["a", "text"]] for order in (("u", "v"), ("v", "u"))]
+    model.predict_stream(other, tmp_path / "predicted.parquet")  # by their names
+
+
 def test_weights_that_are_none():
     bad = good().assign(w=[1.0, -1.0, 2.0])
     with pytest.raises(StreamError, match=r"row 4 \(row 1 of batch 1\) has -1"):

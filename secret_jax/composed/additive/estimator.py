@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -90,9 +90,10 @@ class SecretAdditiveRegressor(ComposedRegressor):
     n_knots: Annotated[int, at_least(0)] = 10
     n_folds: Annotated[int, at_least(2)] = 5
     curve_tolerance: Annotated[float, real(0.0)] = 0.03
-    intercept_: float = field(init=False)
-    curves_: list[Curve] = field(init=False)
-    schema_: TableSchema = field(init=False)
+    if TYPE_CHECKING:  # no parameters
+        intercept_: float = field(init=False)
+        curves_: list[Curve] = field(init=False)
+        schema_: TableSchema = field(init=False)
 
     def _fitted(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -84,9 +84,10 @@ class KernelTree(ComposedEstimator):
     warm_start: bool = False
     random_state: Annotated[int, at_least(0)] = 0
     verbose: bool | Annotated[int, at_least(0)] = False
-    head_: Head = field(init=False)
-    fitted_head_: Any = field(init=False)
-    search_: Found = field(init=False)
+    if TYPE_CHECKING:  # no parameters
+        head_: Head = field(init=False)
+        fitted_head_: Any = field(init=False)
+        search_: Found = field(init=False)
 
     _predicts_with: ClassVar[str] = "fitted_head_"
 
@@ -115,6 +116,8 @@ class KernelTree(ComposedEstimator):
             rows = every[best]
             head, fit = self._fitted_head(heads[best], rows)
         fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
+        if self.search is not None:
+            fitted["search_"] = self.search_
         return fitted, rows, fit
 
     def _fitted_head(self, head: Head, rows: Regions) -> tuple[Head, HeadFit]:
@@ -128,8 +131,6 @@ class KernelTree(ComposedEstimator):
         search = self._search
         if search is not None:
             head = self._searched(search, head, rows)
-        else:
-            vars(self).pop("search_", None)
         return head, head.fit(rows.of(head))
 
     @property

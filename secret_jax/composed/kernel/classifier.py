@@ -1,7 +1,7 @@
 """Estimator of classes: kernels over the leaves of a classification tree."""
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -86,7 +86,8 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     _: KW_ONLY
     head: HeadOption = "gp"
     ordinal: bool = False
-    scores_: OptimalScores | ReachedScores = field(init=False)
+    if TYPE_CHECKING:  # no parameter
+        scores_: OptimalScores | ReachedScores = field(init=False)
 
     def _fitted(
         self,

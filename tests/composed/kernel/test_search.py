@@ -107,6 +107,18 @@ def test_interrupted_searches_are_kept(monkeypatch):
     assert not hasattr(model, "head_")
 
 
+def test_a_fit_that_fails_keeps_the_last_search(monkeypatch):
+    def fails(*given):
+        raise KeyboardInterrupt
+
+    model = KernelTreeRegressor(TREE, head="rbf", search="greedy").fit(*table())
+    before = dict(vars(model.set_params(search=None)))
+    monkeypatch.setattr(RadialBasis, "fit", fails)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*table())
+    assert vars(model) == before
+
+
 def test_bad_searches_are_refused():
     X, y = table()
     with pytest.raises(ValueError, match="'search' parameter of KernelTreeRegressor"):

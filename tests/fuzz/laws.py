@@ -1,0 +1,275 @@
+"""Laws that hold for every estimator: functions of a case, named as they say."""
+
+import copy
+import pickle
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from secret_jax.runtime import parallel
+from tests.fuzz.cases import Case
+from tests.helpers import exported_code as run
+from tests.helpers.refusals import assert_meant
+
+
+def other_ways_to_the_same_fit_predict_the_same(case: Case) -> None:
+    ways = [*_ways(case)]
+    for chosen in case.rng.permutation(len(ways))[:3]:
+        way, make, factor, tolerance = ways[chosen]
+        case.near(case.said_by(make()) / factor, tolerance=tolerance, what=way)
+
+
+def _ways(case: Case) -> Iterator[tuple[str, Callable[[], Any], float, float]]:
+    """Names of ways, their fits, what these multiply targets by, and tolerances."""
+    X, y, weight, groups = case.data
+    yield "again", case.fit, 1.0, 0.0
+    yield "without threads", lambda: _without_threads(case), 1.0, 1e-12
+    order = case.rng.permutation(len(X))
+    if "copy" not in X:
+        yield "rows in another order", lambda: case.fit(order), 1.0, 1e-6
+    wide = X.astype({name: np.float64 for name in X if X[name].dtype.kind in "fi"})
+    yield "wider numbers", lambda: case.fit(X=wide), 1.0, 1e-6
+    if not case.has_classes and case.kind != "counts":
+        yield "a unit of the target", lambda: case.fit(y=8.0 * y), 8.0, 1e-6
+    counts = weight is not None and weight.dtype.kind == "i"
+    if weight is not None and not counts:
+        more = {"sample_weight": 8.0 * weight}
+        yield "a unit of weights", lambda: case.fit(**more), 1.0, 1e-6
+    rows = np.repeat(np.arange(len(X)), weight if counts else 1)
+    known = vars(case.model)
+    draws = known.get("bootstrap", False) or known.get("subsample", 1) < 1
+    if counts and not draws and set(y[rows].flat) == set(y.flat):
+        yield "copies", lambda: case.fit(rows, sample_weight=None), 1.0, 2e-4
+    if hasattr(case.model, "fit_stream") and groups is None:
+        yield "a stream", lambda: _streamed(case), 1.0, 1e-6
+
+
+def _without_threads(case: Case) -> Any:
+    ours = [module for name, module in sys.modules.items() if "secret_jax" in name]
+    ours = [module for module in ours if hasattr(module, "N_WORKERS")]
+    before, parallel._THREAD.works = parallel.N_WORKERS, True
+    try:
+        for module in ours:
+            module.N_WORKERS = 5 if before == 1 else 1
+        return case.fit()
+    finally:
+        parallel._THREAD.works = False
+        for module in ours:
+            module.N_WORKERS = before
+
+
+def _streamed(case: Case) -> Any:
+    X, y, weight, _ = case.data
+    weight = np.ones(len(X)) if weight is None else weight
+    parts = [(X[s], y[s], weight[s]) for s in (slice(9), slice(9, None))]
+    names = ["a", "b"] if case.several else ["y"]
+    return clone(case.model).fit_stream(lambda: iter(parts), names)
+
+
+def copies_say_the_same(case: Case) -> None:
+    model = case.fitted
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "model"))
+        loaded = type(model).load(Path(folder, "model"))
+    for same in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), loaded):
+        assert np.array_equal(case.said_by(same), case.expected)
+        assert repr(same.get_params()) == repr(model.get_params())
+
+
+def predictions_are_finite(case: Case) -> None:
+    X = case.data.X
+    far = X.assign(**{n: X[n] * 1e6 - 1e9 for n in X if X[n].dtype.kind == "f"})
+    for rows in (X, far):
+        found = case.said_by(case.fitted, rows)
+        assert np.isfinite(found).all()
+        if case.has_classes:
+            np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+            assert set(case.fitted.predict(rows)) <= set(case.data.y)
+        assert case.kind != "counts" or (found >= 0).all()
+
+
+def rows_and_columns_may_be_few_and_in_any_order(case: Case) -> None:
+    for size in (7, 1):
+        rows = case.rng.permutation(len(case.data.X))[:size]
+        some = case.data.X.iloc[rows, ::-1]
+        case.near(case.said_by(case.fitted, some), case.expected[rows])
+
+
+def parts_sum_to_the_whole(case: Case) -> None:
+    X, model = case.data.X, case.fitted
+    if case.kind == "additive":
+        curves = model.intercept_ + model.contributions(X).sum(axis=1)
+        case.near(curves + model.tree_.predict(X))
+    elif case.kind.startswith("kernel"):
+        assert str(model.explain(X.iloc[:3]))
+    elif hasattr(model, "explain"):
+        why = model.explain(X, **case.second)
+        total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+        np.testing.assert_allclose(total, why.prediction, rtol=1e-9, atol=1e-9)
+        assert len(why.to_dataframe()) == len(X)
+        if not case.has_classes and case.kind != "counts":
+            case.near(total, case.of_second, 2e-4)
+    if hasattr(model, "staged_predict") and not model.ensemble:
+        says = model.staged_predict_proba if case.has_classes else model.staged_predict
+        case.near([*says(X)][-1])
+
+
+def programs_predict_the_same(case: Case) -> None:
+    model, X = case.fitted, case.data.X
+    if not hasattr(model, "export_code") or any(X[n].dtype.kind == "M" for n in X):
+        return  # SQL and ONNX ask for the parts of dates
+    X = X.astype({n: float for n in X if X[n].dtype.kind in "fi"})
+    rows, found, is_one = run.records(X), {}, not case.has_classes
+    for language, predict in run.PROGRAMS.items():
+        code = model.export_code(language, **case.second)
+        found[language] = predict(code, rows) if is_one else _chances(model, code, rows)
+    found["onnx"] = run.run_onnx(model.to_onnx(**case.second), X)[0 if is_one else 1]
+    if is_one and hasattr(model, "tree_") and not model.tree_.is_soft:
+        found["sql"] = run.by_sql(model.tree_, X, **case.second)
+    for predicted in found.values():
+        case.near(predicted, case.of_second, 2e-4)
+
+
+def _chances(model: Any, code: str, rows: list[dict[str, Any]]) -> Any:
+    """Probabilities of classes by exported code."""
+    if "#include" in code:
+        n, text = len(model.classes_), isinstance(model.classes_[0], str)
+        predict = run.compiled(code, n, text=text)
+        return [predict(row)[0] for row in rows]
+    if "function " in code:
+        return run.by_node(code, rows, "[...predict_proba(row).values()]")
+    scope: dict = {}
+    exec(code, scope)
+    return [[*scope["predict_proba"](row).values()] for row in rows]
+
+
+def models_can_be_read(case: Case) -> None:
+    model, (X, y, weight, groups) = case.fitted, case.data
+    if hasattr(model, "effect"):
+        of_class = case.has_classes and len(model.classes_) > 2
+        output = {"output": model.classes_.tolist()[1]} if of_class else case.second
+        assert all(model.effect(name, **output) for name in X)
+        assert all(p.share >= 0 for p in model.interactions(n_rows=10, **output))
+    if callable(getattr(model, "distill", None)):
+        assert np.isfinite(case.said_by(model.distill())).all()
+    if hasattr(model, "to_dataframe"):
+        for way in ("export_text", "export_dot", "summary", "to_html", "to_dataframe"):
+            assert len(getattr(model, way)()) > 0
+        more = {"sample_weight": weight, "groups": groups, "n_resamples": 2}
+        assert len(model.stability(X, y, **more)) >= 0
+        smaller, again = (copy.deepcopy(model) for _ in range(2))
+        for changed in (smaller.smaller(1), again.refit(X, y, weight)):
+            assert np.isfinite(case.said_by(changed)).all()
+
+
+def directions_and_coverage_are_kept(case: Case) -> None:
+    model, (X, y, weight, _) = copy.deepcopy(case.fitted), case.data
+    for name, direction in case.directions.items():
+        values = np.sort(X[name].to_numpy(float))
+        row = X.iloc[[case.rng.integers(len(values))] * len(values)]
+        found = case.said_by(model, row.assign(**{name: values}))
+        found = found[:, 1] if case.has_classes else found
+        case.near(np.minimum(np.diff(found, axis=0) * direction, 0.0), 0.0)
+    if hasattr(model, "predict_interval") and not case.several:
+        low, high = model.conformalize(X, y, weight).predict_interval(X, 0.8)
+        near = 1e-6 * np.std(y)
+        held = (low - near <= y) & (y <= high + near)
+        assert np.average(held, weights=weight) > 0.8 - 1e-9
+
+
+def bad_input_is_refused_and_changes_nothing(case: Case) -> None:
+    model, (X, y, *_) = copy.deepcopy(case.fitted), case.data
+    bad = np.array(y, object)
+    bad[3] = None
+    calls = [
+        lambda: model.fit(X, bad),
+        lambda: model.fit(X, y[:-1]),
+        lambda: model.fit(X.iloc[:0], y[:0]),
+        lambda: model.fit(X, y, -np.ones(len(y))),
+        lambda: model.fit(X, y, np.zeros(len(y))),
+        lambda: model.fit(X, y, groups=np.zeros(len(y) - 1)),
+        lambda: model.fit(X.assign(bad=np.inf), y),
+        lambda: model.fit(X.assign(bad=[[1, 2]] * len(y)), y),
+        lambda: model.predict(X.iloc[:, 1:].assign(other=1)),
+        lambda: model.predict(X.iloc[:0]),
+    ]
+    before, number = dict(vars(model)), int(case.rng.integers(len(calls)))
+    try:
+        calls[number]()
+    except Exception as error:
+        assert_meant(error)
+    else:
+        raise AssertionError(f"bad input {number} was taken")
+    assert not _changed(model, before), f"bad input {number} left its traces"
+
+
+def an_interrupted_fit_changes_nothing(case: Case) -> None:
+    model, calls, last, known = copy.deepcopy(case.fitted), 0, 0, vars(case.model)
+    if known.get("refine") or known.get("search"):
+        return  # which keep what they have, as they say
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event == "call" and "/secret_jax/" in frame.f_code.co_filename
+        if calls == last:
+            raise KeyboardInterrupt
+
+    def fit(one: Any) -> None:
+        sys.setprofile(count)
+        try:
+            one.fit(case.data.X, case.data.y, groups=case.data.groups)
+        finally:
+            sys.setprofile(None)
+
+    whole = copy.copy(model)
+    fit(whole)
+    late = case.rng.random() < 0.5
+    last = int(case.rng.integers(max(1, calls - 40) if late else 1, calls + 1))
+    before, calls = dict(vars(model)), 0
+    try:
+        fit(model)
+    except KeyboardInterrupt:
+        changed = _changed(model, before)  # nothing, or at the very end all
+        few = changed and changed != _changed(whole, before)
+        assert not few, f"interrupted at call {last}: changed {changed}"
+
+
+def _changed(model: Any, before: dict[str, Any]) -> list[str]:
+    now = vars(model)
+    return sorted(n for n in {*now, *before} if now.get(n) is not before.get(n))
+
+
+LAWS: list[Callable[[Case], None]] = [
+    other_ways_to_the_same_fit_predict_the_same,
+    copies_say_the_same,
+    predictions_are_finite,
+    rows_and_columns_may_be_few_and_in_any_order,
+    parts_sum_to_the_whole,
+    programs_predict_the_same,
+    models_can_be_read,
+    directions_and_coverage_are_kept,
+    bad_input_is_refused_and_changes_nothing,
+    an_interrupted_fit_changes_nothing,
+]
+
+
+def broken(kind: str, seed: int, laws: list = LAWS) -> list[tuple[str, Exception]]:
+    """Laws that a random case breaks; a refusal with a reason breaks none."""
+    case, found = Case(kind, seed), []
+    for law in laws:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                law(case)
+        except Exception as error:
+            try:
+                assert_meant(error)
+            except AssertionError:
+                found.append((law.__name__.replace("_", " "), error))
+    return found
