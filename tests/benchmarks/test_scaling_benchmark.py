@@ -359,7 +359,7 @@ def test_ensembles_are_timed_by_the_fit_or_by_the_tree(capsys):
         "trees": ensembles.Case(
             lambda: SecretBoostingRegressor(**rounds, ensemble=False), rows, 2
         ),
-        "forest": ensembles.Case(lambda: SecretForestRegressor(3), rows),
+        "forest": ensembles.Case(lambda: SecretForestRegressor(n_estimators=3), rows),
     }
     ensembles.report(chosen, repeats=1)
     lines = capsys.readouterr().out.splitlines()
