@@ -14,11 +14,12 @@ from scipy.optimize import minimize_scalar
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.growth import Booster, add_round, bins_of, total_error
-from secret_jax.ensemble.model import Boosted, Member, booster_values
+from secret_jax.ensemble.model import Boosted, Member
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.ensemble.race import Candidate
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
+from secret_jax.tree.sums import TreeSum
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
@@ -242,9 +243,12 @@ class Boosting:
             return self._held_out_values(candidate)
         value = np.full_like(self.rows.targets, np.nan)
         for booster in candidate.judged:
+            # Fewer trees came after the round than before it.
             table = self.rows.table.take(booster.held_out)
-            trees, rate = booster.trees[: 1 + n_rounds], options.learning_rate
-            value[booster.held_out] = booster_values(trees, rate, table)
+            trees = booster.trees[1 + n_rounds :]
+            later = TreeSum(trees, np.full(len(trees), options.learning_rate))
+            said = booster.prediction[booster.held_out]
+            value[booster.held_out] = said - later.values(table)
         return value
 
     def _held_out_values(self, candidate: Candidate) -> np.ndarray:

@@ -131,15 +131,6 @@ class Ensemble:
             yield self.schema.restore_targets(total.copy())
 
 
-def booster_values(
-    trees: Sequence[Tree], learning_rate: float, table: Table
-) -> np.ndarray:
-    """Predict with one booster, in standardised units, (n_rows, n_outputs)."""
-    steps = np.full(len(trees), learning_rate)
-    steps[0] = 1.0
-    return TreeSum(list(trees), steps).values(table)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Member:
     """Boosters of one size, as a part of the model."""

@@ -18,6 +18,9 @@ from secret_jax.tree.structure import (
     Tree,
 )
 
+# Nodes of each tree that there is room for at first: small trees need no more.
+_FIRST_ROOM = 32
+
 
 class Builder:
     """Builder of the flat arrays of several trees, which begin as single leaves."""
@@ -164,8 +167,9 @@ class Builder:
     def _add(self, n_nodes: int) -> np.ndarray:
         first, self._n_nodes = self._n_nodes, self._n_nodes + n_nodes
         if self._n_nodes > len(self._room["left"]):  # at least twice as much room
+            more = max(self._n_nodes, _FIRST_ROOM * len(self._tree))
             for name, value in self._blank.items():
-                new = np.broadcast_to(value, (self._n_nodes, *np.shape(value)))
+                new = np.broadcast_to(value, (more, *np.shape(value)))
                 self._room[name] = np.concatenate([self._room[name], new])
         self._arrays = {name: own[: self._n_nodes] for name, own in self._room.items()}
         return np.arange(first, self._n_nodes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from secret_jax.grow.builder import Builder
@@ -29,7 +28,7 @@ class Division(NamedTuple):
         length = self.parents.stop - self.parents.start
         return Division(
             parents=self.parents.take(chosen),
-            splits=jax.tree.map(lambda array: array[chosen], self.splits),
+            splits=self.splits.take(chosen),
             go_left=self.go_left[np.repeat(chosen, length)],
             left_weight=self.left_weight[chosen],
             right_weight=self.right_weight[chosen],

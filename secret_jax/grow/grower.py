@@ -276,7 +276,7 @@ class _Waiting(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> _Waiting:
         """Select nodes by a mask."""
-        return jax.tree.map(lambda array: array[chosen], self)
+        return _Waiting(self.level.take(chosen), self.splits.take(chosen))
 
     def with_more(self, more: _Waiting) -> _Waiting:
         """Append other nodes."""

@@ -194,6 +194,16 @@ class Split(NamedTuple):
     child_models: AnyArray | None = None
     conditions: Conditions | None = None
 
+    def take(self, chosen: np.ndarray) -> Split:
+        """Select nodes of a batch on the host, by position or by a mask."""
+
+        def taken(part: Any) -> Any:
+            if isinstance(part, Conditions):
+                return Conditions(*map(taken, part))
+            return None if part is None else part[chosen]
+
+        return Split(*map(taken, self))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SplitFinder(Value, ABC):

@@ -16,14 +16,18 @@ from benchmarks import timing
 from benchmarks.device import __main__ as gpu
 from benchmarks.device import rates as device_rates
 from benchmarks.scaling import __main__ as scaling
-from benchmarks.scaling import exhaustive, stages
+from benchmarks.scaling import ensembles, exhaustive, stages
 from benchmarks.scaling import memory as scaling_memory
 from benchmarks.scaling import report as scaling_report
 from benchmarks.scaling.exhaustive import OutOfTimeError, exhaustive_tree
 from benchmarks.scaling.models import Contestant, Fitted
 from benchmarks.scaling.report import PAPER, Record, Run, extrapolated, ratios, slope
 from benchmarks.shared import read_records
-from secret_jax import SecretRegressor
+from secret_jax import (
+    SecretBoostingRegressor,
+    SecretForestRegressor,
+    SecretRegressor,
+)
 from secret_jax.datasets import make_fried
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.grow import in_numpy, search, trees
@@ -343,4 +347,24 @@ def test_data_made_on_a_device_are_friedmans(rng):
     assert x.max() <= 1
 
 
-# ---- boosters on many rows
+# ---- boosters and forests
+
+
+def test_ensembles_are_timed_by_the_fit_or_by_the_tree(capsys):
+    def rows():
+        return make_fried(120, n_features=5, random_state=0)
+
+    rounds = {"max_leaf_nodes": 4, "max_iter": 2, "early_stopping": False}
+    chosen = {
+        "trees": ensembles.Case(
+            lambda: SecretBoostingRegressor(**rounds, ensemble=False), rows, 2
+        ),
+        "forest": ensembles.Case(lambda: SecretForestRegressor(n_estimators=3), rows),
+    }
+    ensembles.report(chosen, repeats=1)
+    lines = capsys.readouterr().out.splitlines()
+    trees, forest = (line.strip("| ").split(" | ") for line in lines[2:])
+    assert trees[0] == "trees"
+    assert trees[3].startswith("ms a tree")
+    assert forest[3] == "s a fit"
+    assert float(forest[4]) > 0
