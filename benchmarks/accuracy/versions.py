@@ -32,7 +32,7 @@ MODELS = {
     "accurate": lambda package: package.SecretRegressor.accurate(gates=False),
     "gates": lambda package: package.SecretRegressor.accurate(),
     "booster": lambda package: package.SecretBoostingRegressor(),
-    "forest": lambda package: package.SecretForestRegressor(60),
+    "forest": lambda package: package.SecretForestRegressor(n_estimators=60),
     "distilled": lambda package: package.SecretBoostingRegressor(),
 }
 GROUPS = {"chosen": REAL + TABLES, "teaching": tuple(TARGETS)}
