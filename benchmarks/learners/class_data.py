@@ -44,7 +44,6 @@ TEACHING = {
     "nwtco": ("rel", "edrel"),
     "Train": ("choice",),
     "Cracker": ("choice",),
-    "Ketchup": ("choice",),
 }
 _FIRST = 8  # of these chose rules; the others chose nothing
 GROUPS = {
