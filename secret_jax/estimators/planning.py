@@ -11,7 +11,6 @@ from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan, Rival
 from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft.choose import SoftGates
-from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.deviance import Poisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
@@ -44,7 +43,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
     loss = values.get("loss", leaf.loss)
-    if "loss" in values and isinstance(loss, ClassLoss):
+    if "loss" in values and loss.of_classes:
         allowed = "a loss of numbers; for classes use SecretClassifier"
         refuse("loss", caller, allowed, parameters["loss"])
     fitted_to_loss = leaf_for_loss(leaf, loss)
