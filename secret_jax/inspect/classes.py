@@ -31,7 +31,7 @@ class Classes(NamedTuple):
 
     @classmethod
     def of_tree(cls, tree: Tree) -> Self | None:
-        """Read the classes from the names of a tree's outputs; None: these are numbers."""
+        """Read the classes from the names of a tree's outputs; None: numbers."""
         labels = tree.loss.labels(tree.schema.target_names)
         return None if labels is None else cls(labels)
 

@@ -84,7 +84,7 @@ class Loss(Value, ABC):
         """Refuse numbers of outputs that cannot all rise with a column."""
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...] | None:
-        """Names of all classes, given those of the outputs; None: outputs are numbers."""
+        """Names of all classes, given those of the outputs; None: these are numbers."""
         return None
 
     def scaling(self, targets: Weights, weight: Weights) -> tuple[float, float] | None:

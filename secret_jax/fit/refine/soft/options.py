@@ -1,7 +1,7 @@
 """Options of soft trees."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from secret_jax.fit.refine.interface import Refinement
 from secret_jax.losses.interface import Loss
@@ -59,6 +59,7 @@ class SoftOptions(Refinement):
     n_kept: Annotated[int, at_least(1)] = 4
     n_committee: Annotated[int, at_least(1)] = 4
     distil_steps: Annotated[int, at_least(1)] = 1024
+    makes_gates: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the fields; a start must be evaluated at least once."""
