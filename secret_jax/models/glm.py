@@ -166,7 +166,6 @@ class LinearOfLoss(GLMLeaf):
 
     @property
     def loss(self) -> Loss:
-        """See `GLMLeaf`."""
         return self.of
 
 
