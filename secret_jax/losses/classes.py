@@ -71,6 +71,7 @@ class CrossEntropy(ClassLoss):
     is_likelihood: ClassVar[bool] = True
     trains_gates: ClassVar[bool] = True
     link: ClassVar = "softmax"
+    error_word: ClassVar[str] = "log-loss"
 
     def n_free(self, n_outputs: int) -> int:
         """Number of free outputs: all but one of several, as shifts cancel."""
@@ -142,6 +143,7 @@ class Brier(ClassLoss):
     """
 
     link: ClassVar = "clip"
+    error_word: ClassVar[str] = "Brier score"
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the class frequency."""

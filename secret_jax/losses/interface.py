@@ -47,8 +47,7 @@ class Loss(Value, ABC):
     predicts_means: ClassVar[bool] = True
     """Whether it leads to means of the targets: others cannot learn from means."""
     is_likelihood: ClassVar[bool] = False
-    """Whether it is a negative log-likelihood up to a constant, and to a variance that
-    is to be estimated where it is ``least_squares``."""
+    """Whether it is a negative log-likelihood up to a constant."""
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
     of_classes: ClassVar[bool] = False
@@ -65,7 +64,7 @@ class Loss(Value, ABC):
     error_name: ClassVar[str] = "mean loss"
     """Name of what `reported` returns."""
     error_word: ClassVar[str] = "loss"
-    """The same in one word."""
+    """The same in a word or two."""
 
     @property
     def lowest(self) -> float:

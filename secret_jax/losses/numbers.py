@@ -24,7 +24,6 @@ class SquaredError(Loss):
     array([[4.]])
     """
 
-    is_likelihood: ClassVar[bool] = True
     least_squares: ClassVar[bool] = True
     trains_gates: ClassVar[bool] = True
     link: ClassVar = "identity"

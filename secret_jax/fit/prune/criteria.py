@@ -69,7 +69,7 @@ class InformationCriterion(PruningRule):
 
     def knows(self, loss: Loss) -> bool:
         """Whether the criterion is defined for a loss."""
-        return loss.is_likelihood
+        return loss.least_squares or loss.is_likelihood
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose from the weakest-link path, with the number of parameters as size.
