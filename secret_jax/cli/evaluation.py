@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from secret_jax.cli.kinds import name_of, schema_of
 from secret_jax.cli.messages import say
 from secret_jax.inspect.class_errors import class_errors
 from secret_jax.inspect.printing import number
@@ -90,7 +89,7 @@ def evaluate(
     own = measured(fitted, held_out.X, held_out.y, held_out.weight)
     if hasattr(fitted, "n_leaves_"):
         own |= {"leaves": fitted.n_leaves_}
-    scores = {name_of(fitted): own}
+    scores = {fitted._method: own}
     scores |= _baselines(fitted, grown_on, held_out, seed)
     return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
 
@@ -163,7 +162,7 @@ def _baselines(
     """
     import pandas as pd
 
-    schema = schema_of(model)
+    schema = model._schema
     others: Any = make_pipeline(
         SimpleImputer(keep_empty_features=True), StandardScaler()
     )

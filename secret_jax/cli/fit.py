@@ -111,7 +111,9 @@ def chosen_model(
     from secret_jax.cli.kinds import estimator_of
     from secret_jax.cli.parameters import given_parameters
 
-    estimator = estimator_of(arguments.model, classes)
+    kind = estimator = estimator_of(arguments.model, classes)
+    if "tree" in kind().get_params(deep=False):  # which has all other parameters
+        estimator = estimator_of("tree", classes)
     given = given_parameters(arguments, estimator)
     build = getattr(estimator, arguments.preset) if arguments.preset else estimator
     label = labels.get
@@ -126,11 +128,7 @@ def chosen_model(
         random_state=arguments.seed,
         verbose=not arguments.quiet,
     )
-    if arguments.model != "additive":
-        return model
-    from secret_jax.composed.additive.estimator import SecretAdditiveRegressor
-
-    return SecretAdditiveRegressor(model)
+    return model if kind is estimator else kind(model)
 
 
 def _result_text(evaluation: Evaluation, refitted: bool) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.cli.kinds import loaded, schema_of
+from secret_jax.cli.kinds import loaded
 from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
@@ -69,7 +69,7 @@ def _predictions(
         names = [f"probability of {name}" for name in model.classes_]
         columns |= dict(zip(names, chances, strict=True))
     elif prediction.ndim > 1:
-        names = [f"prediction of {name}" for name in schema_of(model).target_names]
+        names = [f"prediction of {name}" for name in model._schema.target_names]
         columns = dict(zip(names, prediction.T, strict=True))
     if arguments.interval is not None:
         bounds = model.predict_interval(X, coverage=arguments.interval)
@@ -131,9 +131,9 @@ def _target_of(model: Any, classes: bool) -> str:
     """Name the column that a model predicts; classifiers keep names of classes only."""
     reading = _reading(model)
     if not classes:
-        return reading.name_of(str(schema_of(model).target_name))
+        return reading.name_of(str(model._schema.target_name))
     *_, last = [None, *reading.formats]  # the target
-    if last is None or reading.labels[last] in schema_of(model).input_names:
+    if last is None or reading.labels[last] in model._schema.input_names:
         raise CommandError(
             "the model does not know which column holds its classes: it was not "
             f"fitted by {PROGRAM} fit"
@@ -181,7 +181,7 @@ def _say_what_it_takes(model: Any, language: str) -> None:
     reading = _reading(model)
     dates = "its parts as numbers, each a column of its own"
     dates = "dates, or text as in 2024-02-29" if language == "python" else dates
-    for name in schema_of(model).input_names:
+    for name in model._schema.input_names:
         chosen = reading.formats[reading.name_of(name)]
         if isinstance(chosen, NumberFormat) and not chosen.is_plain:
             say(f"{name}: the program takes numbers, not the texts of the file")
@@ -212,7 +212,7 @@ def _reading(model: Any) -> Reading:
 
     if hasattr(model, "reading_"):
         return Reading.from_json(model.reading_)
-    return Reading.of_schema(schema_of(model))
+    return Reading.of_schema(model._schema)
 
 
 def _read_rows(
@@ -222,7 +222,7 @@ def _read_rows(
     from secret_jax.cli.training_table import read
     from secret_jax.inspect.printing import some
 
-    schema, reading = schema_of(model), _reading(model)
+    schema, reading = model._schema, _reading(model)
     reading = replace(reading, missing=(*reading.missing, *arguments.na))
     needed = [reading.name_of(label) for label in schema.input_names]
     wanted = (*needed, *kept) if schema.named else kept
@@ -257,7 +257,7 @@ def _asked_columns(model: Any) -> set[str]:
     """Columns on which predictions depend, by the model's names; of a sum, all."""
     from secret_jax.tree.structure import Tree
 
-    schema, tree = schema_of(model), getattr(model, "tree_", None)
+    schema, tree = model._schema, getattr(model, "tree_", None)
     if not isinstance(tree, Tree):
         return {*schema.input_names}
     in_sums = tree.in_splits

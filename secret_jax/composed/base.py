@@ -7,6 +7,7 @@ from sklearn.base import RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     fitted_names,
     restore_names,
@@ -93,6 +94,11 @@ class ComposedEstimator(SavedEstimator):
     ) -> dict[str, Any]:
         """Fitted attributes by name, from checked columns."""
         raise NotImplementedError
+
+    @property
+    def _schema(self) -> TableSchema:
+        """Columns that the fitted model reads."""
+        return self.tree_._schema
 
     def _without_order(self, tree: Any) -> Any:
         """Refuse a tree with constraints, which what is added to it does not keep."""

@@ -1,7 +1,7 @@
 """Centers and scales of columns, measured in one pass over blocks of rows."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,8 @@ def column_sums(
         return []
 
     def sums(rows: slice) -> ColumnSums:
-        values, row_weight = row_block(columns, rows), weight[rows]
+        values = np.array([column[rows] for column in columns], np.float64)
+        row_weight = weight[rows]
         edges = _edges(values)
         if not np.isfinite(edges).all():
             for column, name in zip(columns, names, strict=True):
@@ -95,13 +96,6 @@ def moments_of(
         mass=total.mass,
         missing_mass=total.missing_mass,
     )
-
-
-def row_block(
-    columns: Sequence[np.ndarray], rows: slice, dtype: Any = np.float64
-) -> np.ndarray:
-    """Copy a slice of rows, shape (n_columns, n_rows), to float64 or another type."""
-    return np.array([column[rows] for column in columns], dtype)
 
 
 def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

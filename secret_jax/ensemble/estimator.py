@@ -49,6 +49,7 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _predicts_with: ClassVar[str] = "ensemble_"
+    _method: ClassVar[str] = "SECRET booster"
 
     def _targets(
         self,

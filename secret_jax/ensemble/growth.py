@@ -17,7 +17,6 @@ from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.grow.trees import with_leaf_models
 from secret_jax.learners.cart import CartSplits
-from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.errors import weighted_errors
@@ -122,7 +121,7 @@ def add_round(
             continue
         roots = [_root(booster, rows, options) for booster in group]
         trees = grown_with_models(rows, schema, bins, roots)
-        if first and isinstance(options.loss, ClassLoss):
+        if first and options.loss.of_classes:
             trees = _started(trees, [rows.take(root.rows) for root in roots])
         for booster, tree in zip(group, trees, strict=True):
             step = options.learning_rate if booster.trees else 1.0

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import validated, validated_weight
+from secret_jax.data.validation import validated
 from secret_jax.ensemble.effects import (
     Effect,
     Interaction,
@@ -234,7 +234,7 @@ class BoosterInspection(Importances):
         single = output is None and self._schema.n_outputs == 1
         return self._schema.output_position(0 if single else output)
 
-    def _some_rows(self, X: Any, sample_weight: Any = None) -> Rows:
+    def _some_rows(self, X: Any) -> Rows:
         """Encode the given rows, or return those that trained the model."""
         if X is None:
             rows = self.__dict__.get("_rows")
@@ -243,6 +243,6 @@ class BoosterInspection(Importances):
                     "A model from a file knows no rows. Give some of them as X."
                 )
             return rows
-        table = encode(self.ensemble_.schema, validated(self, X, reset=False)).on_host()  # pyright: ignore[reportArgumentType]
-        targets = np.zeros((len(table.x), self.ensemble_.schema.n_outputs))
-        return Rows(table, targets, validated_weight(sample_weight, X))
+        table = encode(self._schema, validated(self, X, reset=False)).on_host()  # pyright: ignore[reportArgumentType]
+        targets = np.zeros((len(table.x), self._schema.n_outputs))
+        return Rows(table, targets, np.ones(len(targets)))

@@ -27,7 +27,6 @@ from secret_jax.estimators.parameters import (
 from secret_jax.estimators.presets import AccuratePreset, cart_parameters
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.classes import with_all_classes
-from secret_jax.losses.classes import Brier
 from secret_jax.models.glm import ClassFrequencies
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
@@ -182,7 +181,7 @@ class SecretClassifier(
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)
         if value.shape[1] > 1:
             return value
-        of_shares = isinstance(self.tree_.loss, Brier)
+        of_shares = self.tree_.loss.link == "clip"
         return 2.0 * value[:, 0] - 1.0 if of_shares else value[:, 0]
 
     def _targets(

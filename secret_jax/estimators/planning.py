@@ -9,13 +9,9 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan, Rival
-from secret_jax.fit.refine.blend import Blend
-from secret_jax.fit.refine.soft.choose import SoftGates
-from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.deviance import Poisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import MixtureLeaf
 from secret_jax.runtime.values import checked_parameters, refuse
 from secret_jax.splits.interface import SplitFinder
 
@@ -43,7 +39,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
     loss = values.get("loss", leaf.loss)
-    if "loss" in values and isinstance(loss, ClassLoss):
+    if "loss" in values and loss.of_classes:
         allowed = "a loss of numbers; for classes use SecretClassifier"
         refuse("loss", caller, allowed, parameters["loss"])
     fitted_to_loss = leaf_for_loss(leaf, loss)
@@ -53,23 +49,10 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     leaf = fitted_to_loss
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
-    if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
-        allowed = "another one with these splits: they imply no models of the leaves"
-        refuse("leaf", caller, allowed, parameters["leaf"])
-    for name, value in (("prune", prune), ("refine", refine)):
-        if value is not None and not value.knows(leaf.loss):
-            allowed = f"another one: it is not defined for {leaf.loss!r}"
+    parts = {"leaf": leaf, "prune": prune, "refine": refine, "splits": splits}
+    for name, part in parts.items():
+        if part is not None and (allowed := part.conflict(parameters | parts)):
             refuse(name, caller, allowed, parameters[name])
-    gates = isinstance(refine, Blend | SoftGates)
-    if gates and splits.n_conditions:
-        allowed = "None or 'tao' with these splits: a conjunction is no gate"
-        refuse("refine", caller, allowed, parameters["refine"])
-    if gates and parameters["monotonic_cst"] is not None:
-        allowed = "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
-        refuse("refine", caller, allowed, parameters["refine"])
-    if splits.n_conditions and parameters["monotonic_cst"] is not None:
-        allowed = "None with these splits: sides of conjunctions have no border"
-        refuse("monotonic_cst", caller, allowed, parameters["monotonic_cst"])
     others = [
         other
         for other in _rival_leaves(parameters, leaf)

@@ -20,8 +20,6 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
-from secret_jax.losses.deviance import LogMean
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
@@ -276,18 +274,10 @@ class SecretRegressor(
         with self._computing(X, fall_back=True):
             tree, table = self._tree_and_rows(X)
             prediction, leaf = routing.predict(tree, table), routing.apply(tree, table)
-        loss = tree.loss
-        if not isinstance(loss, SquaredError | LogMean):
-            raise ValueError(
-                f"Standard deviations and intervals need loss='squared' or another one "
-                f"of means, and the tree was fitted with {loss!r}. For an interval fit "
-                "two quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
-            )
         outputs = [tree.output(i) for i in range(tree.n_outputs)]
         deviation = np.stack([node_deviations(one) for one in outputs], axis=1)
         deviation = deviation[leaf].reshape(prediction.shape)
-        of_logarithms = isinstance(loss, LogMean)  # whose deviations are shares
-        return prediction, deviation * prediction if of_logarithms else deviation
+        return prediction, tree.loss.deviations(prediction, deviation)
 
     def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
         if output != "device":
@@ -322,7 +312,7 @@ class SecretRegressor(
 
     def _lowest(self) -> float:
         """See `ConformalMixin`: counts and amounts are never negative."""
-        return 0.0 if self.tree_.loss.link == "exponential" else -np.inf
+        return self.tree_.loss.lowest
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,6 +16,7 @@ class SavedEstimator(BaseEstimator):
 
     # Fitted attribute by which its files are told from those of other kinds.
     _predicts_with: ClassVar[str] = "tree_"
+    _method: ClassVar[str] = "SECRET tree"  # its name among other methods
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file.save_model`."""

@@ -41,7 +41,6 @@ class NumpySearch(BatchSearch):
         )
 
     def _found(self, batch: Node, n_inside: int, rows: SampleRows) -> Split:
-        del n_inside, rows
         # As in JAX, what a division by zero leads to is sorted out afterwards.
         with np.errstate(all="ignore"):
             return self._finder(batch)
@@ -66,7 +65,6 @@ class NumpySearch(BatchSearch):
         return of_one_kind(self._padding.columns, level, sample)
 
     def _roles(self, n_padded: int) -> Roles:
-        del n_padded
         return self._padding.roles
 
     def _rows(self, level: Level, sample: Sample, n_rows: np.ndarray) -> SampleRows:

@@ -13,7 +13,7 @@ from secret_jax.inspect.colors import class_colors, paler
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
 from secret_jax.inspect.printing import number, quoted
 from secret_jax.inspect.tree_view import TreeView
-from secret_jax.losses.classes import CrossEntropy, class_in_words
+from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import values_at
@@ -88,11 +88,11 @@ class ClassView(TreeView):
     @property
     def says_log_odds(self) -> bool:
         """Whether equations say log-odds, or logarithms; otherwise shares."""
-        return isinstance(self.tree.loss, CrossEntropy)
+        return self.tree.loss.link == "softmax"
 
     @property
     def loss_name(self) -> str:
-        return "log-loss" if self.says_log_odds else "Brier score"
+        return self.tree.loss.error_word
 
     @property
     def keys(self) -> list[str]:

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.losses.classes import ClassLoss
 from secret_jax.tree.structure import Tree
 
 
@@ -32,14 +31,9 @@ class Classes(NamedTuple):
 
     @classmethod
     def of_tree(cls, tree: Tree) -> Self | None:
-        """Read the classes from the names of a tree's outputs; None: these are numbers.
-
-        Of two classes a tree names the second only.
-        """
-        if not isinstance(tree.loss, ClassLoss):
-            return None
-        *others, last = tree.schema.target_names
-        return cls((*others, last) if others else (f"not {last}", last))
+        """Read the classes from the names of a tree's outputs; None: numbers."""
+        labels = tree.loss.labels(tree.schema.target_names)
+        return None if labels is None else cls(labels)
 
     def position(self, which: int | str) -> int:
         """Find the position of a class by its position or name."""

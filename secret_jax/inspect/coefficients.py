@@ -14,7 +14,6 @@ from secret_jax.inspect.printing import number
 from secret_jax.inspect.rounding import in_steps, printed_model
 from secret_jax.inspect.views import Readable, outputs_of
 from secret_jax.inspect.words import term_words
-from secret_jax.losses.classes import ClassLoss
 from secret_jax.tree.structure import Tree
 
 CENTER = "(at the center)"
@@ -92,7 +91,7 @@ def coefficients(
     if tree.n_outputs == 1:
         rows = [row for one in nodes for row in _rows(tree, one, width)]
         return made_table(rows, _TYPES)
-    kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
+    kind = "class" if tree.loss.of_classes else "output"
     types = {"node": _TYPES["node"], kind: TEXT, **_TYPES}
     outputs = [(name, tree.output(name)) for name in tree.schema.target_names]
     rows = [

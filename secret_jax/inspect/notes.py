@@ -6,7 +6,6 @@ import numpy as np
 
 from secret_jax.inspect.equations import mixture_range
 from secret_jax.inspect.printing import counted, number, quoted, some
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
@@ -71,10 +70,11 @@ def longer_facts(tree: Tree) -> str:
 
 def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     """Write mean losses of a tree; squared errors as R², if the target varies."""
-    what, variance = tree.loss.error_name, float((tree.deviation[0] ** 2).sum())
-    if isinstance(tree.loss, SquaredError) and variance > 0:
-        what, errors = "R²", tuple(1.0 - error / variance for error in errors)
-    return what, [number(error, digits=3) for error in errors]
+    variance = float((tree.deviation[0] ** 2).sum())
+    shares = [tree.loss.explained(error, variance) for error in errors]
+    told = [share for share in shares if share is not None]
+    what = "R²" if told else tree.loss.error_name
+    return what, [number(value, digits=3) for value in told or errors]
 
 
 def missing_facts(tree: Tree) -> str:

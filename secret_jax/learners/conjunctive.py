@@ -6,11 +6,11 @@ another one to both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from numbers import Integral
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -89,6 +89,11 @@ class ConjunctiveSplits(SplitFinder):
     scores: RssSplits = field(default_factory=RssSplits)
 
     knows_indicators: ClassVar[bool] = True
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        if options["monotonic_cst"] is None:
+            return ""
+        return "others with monotonic_cst: sides of conjunctions have no border"
 
     @property
     def needs_program(self) -> bool:

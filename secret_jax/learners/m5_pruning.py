@@ -7,9 +7,6 @@ import numpy as np
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.m5_leaves import M5Linear
-from secret_jax.losses.classes import ClassLoss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.tree.degrees import model_degrees
@@ -55,11 +52,9 @@ class M5Pruning(PruningRule):
         else:
             judged = tree
         spent, n = model_degrees(judged), judged.weight
-        if isinstance(tree.loss, ClassLoss):  # classes share their rows
+        if tree.loss.of_classes:  # classes share their rows
             spent = spent * tree.loss.n_free(tree.n_outputs)
-        squares = isinstance(tree.loss, SquaredError)
-        loss = Quantile() if squares else tree.loss  # half the absolute error
-        error = node_errors(judged, evidence.training, loss=loss)
+        error = node_errors(judged, evidence.training, loss=tree.loss.of_sizes)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

@@ -1,12 +1,14 @@
 """Losses of classes: models predict log-odds or class frequencies."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
 
 from secret_jax.losses.interface import Loss, Pair
+from secret_jax.runtime.linalg import AnyArray
 
 # A class that is not there has this share: its logarithm is a number.
 _LEAST_SHARE = 1e-12
@@ -32,7 +34,20 @@ def class_in_words(name: str) -> str:
 class ClassLoss(Loss):
     """Base of the losses whose targets indicate classes, or are shares of them."""
 
+    of_classes: ClassVar[bool] = True
     units: ClassVar = "given"
+
+    def check_order(self, n_outputs: int) -> None:
+        if n_outputs > 1:
+            raise ValueError(
+                f"monotonic_cst is for two classes, and y has {n_outputs}: "
+                "probabilities of several cannot all rise. Fit one class against the "
+                "others."
+            )
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """See `Loss`: of two classes only the second is an output."""
+        return tuple(names) if len(names) > 1 else (f"not {names[0]}", names[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +69,9 @@ class CrossEntropy(ClassLoss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    trains_gates: ClassVar[bool] = True
     link: ClassVar = "softmax"
+    error_word: ClassVar[str] = "log-loss"
 
     def n_free(self, n_outputs: int) -> int:
         """Number of free outputs: all but one of several, as shifts cancel."""
@@ -96,6 +113,20 @@ class CrossEntropy(ClassLoss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return 2.0 * error / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
 
+    def row_losses(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
+        return _log_total(value, xp) - xp.sum(targets * value, axis=1)
+
+    def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
+        return xp.exp(value - _log_total(value, xp)[:, None]) - targets
+
+
+def _log_total(value: AnyArray, xp: Any) -> Any:
+    """Logarithm of the sum of the odds; of one output beside those of no event."""
+    if value.shape[1] == 1:
+        return xp.logaddexp(value[:, 0], 0.0)
+    most = xp.max(value, axis=1)
+    return most + xp.log(xp.sum(xp.exp(value - most[:, None]), axis=1))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Brier(ClassLoss):
@@ -112,6 +143,7 @@ class Brier(ClassLoss):
     """
 
     link: ClassVar = "clip"
+    error_word: ClassVar[str] = "Brier score"
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the class frequency."""

@@ -79,6 +79,10 @@ class LogMean(Loss):
         """Logarithm of the mean."""
         return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
 
+    def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """See `Loss`: those of logarithms are shares."""
+        return deviation * prediction
+
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return 2.0 * error / np.maximum(mean, _RAREST) ** (2.0 - self._power)
 

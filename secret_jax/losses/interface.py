@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
 from secret_jax.losses.robust import robust_units
+from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -47,6 +48,12 @@ class Loss(Value, ABC):
     """Whether it leads to means of the targets: others cannot learn from means."""
     is_likelihood: ClassVar[bool] = False
     """Whether it is a negative log-likelihood up to a constant."""
+    least_squares: ClassVar[bool] = False
+    """Whether moments of a node's rows tell its models, errors, ranges and noise."""
+    of_classes: ClassVar[bool] = False
+    """Whether targets indicate classes, or are shares of them."""
+    trains_gates: ClassVar[bool] = False
+    """Whether it has `row_losses` and `row_slopes`, by which soft trees are trained."""
     link: ClassVar[Link | None] = None
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
@@ -56,9 +63,28 @@ class Loss(Value, ABC):
     robust ones from the median, which outliers do not make, or those of the data."""
     error_name: ClassVar[str] = "mean loss"
     """Name of what `reported` returns."""
+    error_word: ClassVar[str] = "loss"
+    """The same in a word or two."""
+
+    @property
+    def lowest(self) -> float:
+        """Bound below all predictions."""
+        return 0.0 if self.link == "exponential" else -np.inf
+
+    @property
+    def of_sizes(self) -> Loss:
+        """Loss that grows as the size of residuals does, where this one does faster."""
+        return self
 
     def check_targets(self, targets: Rows) -> None:
         """Refuse targets, in original units, for which the loss is undefined."""
+
+    def check_order(self, n_outputs: int) -> None:
+        """Refuse numbers of outputs that cannot all rise with a column."""
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """Names of all classes, given those of the outputs; None: these are numbers."""
+        return None
 
     def scaling(self, targets: Weights, weight: Weights) -> tuple[float, float] | None:
         """Center and scale for encoding a target, given all rows or a sample.
@@ -171,6 +197,26 @@ class Loss(Value, ABC):
         """Typical loss of a row that is no outlier; by default the mean of all rows."""
         return weight @ self.losses(targets, value) / weight.sum()
 
+    def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """Standard deviations of targets, given those of raw predictions."""
+        raise ValueError(
+            "Standard deviations and intervals need loss='squared' or another one of "
+            f"means, and the tree was fitted with {self!r}. For an interval fit two "
+            "quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
+        )
+
     def reported(self, error: float, scale: float) -> float:
         """Mean loss as readers are told it, given the scale of the target."""
         return error
+
+    def explained(self, error: float, variance: float) -> float | None:
+        """Share of the targets' variance that is explained, given a mean loss."""
+        return None
+
+    def row_losses(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
+        """Loss of every row up to a constant, by functions of NumPy or JAX."""
+        raise NotImplementedError
+
+    def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
+        """Derivative of `row_losses` by the values."""
+        raise NotImplementedError

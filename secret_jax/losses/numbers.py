@@ -1,12 +1,14 @@
 """Losses of numeric targets: squared error and Huber; see `quantile`, `deviance`."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from secret_jax.losses.interface import Loss, Pair
+from secret_jax.losses.quantile import Quantile
 from secret_jax.losses.robust import quantile, robust_scale
+from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.values import POSITIVE
 
 
@@ -22,8 +24,16 @@ class SquaredError(Loss):
     array([[4.]])
     """
 
+    least_squares: ClassVar[bool] = True
+    trains_gates: ClassVar[bool] = True
     link: ClassVar = "identity"
     error_name: ClassVar[str] = "root mean squared error"
+    error_word: ClassVar[str] = "error"
+
+    @property
+    def of_sizes(self) -> Loss:
+        """Half the absolute error."""
+        return Quantile()
 
     def name_of_regression(self, n_outputs: int) -> str:
         """Linear."""
@@ -52,9 +62,22 @@ class SquaredError(Loss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return error
 
+    def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        return deviation
+
     def reported(self, error: float, scale: float) -> float:
         """Root mean squared error in units of the target."""
         return max(error, 0.0) ** 0.5 * scale
+
+    def explained(self, error: float, variance: float) -> float | None:
+        """R², if the target varies."""
+        return 1.0 - error / variance if variance > 0 else None
+
+    def row_losses(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
+        return xp.sum((value - targets) ** 2, axis=1)
+
+    def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
+        return 2.0 * (value - targets)
 
 
 SQUARED_ERROR = SquaredError()

@@ -9,7 +9,6 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import AddingSource, EncodedRows, RowSource
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
@@ -212,7 +211,7 @@ def with_models(
         corrects_parent=models.corrects_parent,
         loss=leaf.loss,
     )
-    if not isinstance(leaf.loss, SquaredError):
+    if not leaf.loss.least_squares:
         assert levels is not None
         return with_losses(tree, levels(), leaf)
     enough = _has_enough(tree, leaf)

@@ -178,7 +178,6 @@ class LinearOfLoss(GLMLeaf):
 
     @property
     def loss(self) -> Loss:
-        """See `GLMLeaf`."""
         return self.of
 
 

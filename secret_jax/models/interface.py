@@ -115,7 +115,6 @@ class LeafModel(Value, ABC):
         stage : Stage, optional
             Receives the number of nodes that have models.
         """
-        del levels
         n_nodes, width = tree.n_nodes, 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
         degrees, corrects, done = np.zeros(n_nodes), True, 0

@@ -1,7 +1,8 @@
 """Leaf models without shrinkage: least squares, means, lines, models of a mixture."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -31,7 +32,6 @@ class LeastSquares(LeafModel):
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
         """Fit least squares, of least norm if ambiguous; see `least_squares`."""
-        del parent
         coefficient = least_squares(statistics)
         width = float(coefficient.shape[2])
         return Models(coefficient, np.minimum(statistics.weight, width))
@@ -45,7 +45,6 @@ class Constant(LeafModel):
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
         """Return the mean of the outputs."""
-        del parent
         return Models(means(statistics), np.minimum(statistics.weight, 1.0))
 
 
@@ -57,6 +56,11 @@ class MixtureLeaf(LeastSquares):
     imply models: ``splits="secret"``. The root, and the sides of splits that were not
     found but fixed, have least squares.
     """
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        if options["splits"].implies_models:
+            return ""
+        return "another one with these splits: they imply no models of the leaves"
 
     def fit_tree(
         self,
@@ -101,7 +105,6 @@ class SimpleLinear(LeafModel):
         Where none varies, or two rows or fewer could only be joined, it is the mean; of
         equals the first regressor is taken.
         """
-        del parent
         model, n = means(statistics), statistics.n_regressors
         spent = np.ones(model.shape[:2])
         if n > 0:

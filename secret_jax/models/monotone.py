@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
 from secret_jax.models.sides import directions_of_columns, metric_of, put_in_order
 from secret_jax.models.statistics import NodeStatistics
@@ -37,7 +36,7 @@ def with_monotone_models(tree: Tree, statistics: NodeStatistics) -> Tree:
         upper=ranges[1],
         clip_margin=None if tree.clip_margin is None else 0.0,
     )
-    if isinstance(tree.loss, SquaredError):
+    if tree.loss.least_squares:
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)[:, None]
         error = squared_errors(statistics, coefficient) / count
         tree = replace(tree, train_error=error)

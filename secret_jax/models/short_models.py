@@ -7,7 +7,6 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import LONGEST_STEP
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import node_statistics, with_losses
 from secret_jax.models.interface import LeafModel
@@ -88,7 +87,7 @@ def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
     the part that is due to chance.
     """
     loss, weight = tree.loss, rows.weight
-    if isinstance(loss, SquaredError):
+    if loss.least_squares:
         return None
     value = values(tree, rows.table).astype(np.float64)
     degrees = leaf_totals(tree, np.minimum(model_degrees(tree), tree.weight))[0]

@@ -51,13 +51,16 @@ class Value:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Fields by name, like the parameters of an estimator of scikit-learn."""
-        del deep  # no value holds another
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def check(self) -> None:
         """Refuse invalid fields with the error of scikit-learn's estimators."""
         kind = type(self)
         check_constraints(constraints_of(kind), self.get_params(), kind.__name__)
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        """Say what else is needed beside other options; empty if it goes with them."""
+        return ""
 
 
 @lru_cache(maxsize=256)  # not for ever: classes may be made while a program runs

@@ -146,7 +146,6 @@ class AxisSplits(SplitFinder):
 
     @property
     def max_attributes(self) -> int:
-        """See `SplitFinder`."""
         return 1
 
     @abstractmethod

@@ -276,12 +276,10 @@ class SplitFinder(Value, ABC):
     def n_random(self, n_columns: int) -> int:
         """How many random numbers a node needs; if none, ``random_state`` has no
         effect on a fit."""
-        del n_columns
         return 0
 
     def needs_host_inputs(self, n_columns: int) -> bool:
         """Whether `host_inputs` makes anything of tables of so many columns."""
-        del n_columns
         return False
 
     def host_inputs(
@@ -300,5 +298,4 @@ class SplitFinder(Value, ABC):
         dict of str to ndarray
             A node finds its part in ``extra``.
         """
-        del x, weight, columns
         return {}

@@ -93,7 +93,6 @@ class RssSplits(SplitFinder):
 
     @property
     def max_attributes(self) -> int | None:
-        """See `SplitFinder`."""
         return self.max_split_features
 
     @property

@@ -83,7 +83,6 @@ class SecretSplits(SplitFinder):
 
     def n_random(self, n_columns: int) -> int:
         """Two rows for each start of each attempt."""
-        del n_columns
         return 2 * self.n_starts * self.n_attempts
 
     def __call__(self, node: Node) -> Split:

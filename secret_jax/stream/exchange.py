@@ -36,7 +36,6 @@ class Alone:
     n_processes, rank = 1, 0
 
     def gathered(self, content: bytes) -> list[bytes]:
-        """See `Exchange`."""
         return [content]
 
 
@@ -49,7 +48,6 @@ class JaxProcesses:
         self.n_processes, self.rank = jax.process_count(), jax.process_index()
 
     def gathered(self, content: bytes) -> list[bytes]:
-        """See `Exchange`."""
         from jax.experimental.multihost_utils import process_allgather
 
         length = np.array([len(content) >> 16, len(content) & 0xFFFF], np.int32)

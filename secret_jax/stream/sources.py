@@ -116,11 +116,9 @@ class ArrowBatches:
 
     @property
     def n_rows(self) -> int:
-        """See `BatchSource`."""
         return sum(n_rows for _, _, n_rows in self._parts)
 
     def batches(self, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`."""
         for part, where, n_rows in self._parts:
             if n_rows:
                 yield from self._of_part(part, where, targets)
@@ -183,11 +181,9 @@ class ArrayBatches:
 
     @property
     def n_rows(self) -> int:
-        """See `BatchSource`."""
         return len(self._arrays[0])
 
     def batches(self, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`."""
         for begin in range(0, self.n_rows, _BATCH_ROWS):
             rows = slice(begin, min(begin + _BATCH_ROWS, self.n_rows))
             where = f"rows {rows.start} to {rows.stop - 1} of the arrays"
@@ -213,7 +209,6 @@ class IterableBatches:
         self._iterable, self._wanted = iterable, wanted
 
     def batches(self, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`."""
         made = self._iterable() if callable(self._iterable) else self._iterable
         for k, item in enumerate(made):
             yield as_batch(item, self._wanted, f"batch {k}", targets)
@@ -233,7 +228,6 @@ class PartOfRows:
         self._seed = seed
 
     def batches(self, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`."""
         limit = sampling_limit(self._share)
         # An odd seed: with that of the sample it would lie in one part.
         seed = 1 + 2 * self._seed

@@ -7,7 +7,6 @@ it as well.
 
 import json
 import os
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -111,10 +110,13 @@ def load_model(path: _Path, model_class: type) -> Any:
     return model
 
 
-def fitted_attributes(path: _Path) -> Collection[str]:
-    """Names of what a model file holds; raises errors as `load_model` does."""
+def estimator_name(path: _Path) -> str:
+    """Name of the class that reads a model file; raises errors as `load_model` does."""
     header, _ = _read(path)
-    return header["content"].get("fitted", {}).keys()
+    fitted = header["content"].get("fitted", {})
+    names = [name for key, (_, name) in _HOLDERS.items() if key in fitted]
+    name = [*names, "SecretRegressor"][0]
+    return name.replace("Regressor", "Classifier") if "classes_" in fitted else name
 
 
 def write(content: dict[str, Any], path: _Path) -> None:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals
@@ -31,7 +30,7 @@ def noise_variance(tree: Tree) -> np.ndarray:
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
-    if not isinstance(tree.loss, SquaredError):
+    if not tree.loss.least_squares:
         overall = np.broadcast_to(per_degree[0], tree.mean.shape)
         return np.maximum(tree.loss.noise(overall, tree.mean), ROUNDING**2)
     noise = np.empty(error.shape)

@@ -85,6 +85,7 @@ class SecretAdditiveRegressor(ComposedRegressor):
     """
 
     _predicts_with: ClassVar[str] = "curves_"
+    _method: ClassVar[str] = "SECRET curves and tree"
     tree: SecretRegressor | None = None
     _: KW_ONLY
     n_knots: Annotated[int, at_least(0)] = 10
@@ -200,6 +201,10 @@ class SecretAdditiveRegressor(ComposedRegressor):
         start = number(self.intercept_, digits=5)
         title = f"{target} = {start} + these curves + what the tree says of the rest"
         return plot_curves(views, title)
+
+    @property
+    def _schema(self) -> TableSchema:
+        return self.schema_
 
     def _table(self, X: TableLike) -> Table:
         check_is_fitted(self)

@@ -47,5 +47,4 @@ class Unpruned(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Return the tree unchanged."""
-        del evidence
         return Pruned(tree, 0.0)

@@ -8,7 +8,6 @@ import numpy as np
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import PruningPath, weakest_links
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import node_statistics
 from secret_jax.models.statistics import NodeStatistics
@@ -70,7 +69,7 @@ class InformationCriterion(PruningRule):
 
     def knows(self, loss: Loss) -> bool:
         """Whether the criterion is defined for a loss."""
-        return isinstance(loss, SquaredError) or loss.is_likelihood
+        return loss.least_squares or loss.is_likelihood
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose from the weakest-link path, with the number of parameters as size.
@@ -81,7 +80,7 @@ class InformationCriterion(PruningRule):
         error = node_errors(tree, rows)
         n = float(np.sum(rows.weight))
         splits = _splits_above(tree)
-        normal = not tree.loss.is_likelihood
+        normal = tree.loss.least_squares
         if normal:  # outputs are independent, with one variance in standardised units
             n = n * tree.n_outputs
         degrees = model_degrees(tree) * tree.loss.n_free(tree.n_outputs)

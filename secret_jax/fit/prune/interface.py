@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -140,8 +140,13 @@ class PruningRule(Value, ABC):
 
     def knows(self, loss: Loss) -> bool:
         """Whether it is defined for trees of a loss."""
-        del loss
         return True
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        loss = options["leaf"].loss
+        if self.knows(loss):
+            return ""
+        return f"another one: it is not defined for {loss!r}"
 
     @abstractmethod
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:

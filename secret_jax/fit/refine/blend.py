@@ -1,7 +1,7 @@
 """Blended gates: all splits of a hard tree become sigmoids of one relative width."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Blend(Refinement):
     """
 
     widths: Annotated[tuple[float, ...], TupleOf(real(0.0))] = _WIDTHS
+    makes_gates: ClassVar[bool] = True
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Soften the tree with the width of least error on the folds."""

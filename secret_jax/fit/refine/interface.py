@@ -1,8 +1,9 @@
 """Interface of refinements: values that turn a fitted tree into another one."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
@@ -106,11 +107,22 @@ class Refinement(Value, ABC):
 
     # Share of the rows to hold out if none are: a class attribute, or a field.
     validation_fraction = 0.0
+    makes_gates: ClassVar[bool] = False
+    """Whether splits of its trees may be gates, which send rows both ways."""
 
     def knows(self, loss: Loss) -> bool:
         """Whether it supports trees of a loss."""
-        del loss
         return True
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        loss = options["leaf"].loss
+        if not self.knows(loss):
+            return f"another one: it is not defined for {loss!r}"
+        if self.makes_gates and options["splits"].n_conditions:
+            return "None or 'tao' with these splits: a conjunction is no gate"
+        if self.makes_gates and options["monotonic_cst"] is not None:
+            return "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
+        return ""
 
     @abstractmethod
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:

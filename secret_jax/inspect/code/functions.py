@@ -11,6 +11,13 @@ from secret_jax.inspect.printing import counted_leaves
 from secret_jax.tree.totals import way_to
 
 _EMPTY_LINES = ["", ""]
+# What follows from a sum by the inverse link, and the function of several.
+_OF_LINK = {
+    "identity": ("total", ""),
+    "exponential": ("expected(total)", ""),
+    "softmax": ("gate(total)", "softmax"),
+    "clip": ("clip(total, 0.0, 1.0)", "shares"),
+}
 
 
 def functions(language: Procedural) -> str:
@@ -105,6 +112,7 @@ def _share_left(language: Procedural, split: AnySplit) -> str:
 def _answer(language: Procedural, trees: Sequence[str]) -> Iterator[str]:
     """Write the sum, or the list of several, and what follows from it."""
     model, several = language.model, len(language.model.constants) > 1
+    of_total, of_scores = _OF_LINK[model.link]
     constants = [language.number(one) for one in model.constants]
     if several:
         yield from language.let_list("scores", constants)
@@ -115,17 +123,12 @@ def _answer(language: Procedural, trees: Sequence[str]) -> Iterator[str]:
         value = added_up.format(language.call_of_tree(tree))
         yield from wrapped("    ", before, value, language.end)
     if model.classes is None:
-        exponential = model.link == "exponential"
-        yield from language.returned(
-            "    ", "expected(total)" if exponential else "total"
-        )
+        yield from language.returned("    ", of_total)
         return
     if several:
-        function = "softmax" if model.link == "softmax" else "shares"
-        yield language.let("chances", language.on_list(function, "scores"), "list")
+        yield language.let("chances", language.on_list(of_scores, "scores"), "list")
     else:
-        of = "gate(total)" if model.link == "softmax" else "clip(total, 0.0, 1.0)"
-        yield language.let("chance", of)
+        yield language.let("chance", of_total)
         yield from language.let_list(
             "chances", [f"{language.number(1.0)} - chance", "chance"]
         )

@@ -95,13 +95,13 @@ class ExportedModel(NamedTuple):
     @property
     def link(self) -> str:
         """Inverse link that turns sums into predictions; see `Loss`."""
-        if self.loss.link is None:
+        if (link := self.loss.link) is None:
             raise ValueError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
                 "what its models say. Set its class attribute link to one of "
                 "'identity', 'exponential', 'softmax' and 'clip', if it is one of them."
             )
-        return self.loss.link
+        return link
 
     @property
     def labels(self) -> list[Any]:

@@ -13,7 +13,6 @@ from secret_jax.inspect.report.drawing import fit_chart, residual_chart
 from secret_jax.inspect.report.parts import Figures, Parts
 from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.tree_view import Rows
-from secret_jax.losses.numbers import SquaredError
 
 # Pixels, and most points.
 _CARD_CHART, _LARGE_CHART = (150, 300), (300, 3000)
@@ -27,10 +26,6 @@ class NumberParts(Parts):
         return "one linear model"
 
     @property
-    def squared(self) -> bool:
-        return isinstance(self.tree.loss, SquaredError)
-
-    @property
     def key(self) -> dict[str, Any]:
         scale, unit = Scale(self.view.means.tolist()), self.tree.schema.target_scale
         ends = [in_steps(end, unit) for end in (scale.low, scale.high)]
@@ -40,18 +35,17 @@ class NumberParts(Parts):
         return self.view.fills[node]
 
     def facts(self, node: int) -> list[tuple[str, str]]:
-        tree, unit = self.tree, self.tree.schema.target_scale
+        tree, unit, loss = self.tree, self.tree.schema.target_scale, self.tree.loss
         deviation = float(tree.deviation[node, 0])
         mean_loss = max(float(tree.train_error[node, 0]), 0.0)
         known = [
             ("mean", in_steps(float(self.view.means[node]), unit)),
             ("sd", number(deviation * unit, digits=3)),
         ]
-        if not self.squared:
-            return [*known, ("loss", number(mean_loss, digits=3))]
-        known.append(("error", number(math.sqrt(mean_loss) * unit, digits=3)))
-        explained = ("R²", f"{1 - mean_loss / max(deviation, 1e-150) ** 2:.2f}")
-        return [*known, explained] if deviation > 0 else known
+        error = number(loss.reported(mean_loss, unit), digits=3)
+        known.append((loss.error_word, error))
+        explained = loss.explained(mean_loss, deviation**2)
+        return known if explained is None else [*known, ("R²", f"{explained:.2f}")]
 
     def bar(self, node: int) -> list[tuple[float, str]]:
         weight = self.tree.weight
@@ -63,9 +57,8 @@ class NumberParts(Parts):
             tree, leaf = self.tree, self.tree.is_leaf
             total = max(float(tree.weight[leaf].sum()), 1e-300)
             error = float(tree.weight[leaf] @ tree.train_error[leaf, 0]) / total
-            if self.squared:
-                error = math.sqrt(max(error, 0.0)) * tree.schema.target_scale
-            what = "training error" if self.squared else "training loss"
+            error = tree.loss.reported(error, tree.schema.target_scale)
+            what = f"training {tree.loss.error_word}"
             return [(what, number(error, digits=3), "no held-out rows were given")]
         (error, (r2, _)), _ = self.figures(self.rows.predicted, self.rows.actual)
         tiles = [("held-out error", " ".join(error), f"{len(self.rows.actual):,} rows")]

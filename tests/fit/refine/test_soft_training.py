@@ -33,7 +33,6 @@ from secret_jax.fit.refine.soft.steps import (
     initial_state,
     minibatches,
     objective_gradient,
-    row_losses,
     train_chunk,
     train_start,
 )
@@ -124,7 +123,7 @@ RATES = Rates(*map(np.float32, (0.01, 0.005, 1e-3, 0.0)))
 def objective(parameters, structure, data, row, l2, kind=SQUARED_ERROR):
     """Mean loss of a minibatch, and the penalty: what a step goes down."""
     value = forward(parameters, structure, data.x[row], data.codes[row])
-    losses = row_losses(value, data.targets[row], kind)
+    losses = kind.row_losses(value, data.targets[row], jnp)
     change = parameters.coefficient - structure.start.coefficient
     absent = structure.along.absent[:, None, None] < 0
     squares = jnp.where(absent, 0.0, change**2)[:, :, 1:]
@@ -399,6 +398,6 @@ def test_losses_of_classes_are_the_cross_entropy(n_outputs):
     random = np.random.default_rng(0)
     value = 3.0 * random.normal(size=(20, n_outputs))
     targets = random.dirichlet(np.ones(max(n_outputs, 2)), 20)[:, :n_outputs]
-    found = row_losses(jnp.asarray(value), jnp.asarray(targets), CrossEntropy())
+    found = CrossEntropy().row_losses(jnp.asarray(value), jnp.asarray(targets), jnp)
     expected = CrossEntropy().losses(targets, value).sum(axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -17,7 +17,6 @@ from secret_jax.fit.refine.soft.committee import distilled
 from secret_jax.fit.refine.soft.options import SoftOptions
 from secret_jax.fit.refine.soft.starts import Trainer
 from secret_jax.grow.trees import Recipe
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.tree.routing import apply, values
@@ -162,7 +161,7 @@ def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     value = values(tree, rows.table)
     lower, upper = hard.lower.copy(), hard.upper.copy()
     losses = hard.loss.losses(rows.targets, value)
-    if not isinstance(hard.loss, SquaredError):  # whose ranges are of targets
+    if not hard.loss.least_squares:  # whose ranges are of targets
         lower[0], upper[0] = value.min(axis=0), value.max(axis=0)
     node = apply(tree, rows.table)
     error = np.zeros_like(hard.train_error)

@@ -1,12 +1,10 @@
 """Options of soft trees."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from secret_jax.fit.refine.interface import Refinement
-from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse
 
 
@@ -61,6 +59,7 @@ class SoftOptions(Refinement):
     n_kept: Annotated[int, at_least(1)] = 4
     n_committee: Annotated[int, at_least(1)] = 4
     distil_steps: Annotated[int, at_least(1)] = 1024
+    makes_gates: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the fields; a start must be evaluated at least once."""
@@ -69,5 +68,5 @@ class SoftOptions(Refinement):
             refuse("chunk", type(self).__name__, "at most max_steps", self.chunk)
 
     def knows(self, loss: Loss) -> bool:
-        """Whether gradients of a loss are known: squared errors and cross-entropy."""
-        return isinstance(loss, SquaredError | CrossEntropy)
+        """Whether gradients of a loss are known."""
+        return loss.trains_gates

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from secret_jax.fit.refine.soft.parameters import (
     Parameters,
@@ -24,7 +23,7 @@ from secret_jax.fit.refine.soft.parameters import (
     parted,
 )
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.tree.soft import leaf_shares, log_left_shares
@@ -86,33 +85,6 @@ def initial_state(parameters: Parameters) -> TrainingState:
     return TrainingState(values, values, nothing, nothing, np.zeros((), np.float32))
 
 
-def row_losses(
-    value: Float[AnyArray, "n_rows n_outputs"],
-    targets: Float[AnyArray, "n_rows n_outputs"],
-    kind: Loss,
-    xp: Any = jnp,
-) -> Any:
-    """Squared errors, or cross-entropies of log-odds, shape (n_rows,)."""
-    if isinstance(kind, SquaredError):
-        return xp.sum((value - targets) ** 2, axis=1)
-    return _log_total(value, xp) - xp.sum(targets * value, axis=1)
-
-
-def _log_total(value: AnyArray, xp: Any) -> Any:
-    """Logarithm of the sum of the odds; of one output beside those of no event."""
-    if value.shape[1] == 1:
-        return xp.logaddexp(value[:, 0], 0.0)
-    most = xp.max(value, axis=1)
-    return most + xp.log(xp.sum(xp.exp(value - most[:, None]), axis=1))
-
-
-def _slope_of_losses(value: AnyArray, targets: AnyArray, kind: Loss, xp: Any) -> Any:
-    """Derivative of `row_losses` by the values."""
-    if isinstance(kind, SquaredError):
-        return 2.0 * (value - targets)
-    return xp.exp(value - _log_total(value, xp)[:, None]) - targets
-
-
 def objective_gradient(
     parameters: Parameters,
     structure: Structure,
@@ -131,7 +103,7 @@ def objective_gradient(
     share = leaf_shares(logit, along, xp, log_left)
     every = leaf_values(parameters, x, xp)
     value = xp.stack([xp.sum(share * own, axis=1) for own in every], axis=1)
-    slope = _slope_of_losses(value, targets, kind, xp) * (weight / len(x))[:, None]
+    slope = kind.row_slopes(value, targets, xp) * (weight / len(x))[:, None]
     # A gate moves the shares of the leaves below it: what the left ones gain, the right
     # ones lose.
     pull = share * sum(slope[:, k, None] * own for k, own in enumerate(every))
@@ -164,7 +136,7 @@ def train_start(
 ) -> tuple[TrainingState, Any]:
     """Run some steps of Adam for one start.
 
-    ``rows`` (n_steps, batch_size), int32: minibatches; ``kind``: see `row_losses`.
+    ``rows`` (n_steps, batch_size), int32: minibatches; ``kind``: see `Loss.row_losses`.
     Returns ``error`` (n_folds,), float32: losses of the averaged parameters on the
     validation rows, summed.
     """
@@ -209,7 +181,7 @@ def _losses(
     average = parted(state.average, structure.start)
     value = forward(average, structure, data.x[row], data.codes[row], xp)
     value = xp.clip(value, data.low, data.high)
-    return row_losses(value, data.targets[row], kind, xp)
+    return kind.row_losses(value, data.targets[row], xp)
 
 
 def _judged(
