@@ -97,7 +97,7 @@ class GLMLeaf(LeafModel):
             constant = self._constants(group)
             return Models(constant[:, :, None], np.ones(len(constant)))
         options = self.gcv_factor, self.n_steps, way
-        return penalised_models(self.loss, group, base, *options)[0]
+        return penalised_models(self.loss, group, base, *options)
 
     def _constants(self, group: RowGroups) -> np.ndarray:
         """Best constants of the nodes, shape (n_nodes, n_outputs)."""

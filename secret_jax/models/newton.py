@@ -34,8 +34,6 @@ _STRONGEST = 300.0
 _MOST_LEVERAGE = 0.99
 # A penalty, per unit of weight, that leaves nothing of a slope.
 _UNMOVED = 1e9
-
-
 # Ways to change the strengths of least GCV error: whether all outputs have the
 # geometric mean of theirs, and a factor. The first one leaves them.
 _POOLED = np.repeat([False, True], 3)
@@ -49,36 +47,29 @@ def penalised_models(
     gcv_factor: float,
     n_steps: int,
     way: Int[np.ndarray, " n_nodes"],
-) -> tuple[Models, np.ndarray]:
+) -> Models:
     """Fit models of least loss, shrunk toward given ones by a GCV penalty.
 
     ``gcv_factor`` is as in `secret_jax.Ridge`, ``n_steps`` the maximum of each search,
-    ``way`` as of `best_ways`. Also returns the penalty on every squared change of a
-    slope, shape (n_nodes, n_outputs, n_regressors).
+    ``way`` as of `best_ways`.
     """
     value = group.values(base)
     smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
-    logarithm = np.log(np.minimum(strength, _STRONGEST)).mean(axis=1, keepdims=True)
-    strength = np.where(_POOLED[way, None], np.exp(logarithm), strength)
-    strength *= _FACTOR[way, None]
+    strength = _changed(strength, way)
     spread = _spreads(smooth, group, value)
+    if smooth is loss and loss.is_likelihood:
+        model, _ = _likeliest(loss, group, base, base, strength, spread, n_steps)
+        return Models(model, degrees.mean(axis=1))
     search = _Search(group, base, _penalty(strength, spread))
-    if smooth is not loss:
+    if smooth is loss:
+        model = search.settled(loss, base, n_steps, _SETTLED)
+    else:
         model = search.settled(smooth, base, n_steps, _NEARLY)
         for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
             smooth = smoothed(loss, group, group.values(model), share)
             model = search.settled(smooth, model, n_steps, settled)
-    elif loss.is_likelihood:
-        model = search.settled(loss, base, n_steps, _NEARLY)
-        # Strengths are in units of the curvature, which a good fit has less of.
-        left = _spreads(loss, group, group.values(model))
-        penalty = _penalty(strength, np.clip(left, _WEAKEST * spread, spread))
-        search = _Search(group, base, penalty)
-        model = search.settled(loss, model, n_steps, _SETTLED)
-    else:
-        model = search.settled(loss, base, n_steps, _SETTLED)
-    return Models(model, degrees.mean(axis=1)), search.penalty
+    return Models(model, degrees.mean(axis=1))
 
 
 def best_ways(
@@ -91,19 +82,53 @@ def best_ways(
     """Choose how to change the strengths of least GCV error, by losses left out.
 
     Where a likelihood nearly separates classes, parabolas tell little of its rows, and
-    penalties that suit them are far too weak.
+    penalties that suit them are far too weak. With many rows nothing is changed.
     """
-    n_nodes, n_outputs = base.shape[:2]
-    many = _MANY_ROWS * n_nodes * group.x.shape[1]
-    if not (loss.is_likelihood and gcv_factor) or len(group.x) >= many:
-        return np.zeros(n_nodes, int)
-    ways = np.flatnonzero(~_POOLED | (n_outputs > 1))
-    left_out = []
+    n_outputs, n_regressors = base.shape[1], group.x.shape[1]
+    best = np.zeros(len(base), int)
+    few = np.flatnonzero(group.total < _MANY_ROWS * n_regressors)
+    if not (loss.is_likelihood and gcv_factor and len(few)):
+        return best
+    (group, _), base = group.take(few), base[few]
+    model, value = base, group.values(base)
+    strength, _ = _strengths(loss, group, base, value, gcv_factor)
+    spread = _spreads(loss, group, value)
+    ways, left_out = np.flatnonzero(~_POOLED | (n_outputs > 1)), []
     for way in ways:
-        each = np.full(n_nodes, way)
-        models, penalty = penalised_models(loss, group, base, gcv_factor, n_steps, each)
-        left_out.append(_losses_left_out(loss, group, models.coefficient, penalty))
-    return ways[np.argmin(left_out, axis=0)]
+        changed = _changed(strength, np.full(len(few), way))
+        given = base, model, changed, spread
+        model, penalty = _likeliest(loss, group, *given, n_steps)
+        left_out.append(_losses_left_out(loss, group, model, penalty))
+    best[few] = ways[np.argmin(left_out, axis=0)]
+    return best
+
+
+def _changed(strength: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """Change strengths, shape (n_nodes, n_outputs), in the way of each node."""
+    logarithm = np.log(np.minimum(strength, _STRONGEST)).mean(axis=1, keepdims=True)
+    pooled = np.where(_POOLED[way, None], np.exp(logarithm), strength)
+    return _FACTOR[way, None] * pooled
+
+
+def _likeliest(
+    loss: Loss,
+    group: RowGroups,
+    base: np.ndarray,
+    start: np.ndarray,
+    strength: np.ndarray,
+    spread: np.ndarray,
+    n_steps: int,
+) -> Pair:
+    """Fit models of a likelihood, beginning with a start; return their penalties too.
+
+    Strengths are in units of the curvature, which a good fit has less of.
+    """
+    search = _Search(group, base, _penalty(strength, spread))
+    model = search.settled(loss, start, n_steps, _NEARLY)
+    left = _spreads(loss, group, group.values(model))
+    penalty = _penalty(strength, np.clip(left, _WEAKEST * spread, spread))
+    search = _Search(group, base, penalty)
+    return search.settled(loss, model, n_steps, _SETTLED), penalty
 
 
 def _losses_left_out(

@@ -157,21 +157,21 @@ def test_losses_left_out_are_nearly_those_of_refits(n_classes, close):
     group = root_group(X, targets, weight)
     base = np.zeros((1, targets.shape[1], 4))
     loss = CrossEntropy()
-    models, penalty = newton.penalised_models(
-        loss, group, base, 1.2, 100, np.ones(1, int)
-    )
-    (found,) = newton._losses_left_out(loss, group, models.coefficient, penalty)
+    strength = np.full(base.shape[:2], 0.03)
+    spread = newton._spreads(loss, group, group.values(base))
+    fitted, penalty = newton._likeliest(loss, group, base, base, strength, spread, 100)
+    (found,) = newton._losses_left_out(loss, group, fitted, penalty)
 
     def refitted(row):
         fewer = weight.copy()
         fewer[row] -= 1.0
         search = newton._Search(root_group(X, targets, fewer), base, penalty)
-        model = search.settled(loss, models.coefficient, 100, 1e-12)
+        model = search.settled(loss, fitted, 100, 1e-12)
         value = group.values(model)[row : row + 1]
         return weight[row] * loss.losses(targets[row : row + 1], value).sum()
 
     expected = sum(map(refitted, range(80)))
-    at_all_rows = weight @ loss.losses(targets, group.values(models.coefficient)).sum(1)
+    at_all_rows = weight @ loss.losses(targets, group.values(fitted)).sum(1)
     assert at_all_rows < 0.97 * expected
     np.testing.assert_allclose(found, expected, rtol=close)
 
@@ -192,3 +192,18 @@ def test_with_many_rows_or_without_a_penalty_the_way_is_as_chosen():
     for factor, rows in ((1.2, 300), (0.0, 60)):
         few = root_group(*(each[:rows] for each in (X, group.targets, group.weight)))
         assert newton.best_ways(CrossEntropy(), few, base, factor, 5) == [0]
+
+
+def test_every_root_chooses_for_itself():
+    X, label = blobs(3, n=90, seed=2)
+    targets, weight = np.eye(3)[label], np.ones(90)
+    parts = [slice(0, 60), slice(60, 90)]
+    start, stop = np.array([0, 60]), np.array([60, 90])
+    slot = np.repeat([0, 1], [60, 30])
+    both = RowGroups(np.arange(2), start, stop, slot, X, targets, weight)
+    options = CrossEntropy(), both, np.zeros((2, 3, 4)), 1.2, 20
+    alone = [root_group(X[part], targets[part], weight[part]) for part in parts]
+    base = np.zeros((1, 3, 4))
+    expected = [newton.best_ways(CrossEntropy(), one, base, 1.2, 20) for one in alone]
+    np.testing.assert_array_equal(newton.best_ways(*options), np.concatenate(expected))
+    assert len({*newton.best_ways(*options)}) == 2
