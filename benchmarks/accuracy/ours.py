@@ -66,7 +66,7 @@ VARIANTS = {
     "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),
     "boosted": Setting(booster=True),
-    "boosted_single": Setting({"average": False}, booster=True),
+    "boosted_single": Setting({"ensemble": False}, booster=True),
     "distilled": Setting(booster=True, student={}),
     "distilled_soft": Setting(booster=True, student={"refine": "soft"}),
 }

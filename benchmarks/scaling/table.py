@@ -67,7 +67,11 @@ def predictions(data: str | None, scale: float) -> Calls:
     few = slice(_ROWS_OF_BOOSTER)
     tree = SecretRegressor(oblique=True, max_leaf_nodes=24, random_state=0)
     booster = SecretBoostingRegressor(
-        max_leaf_nodes=16, max_iter=60, early_stopping=False, random_state=0
+        max_leaf_nodes=16,
+        max_iter=60,
+        early_stopping=False,
+        ensemble=False,
+        random_state=0,
     )
     tree.fit(X[few], y[few])
     booster.fit(X[few], y[few])
