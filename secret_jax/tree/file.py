@@ -111,12 +111,14 @@ def load_model(path: _Path, model_class: type) -> Any:
 
 
 def estimator_name(path: _Path) -> str:
-    """Name of the class that reads a model file; raises errors as `load_model` does."""
-    header, _ = _read(path)
-    fitted = header["content"].get("fitted", {})
-    names = [name for key, (_, name) in _HOLDERS.items() if key in fitted]
-    name = [*names, "SecretRegressor"][0]
-    return name.replace("Regressor", "Classifier") if "classes_" in fitted else name
+    """Name of the class that wrote a model file; raises errors as `load_model` does."""
+    content = _read(path)[0]["content"]
+    fitted = content.get("fitted", {})
+    reader = next((name for key, (_, name) in _HOLDERS.items() if key in fitted), "")
+    if "classes_" in fitted:
+        reader = reader.replace("Regressor", "Classifier")
+    # Early files do not name it.
+    return content.get("estimator", reader or "SecretRegressor")
 
 
 def write(content: dict[str, Any], path: _Path) -> None:

@@ -119,7 +119,7 @@ def from_json(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def estimator_state(model: Any) -> dict[str, Any]:
-    """Parameters and fitted attributes of an estimator, for `to_json`.
+    """Class, parameters and fitted attributes of an estimator, for `to_json`.
 
     Raises
     ------
@@ -152,7 +152,14 @@ def estimator_state(model: Any) -> dict[str, Any]:
                     f"The fitted attribute {name} cannot be kept in a model file: "
                     f"{error}."
                 ) from None
-    return {"parameters": parameters, "fitted": fitted}
+    return {"estimator": _kind_of(model), "parameters": parameters, "fitted": fitted}
+
+
+def _kind_of(model: Any) -> str:
+    """Name of the package's class of an estimator, which may be of a subclass."""
+    package = __name__.partition(".")[0]
+    own = (kind for kind in type(model).__mro__ if kind.__module__.startswith(package))
+    return next(own, type(model)).__name__
 
 
 def estimator_of(model_class: type, state: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax import KernelTreeRegressor, SecretForestRegressor, SecretRegressor
 from secret_jax.cli.evaluation import drawn
 from secret_jax.cli.main import main
 from secret_jax.cli.reading.table import Reading
@@ -162,11 +162,23 @@ def test_options_of_trees_are_none_of_boosters(folder, capsys):
     assert "--prune goes with one tree" in capsys.readouterr().err
 
 
-def test_files_of_trees_with_kernels_are_read(folder, capsys):
-    table, path = make_table(), folder / "kernel.model"
+class _Own(SecretRegressor):
+    """A subclass, whose files are those of its base."""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelTreeRegressor(SecretRegressor(max_leaf_nodes=3)),
+        SecretForestRegressor(n_estimators=3),
+        _Own(max_leaf_nodes=3),
+    ],
+    ids=["kernels", "forest", "subclass"],
+)
+def test_files_of_every_estimator_are_read(model, folder, capsys):
+    table, path = make_table(), folder / "saved.model"
     X, y = table[["length"]], table["cost"]
-    model = KernelTreeRegressor(SecretRegressor(max_leaf_nodes=3)).fit(X, y)
-    model.save(path)
+    model.fit(X, y).save(path)
     assert main(["predict", str(path), str(folder / "table.csv")]) == 0
     predicted = pd.read_csv(io.StringIO(capsys.readouterr().out))["prediction"]
     np.testing.assert_allclose(predicted, model.predict(X), rtol=1e-5)
