@@ -90,6 +90,11 @@ def explain(arguments: argparse.Namespace) -> None:
         X = X.iloc[: arguments.rows]
     with flags_for_parameters(), table.placing():
         why = model.explain(X)
+    if not hasattr(why, "row_text"):
+        raise CommandError(
+            f"{arguments.model!r} holds a {type(model).__name__}, whose rows are "
+            "explained in Python only: model.explain(X)"
+        )
     if arguments.out is not None:
         frame = why.to_dataframe()
         _write_table(dict(frame.items()), frame.index, arguments.out, "explanations")

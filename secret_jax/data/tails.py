@@ -28,16 +28,16 @@ _PENALTY = 1e-4
 def with_flat_tails(
     schema: TableSchema,
     columns: Sequence[np.ndarray],
-    targets: np.ndarray,
+    targets: np.ndarray | None,
     weight: np.ndarray,
     tail_share: float,
 ) -> TableSchema:
     """Bound the regressors whose values have far tails, and scale them anew.
 
     ``columns`` are the continuous attributes, NaN where missing, and ``targets``
-    (n_rows, n_outputs) in their own units, of all rows or of a sample; ``tail_share``
-    is the share of the weight beyond each bound (0: no bounds). Under monotone
-    constraints all regressors are bound to their range.
+    (n_rows, n_outputs) in their own units, of all rows or of a sample; None if models
+    are no lines in them. ``tail_share`` is the share of the weight beyond each bound
+    (0: no bounds). Under monotone constraints all regressors are bound to their range.
     """
     if not (tail_share or schema.monotonic):
         return schema
@@ -63,14 +63,14 @@ def with_flat_tails(
         )
         tails.append((column, *bounds))
     flat = replace(schema, center=center, scale=scale, tails=tuple(tails))
-    if not tails or schema.monotonic:
+    if not tails or schema.monotonic or targets is None:
         return flat
     outputs = schema.scale_targets(targets)
     as_given, flattened = (
         _error_of_line(_regressors(each, columns), outputs, weight)
         for each in (schema, flat)
     )
-    return schema if as_given <= _CLEARLY_LESS * flattened else flat
+    return schema if as_given < _CLEARLY_LESS * flattened else flat
 
 
 def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Base of boosters: parameters, fits, warm starts."""
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -145,7 +144,8 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
                 )
 
         def keep() -> None:
-            new = copy(self)
+            new = object.__new__(type(self))
+            vars(new).update(vars(self))
             new._keep(boosting, boosting.result(options), targets)
             # At one stroke: an interruption leaves all as it was.
             self.__dict__ = vars(new) | {"_grown_with": (fixed, seed)}

@@ -151,7 +151,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
 
     def _keep(self, finished: FitResult, **learned: Any) -> None:
         """Store a fitted tree and what else was learned, at one stroke."""
-        new = copy(self)
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
         forget_calibration(new)
         for name in ("reading_", "distillation_"):
             vars(new).pop(name, None)

@@ -120,8 +120,8 @@ def read_rows(
             source = ShardedRows(schema, shards, targets, weight, copies)
             index = source.below(n_enough, ROW_ORDER)
             values = [*source.values_at(index).T]
-            some = targets[index], weight[index]
-            schema = with_flat_tails(schema, values, *some, tail_share)
+            told = targets_of_lines(plan.leaf.loss, targets[index])
+            schema = with_flat_tails(schema, values, told, weight[index], tail_share)
             source = replace(source, schema=schema)
             return schema, source, _prune_source(schema, eval_set)
         X = np.asarray(X)
@@ -146,9 +146,15 @@ def read_rows(
     if index is not None:
         columns = columns.take(index)
         targets, weight = targets[index], weight[index]
-    schema = with_flat_tails(schema, columns.values, targets, weight, tail_share)
+    told = targets_of_lines(plan.leaf.loss, targets)
+    schema = with_flat_tails(schema, columns.values, told, weight, tail_share)
     source = replace(source, schema=schema)
     return schema, source, _prune_source(schema, eval_set)
+
+
+def targets_of_lines(loss: Loss, targets: np.ndarray) -> np.ndarray | None:
+    """Return targets in which models are lines; None if these are of another scale."""
+    return targets if loss.link == "identity" else None
 
 
 def with_units_of(

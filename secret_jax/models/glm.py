@@ -74,11 +74,12 @@ class GLMLeaf(LeafModel):
             base = coefficient[parent]
             base[parent < 0] = 0.0
             base[parent < 0, :, 0] = self._constants(group)[parent < 0]
-            group = self._with_prior(group, base)
-            way[group.node] = way[parent]
+            rows, group = group, self._with_prior(group, base)
             if (parent < 0).all():
                 options = self.gcv_factor, self.n_steps
-                way[group.node] = best_ways(self.loss, group, base, *options)
+                way[group.node] = best_ways(self.loss, group, rows, base, *options)
+            else:
+                way[group.node] = np.where(parent < 0, 0, way[parent])
             models = self._fitted(group, base, way[group.node])
             coefficient[group.node], degrees[group.node], _ = models
             done += len(group.node)

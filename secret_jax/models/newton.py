@@ -28,6 +28,8 @@ _ROUNDINGS = (1.0, 0.3, 0.1)
 _WEAKEST = 0.1
 # Rows a regressor with which the least GCV error is to be trusted.
 _MANY_ROWS = 32
+# Slopes of a node, of all outputs, beyond which comparing ridges takes too long.
+_MOST_SLOPES = 100
 # The strength that stands for an infinite one in a mean.
 _STRONGEST = 300.0
 # Share of a row's own weight in its prediction beyond which it is not left out exactly.
@@ -75,6 +77,7 @@ def penalised_models(
 def best_ways(
     loss: Loss,
     group: RowGroups,
+    rows: RowGroups,
     base: Float[np.ndarray, "n_nodes n_outputs _"],
     gcv_factor: float,
     n_steps: int,
@@ -82,14 +85,16 @@ def best_ways(
     """Choose how to change the strengths of least GCV error, by losses left out.
 
     Where a likelihood nearly separates classes, parabolas tell little of its rows, and
-    penalties that suit them are far too weak. With many rows nothing is changed.
+    penalties that suit them are far too weak. With many rows, or very many slopes,
+    nothing is changed. ``group`` may hold rows of a prior beside the ``rows``.
     """
     n_outputs, n_regressors = base.shape[1], group.x.shape[1]
     best = np.zeros(len(base), int)
-    few = np.flatnonzero(group.total < _MANY_ROWS * n_regressors)
-    if not (loss.is_likelihood and gcv_factor and len(few)):
+    few = np.flatnonzero(rows.total < _MANY_ROWS * n_regressors)
+    slow = n_outputs * n_regressors > _MOST_SLOPES
+    if slow or not (loss.is_likelihood and gcv_factor and len(few)):
         return best
-    (group, _), base = group.take(few), base[few]
+    (group, _), (rows, _), base = group.take(few), rows.take(few), base[few]
     model, value = base, group.values(base)
     strength, _ = _strengths(loss, group, base, value, gcv_factor)
     spread = _spreads(loss, group, value)
@@ -98,7 +103,7 @@ def best_ways(
         changed = _changed(strength, np.full(len(few), way))
         given = base, model, changed, spread
         model, penalty = _likeliest(loss, group, *given, n_steps)
-        left_out.append(_losses_left_out(loss, group, model, penalty))
+        left_out.append(_losses_left_out(loss, group, rows, model, penalty))
     best[few] = ways[np.argmin(left_out, axis=0)]
     return best
 
@@ -132,32 +137,44 @@ def _likeliest(
 
 
 def _losses_left_out(
-    loss: Loss, group: RowGroups, model: np.ndarray, penalty: np.ndarray
+    loss: Loss,
+    group: RowGroups,
+    rows: RowGroups,
+    model: np.ndarray,
+    penalty: np.ndarray,
 ) -> np.ndarray:
     """Sum the losses of rows predicted without themselves, shape (n_nodes,).
 
-    By one Newton step from the models of all rows (Rad & Maleki 2020, "A scalable
-    estimate of the out-of-sample prediction error via approximate leave-one-out
-    cross-validation"). A weight above one is that of copies, of which one is left out.
+    By one Newton step from the models of a group, output by output (after Rad & Maleki
+    2020, "A scalable estimate of the out-of-sample prediction error via approximate
+    leave-one-out cross-validation"): of several classes the scores of the others stay,
+    and the sum is somewhat too large. A weight above one is that of copies, of which
+    one is left out.
     """
-    value = group.values(model)
-    slope, curvature = loss.working(group.targets, value)
-    x = np.column_stack([np.ones(len(value)), group.x])
+    fitted = loss.working(group.targets, group.values(model))[1]
+    value = rows.values(model)
+    slope, curvature = loss.working(rows.targets, value)
     change = np.empty_like(value)
-    for rows, of_outputs in zip(group.rows, penalty, strict=True):
-        own, single = x[rows], np.minimum(group.weight[rows], 1.0)
+    parts = zip(group.rows, rows.rows, penalty, strict=True)
+    for among, here, of_outputs in parts:
+        every, own = (_with_constant(x) for x in (group.x[among], rows.x[here]))
+        single = np.minimum(rows.weight[here], 1.0)
         for output, of_slopes in enumerate(of_outputs):
-            bent = curvature[rows, output]
-            gram = (own.T * (group.weight[rows] * bent)) @ own
+            bent = group.weight[among] * fitted[among, output]
+            gram = (every.T * bent) @ every
             # What must not change, and what does not vary, takes no part.
             price = np.append(0.0, np.minimum(of_slopes, _UNMOVED * gram[0, 0]))
             gram += np.diag(price + _CONSTANT * gram[0, 0])
             own_weight = np.einsum("ij,ji->i", own, np.linalg.solve(gram, own.T))
-            leverage = np.minimum(single * bent * own_weight, _MOST_LEVERAGE)
-            change[rows, output] = leverage / (1.0 - leverage) * slope[rows, output]
-    return group.sums(
-        loss.losses(group.targets, value - change / curvature).sum(axis=1)
-    )
+            leverage = single * curvature[here, output] * own_weight
+            leverage = np.minimum(leverage, _MOST_LEVERAGE)
+            change[here, output] = leverage / (1.0 - leverage) * slope[here, output]
+    value -= change / curvature
+    return rows.sums(loss.losses(rows.targets, value).sum(axis=1))
+
+
+def _with_constant(x: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(x)), x])
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:

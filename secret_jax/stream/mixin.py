@@ -141,8 +141,9 @@ class StreamMixin:
             learned: dict[str, Any] = {"n_features_in_": len(names)}
             if schema.named:
                 learned["feature_names_in_"] = np.array(names, object)
-            self.__dict__.pop("feature_names_in_", None)
             self._keep(finished, **learned)
+            if not schema.named:
+                self.__dict__.pop("feature_names_in_", None)
             return self._refined(plan, finished)
 
     def predict_stream(

@@ -182,3 +182,11 @@ def test_files_of_every_estimator_are_read(model, folder, capsys):
     assert main(["predict", str(path), str(folder / "table.csv")]) == 0
     predicted = pd.read_csv(io.StringIO(capsys.readouterr().out))["prediction"]
     np.testing.assert_allclose(predicted, model.predict(X), rtol=1e-5)
+
+
+def test_rows_of_kernels_are_not_explained(folder, capsys):
+    table, path = make_table(), folder / "kernel.model"
+    model = KernelTreeRegressor(SecretRegressor(max_leaf_nodes=3))
+    model.fit(table[["length"]], table["cost"]).save(path)
+    assert main(["explain", str(path), str(folder / "table.csv")]) == 2
+    assert "explained in Python only" in capsys.readouterr().err

@@ -143,6 +143,10 @@ def test_a_line_in_columns_as_they_are_keeps_their_tails(rng):
     assert exact.score(X, rest) > 1 - 1e-5
     bent = np.minimum(X, np.quantile(X, 0.9, axis=0)).sum(axis=1)
     assert len(SecretRegressor(random_state=0).fit(X, bent).tree_.schema.tails) == 3
+    # The logarithm of the mean is no line.
+    y = (X.sum(axis=1) + 0.01) * rng.gamma(5.0, 0.2, 900)
+    logarithmic = SecretRegressor(loss="gamma", random_state=0).fit(X, y)
+    assert len(logarithmic.tree_.schema.tails) == 3
 
 
 def test_errors_of_a_line_are_of_rows_left_out(rng):
