@@ -9,9 +9,11 @@ finds, so that two working copies can be compared.
 from __future__ import annotations
 
 import argparse
+import importlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LinearRegression
@@ -39,11 +41,11 @@ def small_fits(data: str | None, scale: float) -> Calls:
 
 def million_fits(data: str | None, scale: float) -> Calls:
     """The default tree of a million rows beside LightGBM's tree of constants."""
-    from lightgbm import LGBMRegressor
-
+    lightgbm: Any = importlib.import_module("lightgbm")
     X, y = make_fried(round(1_000_000 * scale), random_state=0)
     model = SecretRegressor(random_state=0)
-    rival = LGBMRegressor(n_estimators=1, num_leaves=64, learning_rate=1.0, verbose=-1)
+    options = {"num_leaves": 64, "learning_rate": 1.0, "verbose": -1}
+    rival = lightgbm.LGBMRegressor(n_estimators=1, **options)
     return {
         "1M": lambda: model.fit(X, y),
         "1M, LightGBM": lambda: rival.fit(X, y),
