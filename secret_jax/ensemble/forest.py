@@ -151,12 +151,13 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        names_before = fitted_names(self)
+        before, names_before = vars(self).get("ensemble_"), fitted_names(self)
         try:
             with self._fitting(X) as (reading, progress):
                 self._fit(reading, progress, X, y, sample_weight, groups)
         except BaseException:
-            restore_names(self, names_before)
+            if vars(self).get("ensemble_") is before:
+                restore_names(self, names_before)
             raise
         return self
 
@@ -205,9 +206,11 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             value[used] = outside[distinct.place]
             prediction = schema.restore_targets(value)
             fitted |= {"oob_prediction_": prediction, "oob_score_": score}
+        before = dict(vars(self))
         for name in ("oob_prediction_", "oob_score_"):
-            vars(self).pop(name, None)
-        vars(self).update(fitted)
+            before.pop(name, None)
+        # At one stroke: an interruption leaves all as it was.
+        self.__dict__ = before | fitted
 
     def _size(self, rows: Rows) -> TreeSize:
         least = self.min_samples_leaf

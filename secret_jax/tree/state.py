@@ -157,7 +157,7 @@ def estimator_state(model: Any) -> dict[str, Any]:
 
 def _kind_of(model: Any) -> str:
     """Name of the package's class of an estimator, which may be of a subclass."""
-    package = __name__.partition(".")[0]
+    package = __name__.partition(".")[0] + "."
     own = (kind for kind in type(model).__mro__ if kind.__module__.startswith(package))
     return next(own, type(model)).__name__
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from configurations import refusal
 from sklearn.metrics import r2_score
@@ -150,6 +152,25 @@ def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch, p
     with pytest.raises(KeyboardInterrupt):
         model.fit(*wave())
     assert vars(model) == before
+
+
+def test_trees_that_are_stored_keep_the_names_of_their_columns(fitted, monkeypatch):
+    model, computing = copy(fitted[0]), type(fitted[0])._computing
+
+    @contextmanager
+    def interrupted_at_the_end(*given):
+        with computing(*given):
+            yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(model), "_computing", interrupted_at_the_end)
+    X, y = wave()
+    X = pd.DataFrame(X).add_prefix("wide ").assign(more=0.5 * np.arange(len(y)))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    monkeypatch.undo()
+    assert model.feature_names_in_.tolist() == list(X)
+    assert model.predict(X).shape == y.shape
 
 
 def test_leaves_of_many_rows_are_larger_unless_asked_otherwise():

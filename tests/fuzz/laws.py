@@ -162,7 +162,9 @@ def models_can_be_read(case: Case) -> None:
         for way in ("export_text", "export_dot", "summary", "to_html", "to_dataframe"):
             assert len(getattr(model, way)()) > 0
         more = {"sample_weight": weight, "groups": groups, "n_resamples": 2}
-        assert model.stability(X, y, **more) is not None
+        shares = model.stability(X, y, **more)
+        assert len(shares.attrs["n_leaves"]) == 2
+        assert shares["resamples"].between(0.0, 1.0).all()
         smaller, again = (copy.deepcopy(model) for _ in range(2))
         for changed in (smaller.smaller(1), again.refit(X, y, weight)):
             assert np.isfinite(case.said_by(changed)).all()
