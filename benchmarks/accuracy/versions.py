@@ -89,7 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + _KNOWN)
     parser.add_argument("new", help="the same of the other side")
-    parser.add_argument("--sets", nargs="+", default=["chosen"], help="or `teaching`")
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        default=["chosen"],
+        help="`chosen`, `teaching` or names; NAME+15 has 15 columns of noise besides",
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2500, help="to fit at most")
     parser.add_argument("--records", type=Path, default=Path("versions.jsonl"))
@@ -229,9 +234,16 @@ def _experiment(table: str, seed: int, rows: int) -> Experiment:
 
 
 def _data(table: str) -> Data:
-    if table in TARGETS:
-        return teaching_table(table)
-    return read(named_source(table, os.environ.get("SECRET_JAX_DATA"), 0))
+    name, _, n_noise = table.partition("+")
+    if name in TARGETS:
+        data = teaching_table(name)
+    else:
+        data = read(named_source(name, os.environ.get("SECRET_JAX_DATA"), 0))
+    random = np.random.default_rng(int(n_noise or 0))
+    noise = {
+        f"noise {i}": random.normal(size=len(data.y)) for i in range(int(n_noise or 0))
+    }
+    return data._replace(X=data.X.assign(**noise)) if noise else data
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ _AS_GROWN = {
     "equation_tolerance": 0.0,
     "pruning_tolerance": 0.0,
 }
+# Models of all numeric columns as they are.
+_AS_IS: dict[str, Any] = {
+    "clip_margin": None,
+    "tail_share": 0.0,
+    "drops_regressors": False,
+}
 
 
 def cart_parameters(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def _linear_parameters(splits: SplitFinder) -> dict[str, Any]:
     """Parameters of trees with least squares in their leaves."""
     return _AS_GROWN | {
         "splits": replace(splits, max_samples=None),
-        "leaf": LeastSquares(clip_margin=None, indicators=False, tail_share=0.0),
+        "leaf": LeastSquares(indicators=False, **_AS_IS),
         "prune": StandardErrors(factor=0.0),
     }
 
@@ -150,7 +156,7 @@ class Presets(AccuratePreset):
         return cls(
             oblique=oblique,
             splits=SecretSplits(start=start, n_starts=1, max_samples=None),
-            leaf=models[leaf](clip_margin=None, tail_share=0.0),
+            leaf=models[leaf](**_AS_IS),
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
             equation_tolerance=0.0,
             pruning_tolerance=0.0,
@@ -234,9 +240,7 @@ class Presets(AccuratePreset):
         0.05
         """
         own: dict[str, Any] = {
-            "leaf": M5Linear(
-                attributes="tested", clip_margin=None, indicators=False, tail_share=0.0
-            ),
+            "leaf": M5Linear(attributes="tested", indicators=False, **_AS_IS),
             "prune": M5Pruning(),
             "min_samples_split": 4,
             "min_samples_leaf": 2,

@@ -197,6 +197,7 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     options["clip_min_samples"] = leaf.clip_min_samples
     options["indicators"] = leaf.indicators
     options["tail_share"] = leaf.tail_share
+    options["drops_regressors"] = leaf.drops_regressors
     if type(leaf) is Constant:
         return ConstantOfLoss(**options)
     if type(leaf) is LeastSquares:

@@ -63,12 +63,17 @@ class LeafModel(Value, ABC):
         is wide counts as the bound beyond the quantiles of this share at both ends,
         unless a line in the values as they are errs clearly less, each row predicted
         without itself. 0: no bounds.
+    drops_regressors : bool, default=True
+        Whether columns whose terms add 2 % or more to the errors in held-out rows, or
+        in those of the folds, are left to the splits, if a tree that is grown without
+        their terms errs less there.
     """
 
     clip_margin: Annotated[float, real(0.0)] | None = 0.1
     clip_min_samples: Annotated[int, at_least(0)] = 50
     indicators: bool | Literal["auto"] = "auto"
     tail_share: Annotated[float, real(0.0, 0.5)] = 0.005
+    drops_regressors: bool = True
 
     uses_regressors: ClassVar[bool] = True
     """False makes every continuous attribute split-only."""

@@ -1,0 +1,89 @@
+"""Regressors that rows held out speak against: the tree is grown again without them.
+
+A column that says nothing of the target still takes a coefficient in every leaf, and
+splits have to earn it. What its terms do to rows that the trees of the folds have not
+seen is known without another fit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.attributes import Role
+from secret_jax.data.rows import Rows
+from secret_jax.fit.finer import fit_at_any_size
+from secret_jax.fit.pipeline import FitResult, unseen_error
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+from secret_jax.models.errors import weighted_errors
+from secret_jax.tree.routing import apply
+from secret_jax.tree.structure import Tree
+
+# Share of the error that is known to be saved before a tree is grown again, and the
+# share that the new tree must save.
+_LEAST_HARM, _WORTH_IT = 0.02, 0.01
+
+
+def fit_relevant(
+    plan: Plan, prepared: Prepared, given: CheckedRows, eval_set: CheckedRows | None
+) -> FitResult:
+    """Fit a tree, and again without the regressors that harm, if that errs less.
+
+    They are still split on.
+    """
+    first = fit_at_any_size(plan, prepared)
+    harmful = _harmful(first) if plan.leaf.drops_regressors else []
+    if not harmful:
+        return first
+    schema = prepared.schema
+    split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
+    columns = replace(plan.columns, split_features=split + harmful)
+    plan = replace(plan, columns=columns)
+    second = fit_at_any_size(plan, prepare(plan, given, eval_set))
+    limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
+    return second if unseen_error(second, first) < limit else first
+
+
+def _harmful(result: FitResult) -> list[str]:
+    """Names of the regressors without whose terms the folds err less, all together."""
+    schema, folds = result.prepared.schema, result.fitted.folds
+    n_columns = schema.n_regressors - schema.n_indicators
+    if not folds or n_columns < 2:
+        return []
+    unseen = [_Equations(fold.tree, fold.held_out) for fold in folds]
+
+    def error(left_out: Sequence[int]) -> float:
+        return sum(each.error_without(left_out) for each in unseen)
+
+    whole = error([])
+    found = [column for column in range(n_columns) if error([column]) <= whole]
+    keeps_one = len(found) < n_columns
+    if not keeps_one or error(found) > (1.0 - _LEAST_HARM) * whole:
+        return []
+    return [schema.names[schema.input_columns[column]] for column in found]
+
+
+class _Equations:
+    """Equations of a tree at the rows of its leaves, and their terms."""
+
+    def __init__(self, tree: Tree, rows: Rows):
+        self._tree, self._rows = tree, rows
+        self._leaf = apply(tree, rows.table)
+        x = rows.table.on_host().x[:, : tree.schema.n_regressors]
+        self._off = x.astype(np.float64) - tree.center[self._leaf]
+        slope = tree.coefficient[..., 1:]
+        level = tree.coefficient[..., 0] + np.einsum("noi,ni->no", slope, tree.center)
+        self._value = level[self._leaf] + sum(map(self._term, range(x.shape[1])))
+        self._ends = [end[self._leaf] for end in tree.clip_range()]
+
+    def _term(self, column: int) -> np.ndarray:
+        """What a column adds to the prediction at the mean of the leaf."""
+        slope = self._tree.coefficient[self._leaf, :, 1 + column]
+        return slope * self._off[:, column, None]
+
+    def error_without(self, left_out: Sequence[int]) -> float:
+        """Total loss with columns at their means in the leaves."""
+        value = self._value - sum(map(self._term, left_out))
+        value = np.clip(value, *self._ends)
+        return float(weighted_errors(value, self._rows, self._tree.loss).sum())

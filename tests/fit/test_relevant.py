@@ -1,0 +1,116 @@
+"""Regressors that held-out rows speak against are left to the splits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import Ridge, SecretClassifier, SecretRegressor
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role
+from secret_jax.fit.finer import fit_at_any_size
+from secret_jax.fit.prepare import prepare
+from secret_jax.fit.relevant import _Equations
+from secret_jax.models.errors import total_error
+
+N_USEFUL, N_USELESS = 3, 15
+
+
+def table(n=240, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, N_USEFUL + N_USELESS))
+    y = np.where(X[:, 0] > 0, 2.0 * X[:, 1], -X[:, 1]) + np.abs(X[:, 2])
+    return X, y + 0.1 * random.normal(size=n)
+
+
+def regressors_of(model):
+    return [*model.tree_.schema.of_role(Role.REGRESSOR)]
+
+
+def test_useless_columns_leave_the_equations_and_trees_err_less():
+    errors = []
+    for seed in (0, 2, 6):
+        X, y = table(500, seed)
+        unseen, actual = table(2000, seed + 1)
+        for drops in (True, False):
+            model = SecretRegressor(leaf=Ridge(drops_regressors=drops)).fit(X, y)
+            errors.append(np.mean((model.predict(unseen) - actual) ** 2))
+            useful = set(regressors_of(model)) & {1, 2}
+            assert useful == {1, 2}
+            n = len(regressors_of(model))
+            assert n < 13 if drops else n == N_USEFUL + N_USELESS
+    assert sum(errors[::2]) < 0.7 * sum(errors[1::2])
+
+
+def test_useful_columns_all_stay():
+    X, y = table()
+    X = X[:, :N_USEFUL]
+    trees = [
+        SecretRegressor(leaf=Ridge(drops_regressors=drops)).fit(X, y)
+        for drops in (True, False)
+    ]
+    assert regressors_of(trees[0]) == [0, 1, 2]
+    np.testing.assert_array_equal(*(tree.predict(X) for tree in trees))
+
+
+def test_errors_without_a_column_are_those_at_its_mean():
+    X, y = table()
+    model = SecretRegressor(max_depth=0)
+    plan, (given, _) = model._plan(), model._given(X, y, None)
+    fold = fit_at_any_size(plan, prepare(plan, given, None)).fitted.folds[0]
+    tree, rows = fold.tree, fold.held_out
+    x = rows.table.on_host().x.copy()
+    x[:, [1, 4]] = tree.center[0, [1, 4]]
+    changed = rows._replace(table=Table(x, rows.table.on_host().codes))
+    equations = _Equations(tree, rows)
+    np.testing.assert_allclose(
+        equations.error_without([1, 4]), total_error(tree, changed), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        equations.error_without([]), total_error(tree, rows), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [None, 4, ["a3", "a4"], [False] * 4 + [True] * 14], ids=str
+)
+def test_columns_that_are_split_only_anyway_stay_so(given):
+    X, y = table()
+    frame = pd.DataFrame(X, columns=[f"a{i}" for i in range(X.shape[1])])
+    model = SecretRegressor(split_features=given).fit(frame, y)
+    chosen = {None: set(), 4: {4}}.get(given if not isinstance(given, list) else 0)
+    if isinstance(given, list):
+        chosen = {3, 4} if len(given) == 2 else set(range(4, 18))
+    assert not chosen & set(regressors_of(model))
+    assert {1, 2} <= set(regressors_of(model))
+
+
+def test_dates_gaps_and_weights_go_with_it():
+    X, y = table()
+    frame = pd.DataFrame(X).add_prefix("a").mask(X > 2.2)
+    frame["day"] = pd.date_range("2024-01-01", periods=len(X), freq="h")
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    model = SecretRegressor().fit(frame, y, sample_weight=weight)
+    left = {model.tree_.schema.names[i] for i in regressors_of(model)}
+    assert {"a1", "a2"} <= left
+    assert len(left) < 12
+    again = SecretRegressor().fit(frame, y, sample_weight=weight)
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert "day (month)" in model.tree_.schema.names
+
+
+def test_classes_and_other_losses_as_well():
+    X, y = table()
+    labels = np.where(y > 0.5, "high", "low")
+    classes = SecretClassifier().fit(X, labels)
+    assert len(regressors_of(classes)) < N_USEFUL + N_USELESS
+    counts = np.random.default_rng(3).poisson(np.exp(0.5 * X[:, 1]))
+    model = SecretRegressor(loss="poisson").fit(X, counts)
+    assert 1 in regressors_of(model)
+    assert len(regressors_of(model)) < N_USEFUL + N_USELESS
+
+
+def test_learners_of_the_literature_keep_their_columns():
+    for preset in ("paper", "guide", "m5", "retis", "support"):
+        assert not getattr(SecretRegressor, preset)().leaf.drops_regressors
