@@ -45,6 +45,10 @@ class ClassLoss(Loss):
                 "others."
             )
 
+    def degrees_of_row(self, degrees: np.ndarray, n_outputs: int) -> np.ndarray:
+        """See `Loss`: classes share their rows."""
+        return degrees * self.n_free(n_outputs)
+
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Loss`: of two classes only the second is an output."""
         return tuple(names) if len(names) > 1 else (f"not {names[0]}", names[0])
@@ -148,6 +152,9 @@ class Brier(ClassLoss):
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the class frequency."""
         return f"share of {class_in_words(target)}"
+
+    def margin(self, value: np.ndarray) -> np.ndarray:
+        return 2.0 * value - 1.0
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         return (2.0 if value.shape[1] == 1 else 1.0) * (targets - value) ** 2
