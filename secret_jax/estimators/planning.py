@@ -39,9 +39,6 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
     loss = values.get("loss", leaf.loss)
-    if "loss" in values and loss.of_classes:
-        allowed = "a loss of numbers; for classes use SecretClassifier"
-        refuse("loss", caller, allowed, parameters["loss"])
     fitted_to_loss = leaf_for_loss(leaf, loss)
     if fitted_to_loss is None:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
@@ -49,7 +46,8 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     leaf = fitted_to_loss
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
-    parts = {"leaf": leaf, "prune": prune, "refine": refine, "splits": splits}
+    parts = {"loss": values.get("loss"), "leaf": leaf, "prune": prune}
+    parts |= {"refine": refine, "splits": splits}
     for name, part in parts.items():
         if part is not None and (allowed := part.conflict(parameters | parts)):
             refuse(name, caller, allowed, parameters[name])

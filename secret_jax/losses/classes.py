@@ -1,6 +1,6 @@
 """Losses of classes: models predict log-odds or class frequencies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,6 +36,9 @@ class ClassLoss(Loss):
 
     of_classes: ClassVar[bool] = True
     units: ClassVar = "given"
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        return "a loss of numbers; for classes use SecretClassifier"
 
     def check_order(self, n_outputs: int) -> None:
         if n_outputs > 1:
