@@ -34,7 +34,6 @@ def class_in_words(name: str) -> str:
 class ClassLoss(Loss):
     """Base of the losses whose targets indicate classes, or are shares of them."""
 
-    of_classes: ClassVar[bool] = True
     units: ClassVar = "given"
 
     def conflict(self, options: Mapping[str, Any]) -> str:

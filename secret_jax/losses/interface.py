@@ -50,8 +50,6 @@ class Loss(Value, ABC):
     """Whether it is a negative log-likelihood up to a constant."""
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
-    of_classes: ClassVar[bool] = False
-    """Whether targets indicate classes, or are shares of them."""
     trains_gates: ClassVar[bool] = False
     """Whether it has `row_losses` and `row_slopes`, by which soft trees are trained."""
     link: ClassVar[Link | None] = None
