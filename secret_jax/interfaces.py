@@ -1,7 +1,7 @@
 """Interfaces for methods of your own: bases, what they get and what they give."""
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
+from secret_jax.fit.refine.interface import Fitted, Gates, Refined, Refinement
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.splits.interface import Node, Split, SplitFinder
@@ -9,6 +9,7 @@ from secret_jax.splits.interface import Node, Split, SplitFinder
 __all__ = [
     "Evidence",
     "Fitted",
+    "Gates",
     "LeafModel",
     "Loss",
     "Models",

@@ -10,7 +10,7 @@ from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     fitted_names,
-    restore_names,
+    names_restored,
     validated,
     validated_weight,
 )
@@ -70,14 +70,10 @@ class ComposedEstimator(SavedEstimator):
             Itself. A fit that fails leaves it as it was.
         """
         checked_parameters(self)
-        before = fitted_names(self)
-        try:
+        with names_restored(self, self._predicts_with):
             X = validated(self, X, reset=True)
             fitted = self._fitted(X, y, sample_weight, groups)
-            kept = {*fitted, *fitted_names(self)}
-        except BaseException:
-            restore_names(self, before)
-            raise
+        kept = {*fitted, *fitted_names(self)}
         # What else belonged to the model before, as a calibration.
         for name in [*vars(self)]:
             if name.endswith("_") and name not in kept:

@@ -1,5 +1,7 @@
 """Validation of user input, as scikit-learn's users expect it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import jax
@@ -190,8 +192,15 @@ def fitted_names(model: BaseEstimator) -> dict[str, Any]:
     return {name: vars(model)[name] for name in _NOTED if name in vars(model)}
 
 
-def restore_names(model: BaseEstimator, before: dict[str, Any]) -> None:
-    """Restore the feature names of an estimator whose fit was interrupted."""
-    for name in _NOTED:
-        vars(model).pop(name, None)
-    vars(model).update(before)
+@contextmanager
+def names_restored(model: BaseEstimator, result: str) -> Iterator[None]:
+    """Restore an estimator's feature names if its fit fails before it has a result."""
+    names, before = fitted_names(model), vars(model).get(result)
+    try:
+        yield
+    except BaseException:
+        if vars(model).get(result) is before:
+            for name in _NOTED:
+                vars(model).pop(name, None)
+            vars(model).update(names)
+        raise

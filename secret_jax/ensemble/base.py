@@ -12,9 +12,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     copies_of,
-    fitted_names,
     given_beside,
-    restore_names,
+    names_restored,
     scaled_weight,
     validated,
 )
@@ -98,14 +97,9 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
         The KeyboardInterrupt is passed on in both cases.
         """
-        before, names_before = vars(self).get("_boosting"), fitted_names(self)
-        try:
-            with self._fitting(X) as (reading, progress):
-                self._fit(reading, progress, X, y, sample_weight, groups, eval_set)
-        except BaseException:
-            if vars(self).get("_boosting") is before:
-                restore_names(self, names_before)
-            raise
+        kept = names_restored(self, "_boosting")
+        with kept, self._fitting(X) as (reading, progress):
+            self._fit(reading, progress, X, y, sample_weight, groups, eval_set)
         return self
 
     def _fit(

@@ -29,7 +29,6 @@ from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import node_statistics
 from secret_jax.models.short_models import with_short_equations
-from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
@@ -131,7 +130,6 @@ def distil(
     tree = measured_on(chosen.tree, rows, recipe.leaf, least)
     tree = with_plain_splits(tree, rows.table)
     statistics = node_statistics(tree, rows)
-    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     tolerance = plan.equation_tolerance
     tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
     done = Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)

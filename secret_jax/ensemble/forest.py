@@ -17,8 +17,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
-    fitted_names,
-    restore_names,
+    names_restored,
     scaled_weight,
     validated,
 )
@@ -151,14 +150,9 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        before, names_before = vars(self).get("ensemble_"), fitted_names(self)
-        try:
-            with self._fitting(X) as (reading, progress):
-                self._fit(reading, progress, X, y, sample_weight, groups)
-        except BaseException:
-            if vars(self).get("ensemble_") is before:
-                restore_names(self, names_before)
-            raise
+        kept = names_restored(self, "ensemble_")
+        with kept, self._fitting(X) as (reading, progress):
+            self._fit(reading, progress, X, y, sample_weight, groups)
         return self
 
     def _fit(

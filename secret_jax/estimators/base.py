@@ -16,9 +16,8 @@ from secret_jax.data.shards import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
-    fitted_names,
     given_beside,
-    restore_names,
+    names_restored,
     validated,
 )
 from secret_jax.estimators.nested import NestedParameters
@@ -54,16 +53,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
     n_leaves_grown_: int
     reading_: dict[str, Any]
     distillation_: dict[str, Any]
-
-    def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
-    ) -> Targets:
-        """Check outputs of checked rows; ``known`` are those of the training rows."""
-        raise NotImplementedError
 
     def fit(
         self,
@@ -133,9 +122,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         copies: np.ndarray | None = None,
     ) -> Self:
         """Fit; ``copies`` are rows per given row, by default those of the weights."""
-        names_before = fitted_names(self)
         with self._computing(X):
-            try:
+            with names_restored(self, "tree_"):
                 given, targets = self._given(X, y, sample_weight, groups, copies)
                 others = self._pruning_rows(eval_set, targets)
                 if groups is not None and others is not None:
@@ -144,9 +132,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
                 given, others = scaled_rows(given, others, together)
                 finished = fit_tree(plan, given, others)
                 self._keep(finished, **targets.learned)
-            except BaseException:
-                restore_names(self, names_before)
-                raise
             return self._refined(plan, finished)
 
     def _keep(self, finished: FitResult, **learned: Any) -> None:

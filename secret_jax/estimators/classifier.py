@@ -181,8 +181,7 @@ class SecretClassifier(
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)
         if value.shape[1] > 1:
             return value
-        of_shares = self.tree_.loss.link == "clip"
-        return 2.0 * value[:, 0] - 1.0 if of_shares else value[:, 0]
+        return self.tree_.loss.margin(value[:, 0])
 
     def _targets(
         self,

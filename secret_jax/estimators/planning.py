@@ -1,6 +1,6 @@
 """From the parameters of an estimator to the plan of its fit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -39,9 +39,6 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
     loss = values.get("loss", leaf.loss)
-    if "loss" in values and loss.of_classes:
-        allowed = "a loss of numbers; for classes use SecretClassifier"
-        refuse("loss", caller, allowed, parameters["loss"])
     fitted_to_loss = leaf_for_loss(leaf, loss)
     if fitted_to_loss is None:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
@@ -49,17 +46,15 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     leaf = fitted_to_loss
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
-    parts = {"leaf": leaf, "prune": prune, "refine": refine, "splits": splits}
+    parts = {"loss": values.get("loss"), "leaf": leaf, "prune": prune}
+    parts |= {"refine": refine, "splits": splits}
     for name, part in parts.items():
         if part is not None and (allowed := part.conflict(parameters | parts)):
             refuse(name, caller, allowed, parameters[name])
-    others = [
-        other
-        for other in _rival_leaves(parameters, leaf)
+    rivals = tuple(
+        Rival(other, _column_options(parameters, splits, other), of_logarithms)
+        for other, of_logarithms in _rival_leaves(parameters, leaf)
         if all(rule is None or rule.knows(other.loss) for rule in (prune, refine))
-    ]
-    columns, *of_others = (
-        _column_options(parameters, splits, each) for each in (leaf, *others)
     )
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth"),
@@ -70,11 +65,11 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     return Plan(
         splits=splits,
         leaf=leaf,
-        rivals=tuple(map(Rival, others, of_others)),
+        rivals=rivals,
         prune=prune,
         refine=refine,
         distill=distill,
-        columns=columns,
+        columns=_column_options(parameters, splits, leaf),
         seed=seed if is_random else 0,
         equation_tolerance=float(parameters["equation_tolerance"]),
         pruning_tolerance=float(parameters["pruning_tolerance"]),
@@ -82,14 +77,14 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     )
 
 
-def _rival_leaves(parameters: Mapping[str, Any], leaf: LeafModel) -> list[LeafModel]:
-    """Leaf models that race with the one that stands for "auto"."""
-    found: list[LeafModel | None] = []
-    if parameters.get("loss") == "auto":
-        found.append(leaf_for_loss(leaf, Poisson()))
+def _rival_leaves(
+    parameters: Mapping[str, Any], leaf: LeafModel
+) -> Iterator[tuple[LeafModel, bool]]:
+    """Leaf models that race with the one that stands for "auto"; of logarithms?"""
+    if parameters.get("loss") == "auto" and (other := leaf_for_loss(leaf, Poisson())):
+        yield other, True
     if parameters["leaf"] == "auto":
-        found.append(ClassFrequencies())
-    return [other for other in found if other is not None]
+        yield ClassFrequencies(), False
 
 
 def _column_options(

@@ -33,8 +33,13 @@ class Steering:
         raise NotImplementedError
 
     def _targets(
-        self, y: ArrayLike, X: TableLike, weight: np.ndarray, known: Targets | None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
     ) -> Targets:
+        """Check outputs of checked rows; ``known`` are those of the training rows."""
         raise NotImplementedError
 
     def smaller(self, n_leaves: int) -> Self:

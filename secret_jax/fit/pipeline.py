@@ -32,7 +32,6 @@ from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.runtime.progress import Stage
-from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
@@ -199,14 +198,8 @@ def _with_final_models(
     statistics = node_statistics(tree, sources or rows)
     if sources or rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
         (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
-    short = with_short_equations(
-        bounded(tree, statistics.lower[0], statistics.upper[0]),
-        statistics,
-        rows,
-        leaf,
-        plan.equation_tolerance,
-    )
-    return tree, short
+    tolerance = plan.equation_tolerance
+    return tree, with_short_equations(tree, statistics, rows, leaf, tolerance)
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:

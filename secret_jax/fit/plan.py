@@ -74,10 +74,11 @@ _AUTO = Automatic()
 
 
 class Rival(NamedTuple):
-    """Another leaf model, and how it reads the columns."""
+    """Another leaf model, how it reads the columns, and how readable it is."""
 
     leaf: LeafModel
     columns: ColumnOptions
+    of_logarithms: bool
 
 
 @dataclass(frozen=True, kw_only=True)

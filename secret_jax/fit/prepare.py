@@ -120,7 +120,7 @@ def read_rows(
             source = ShardedRows(schema, shards, targets, weight, copies)
             index = source.below(n_enough, ROW_ORDER)
             values = [*source.values_at(index).T]
-            told = targets_of_lines(plan.leaf.loss, targets[index])
+            told = plan.leaf.loss.targets_of_lines(targets[index])
             schema = with_flat_tails(schema, values, told, weight[index], tail_share)
             source = replace(source, schema=schema)
             return schema, source, _prune_source(schema, eval_set)
@@ -146,15 +146,10 @@ def read_rows(
     if index is not None:
         columns = columns.take(index)
         targets, weight = targets[index], weight[index]
-    told = targets_of_lines(plan.leaf.loss, targets)
+    told = plan.leaf.loss.targets_of_lines(targets)
     schema = with_flat_tails(schema, columns.values, told, weight, tail_share)
     source = replace(source, schema=schema)
     return schema, source, _prune_source(schema, eval_set)
-
-
-def targets_of_lines(loss: Loss, targets: np.ndarray) -> np.ndarray | None:
-    """Return targets in which models are lines; None if these are of another scale."""
-    return targets if loss.link == "identity" else None
 
 
 def with_units_of(

@@ -9,7 +9,6 @@ from secret_jax.fit.prepare import CheckedRows
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import with_short_equations
-from secret_jax.tree.bounds import bounded
 from secret_jax.tree.structure import Tree
 
 
@@ -28,7 +27,6 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))
     statistics = node_statistics(tree, rows)
     (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
-    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)
 
 

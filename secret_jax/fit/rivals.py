@@ -32,14 +32,13 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     if not plan.rivals or not first.fitted.folds:
         return first
     for rival in plan.rivals:
-        of_logarithms = rival.leaf.loss.link == "exponential"
-        if of_logarithms and not _has_logarithms(given, eval_set):
+        if rival.of_logarithms and not _has_logarithms(given, eval_set):
             continue
         other = plan.against(rival)
         prepared = prepare(other, given, eval_set)
-        if of_logarithms and not _better_as_one_leaf(other, prepared, first):
+        if rival.of_logarithms and not _better_as_one_leaf(other, prepared, first):
             continue
-        worth = _WORTH_A_LOGARITHM if of_logarithms else _WORTH_IT
+        worth = _WORTH_A_LOGARITHM if rival.of_logarithms else _WORTH_IT
         second = fit_relevant(other, prepared, given, eval_set)
         limit = (1.0 - worth) * unseen_error(best, first)
         best = second if unseen_error(second, first) < limit else best

@@ -32,9 +32,8 @@ _FEWEST_TOGETHER = 4
 
 # The smallest nodes of a batch have a quarter of their padded rows.
 _FEWEST_ROWS = 4
-# Where padding costs little, sizes are powers of sixteen apart: so many rows of padding
-# are the most that a strip should hold.
-_FEW_SIZES, _MOST_IN_FEW_SIZES = 16, 1 << 17
+# So many rows of padding are the most that a strip should hold.
+_MOST_IN_FEW_SIZES = 1 << 17
 
 # Searches whose programs were compiled side by side before.
 _PREPARED: set[Hashable] = set()
@@ -117,8 +116,9 @@ class CompiledSearch(BatchSearch):
 
     def _n_padded_rows(self, n_rows: int) -> int:
         """Rows of a node with padding; what else is searched changes nothing."""
-        if self._finder.skips_padding and not self._together:
-            size = bucket(n_rows, smallest=self._smallest, apart=_FEW_SIZES)
+        if not self._together:
+            ratio = self._finder.padding_ratio
+            size = bucket(n_rows, smallest=self._smallest, apart=ratio)
             if size <= _MOST_IN_FEW_SIZES:
                 return size
         return bucket(n_rows, smallest=self._smallest)

@@ -104,18 +104,6 @@ class Grown(NamedTuple):
 Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Grown]]], Sequence[int]]
 
 
-def grow(
-    rows: Rows,
-    schema: TableSchema,
-    options: GrowOptions,
-    roots: Sequence[Root],
-    stage: Stage = UNTOLD,
-    enough: Enough | None = None,
-) -> list[Tree]:
-    """Grow several trees and return them alone; see `grown`."""
-    return [each.tree for each in grown(rows, schema, options, roots, stage, enough)]
-
-
 def grown(
     rows: Rows,
     schema: TableSchema,

@@ -91,9 +91,10 @@ def coefficients(
     if tree.n_outputs == 1:
         rows = [row for one in nodes for row in _rows(tree, one, width)]
         return made_table(rows, _TYPES)
-    kind = "class" if tree.loss.of_classes else "output"
+    names = tree.schema.target_names
+    kind = "output" if tree.loss.labels(names) is None else "class"
     types = {"node": _TYPES["node"], kind: TEXT, **_TYPES}
-    outputs = [(name, tree.output(name)) for name in tree.schema.target_names]
+    outputs = [(name, tree.output(name)) for name in names]
     rows = [
         {kind: name, **row}
         for one in nodes

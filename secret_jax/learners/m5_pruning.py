@@ -51,9 +51,8 @@ class M5Pruning(PruningRule):
             judged = fit_models([tree], [evidence.training], own_models)[0]
         else:
             judged = tree
-        spent, n = model_degrees(judged), judged.weight
-        if tree.loss.of_classes:  # classes share their rows
-            spent = spent * tree.loss.n_free(tree.n_outputs)
+        spent = tree.loss.degrees_of_row(model_degrees(judged), tree.n_outputs)
+        n = judged.weight
         error = node_errors(judged, evidence.training, loss=tree.loss.of_sizes)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)

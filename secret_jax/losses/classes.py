@@ -1,6 +1,6 @@
 """Losses of classes: models predict log-odds or class frequencies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,8 +34,10 @@ def class_in_words(name: str) -> str:
 class ClassLoss(Loss):
     """Base of the losses whose targets indicate classes, or are shares of them."""
 
-    of_classes: ClassVar[bool] = True
     units: ClassVar = "given"
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        return "a loss of numbers; for classes use SecretClassifier"
 
     def check_order(self, n_outputs: int) -> None:
         if n_outputs > 1:
@@ -44,6 +46,10 @@ class ClassLoss(Loss):
                 "probabilities of several cannot all rise. Fit one class against the "
                 "others."
             )
+
+    def degrees_of_row(self, degrees: np.ndarray, n_outputs: int) -> np.ndarray:
+        """See `Loss`: classes share their rows."""
+        return degrees * self.n_free(n_outputs)
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Loss`: of two classes only the second is an output."""
@@ -148,6 +154,9 @@ class Brier(ClassLoss):
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the class frequency."""
         return f"share of {class_in_words(target)}"
+
+    def margin(self, value: np.ndarray) -> np.ndarray:
+        return 2.0 * value - 1.0
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         return (2.0 if value.shape[1] == 1 else 1.0) * (targets - value) ** 2

@@ -7,7 +7,7 @@ and how they are fitted by iterated weighted least squares.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -50,8 +50,6 @@ class Loss(Value, ABC):
     """Whether it is a negative log-likelihood up to a constant."""
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
-    of_classes: ClassVar[bool] = False
-    """Whether targets indicate classes, or are shares of them."""
     trains_gates: ClassVar[bool] = False
     """Whether it has `row_losses` and `row_slopes`, by which soft trees are trained."""
     link: ClassVar[Link | None] = None
@@ -95,9 +93,21 @@ class Loss(Value, ABC):
             return robust_units(targets, weight)
         return (0.0, 1.0) if self.units == "given" else None
 
+    def targets_of_lines(self, targets: Rows) -> Rows | None:
+        """Targets in which models are lines; None if these are of another scale."""
+        return targets if self.link == "identity" else None
+
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""
         return n_outputs
+
+    def degrees_of_row(self, degrees: np.ndarray, n_outputs: int) -> np.ndarray:
+        """Degrees of freedom that models, given those of an output, take of rows."""
+        return degrees
+
+    def margin(self, value: np.ndarray) -> np.ndarray:
+        """How far raw predictions of the second of two classes are from a tie."""
+        return value
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the raw prediction of an output, one of ``several`` or the only."""
@@ -220,3 +230,16 @@ class Loss(Value, ABC):
     def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
         """Derivative of `row_losses` by the values."""
         raise NotImplementedError
+
+
+class OfLosses(Value):
+    """Base of the values that may be defined for trees of some losses only."""
+
+    def knows(self, loss: Loss) -> bool:
+        """Whether it is defined for trees of a loss."""
+        return True
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        loss = options["leaf"].loss
+        known = self.knows(loss)
+        return "" if known else f"another one: it is not defined for {loss!r}"

@@ -82,10 +82,10 @@ def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array(start), np.array(start) + length
 
 
-def squared_errors(
+def mean_squared_errors(
     statistics: NodeStatistics, coefficient: Float[np.ndarray, "n_nodes n_outputs _"]
 ) -> Float[np.ndarray, "n_nodes n_outputs"]:
-    """Sum of squared errors of the nodes' models on the rows of any statistics."""
+    """Mean squared errors of the nodes' models on the rows of any statistics."""
     errors = np.empty(coefficient.shape[:2])
     for output in range(coefficient.shape[1]):
         _, mean, scatter, *_ = statistics.output(output)
@@ -95,4 +95,4 @@ def squared_errors(
         bias = np.einsum("ni,ni->n", residual, mean) - model[:, 0]
         spread = np.einsum("ni,nij,nj->n", residual, scatter, residual)
         errors[:, output] = np.maximum(spread, 0.0) + statistics.weight * bias**2
-    return errors
+    return errors / np.where(statistics.weight > 0, statistics.weight, 1.0)[:, None]

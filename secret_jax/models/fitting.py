@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import AddingSource, EncodedRows, RowSource
-from secret_jax.models.errors import squared_errors
+from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
@@ -58,7 +58,7 @@ def summary_of(statistics: NodeStatistics, coefficient: np.ndarray) -> NodeSumma
     weight, mean, scatter, lower, upper, _ = statistics
     counted = np.where(weight > 0, weight, 1.0)[:, None]
     square = np.einsum("nii->ni", scatter) / counted
-    error = squared_errors(statistics, coefficient) / counted
+    error = mean_squared_errors(statistics, coefficient)
     deviation = np.sqrt(np.maximum(square, 0.0))
     return NodeSummary(weight, mean, deviation, lower, upper, error)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from secret_jax.models.errors import squared_errors
+from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.sides import directions_of_columns, metric_of, put_in_order
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.structure import Tree
@@ -37,9 +37,7 @@ def with_monotone_models(tree: Tree, statistics: NodeStatistics) -> Tree:
         clip_margin=None if tree.clip_margin is None else 0.0,
     )
     if tree.loss.least_squares:
-        count = np.where(statistics.weight > 0, statistics.weight, 1.0)[:, None]
-        error = squared_errors(statistics, coefficient) / count
-        tree = replace(tree, train_error=error)
+        tree = replace(tree, train_error=mean_squared_errors(statistics, coefficient))
     return tree
 
 

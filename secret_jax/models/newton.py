@@ -157,7 +157,9 @@ def _losses_left_out(
     change = np.empty_like(value)
     parts = zip(group.rows, rows.rows, penalty, strict=True)
     for among, here, of_outputs in parts:
-        every, own = (_with_constant(x) for x in (group.x[among], rows.x[here]))
+        every, own = (
+            np.insert(x, 0, 1.0, axis=1) for x in (group.x[among], rows.x[here])
+        )
         single = np.minimum(rows.weight[here], 1.0)
         for output, of_slopes in enumerate(of_outputs):
             bent = group.weight[among] * fitted[among, output]
@@ -171,10 +173,6 @@ def _losses_left_out(
             change[here, output] = leverage / (1.0 - leverage) * slope[here, output]
     value -= change / curvature
     return rows.sums(loss.losses(rows.targets, value).sum(axis=1))
-
-
-def _with_constant(x: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.ones(len(x)), x])
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:

@@ -15,6 +15,7 @@ from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.shorten import shortened
 from secret_jax.models.standard_errors import with_standard_errors
 from secret_jax.models.statistics import NodeStatistics
+from secret_jax.tree.bounds import bounded
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.noise import ROUNDING
 from secret_jax.tree.routing import apply, values
@@ -29,12 +30,12 @@ def with_short_equations(
     leaf: LeafModel,
     tolerance: float,
 ) -> Tree:
-    """Shorten the equations of a tree and compute their standard errors.
+    """Bound the predictions of a tree, shorten its equations, and add standard errors.
 
     ``tree``: with full models; ``rows``: rows that trained the models, or a sample of
     them; ``tolerance``: see `shortened`.
     """
-    full_error = None
+    tree, full_error = bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
         full_error = tuple(_as_clipped(tree, rows).leaf_error.tolist())
     spread = _spread(tree, rows)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.models.errors import squared_errors
+from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.selection import CONSTANT, TIE, selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.noise import noise_variance
@@ -92,9 +92,7 @@ def shortened(
     if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
     if tolerance > 0 and spread is None:
-        measured = squared_errors(statistics, coefficient)
-        count = np.where(statistics.weight > 0, statistics.weight, 1.0)
-        tree = replace(tree, train_error=measured / count[:, None])
+        tree = replace(tree, train_error=mean_squared_errors(statistics, coefficient))
     return replace(tree, standard_error=standard_error)
 
 

@@ -28,11 +28,6 @@ from secret_jax.splits.scoring import (
     unpack,
 )
 
-# Smallest variance of a component in a short EM run, in whitened units: its few steps
-# only propose, and a component of a tenth of the spread is narrow enough.
-_FLOOR = 1e-2
-# A pivot of a component's covariance below this share of the floor is rounding.
-_LEAST_PIVOT = 0.1 * _FLOOR
 # Residuals beyond so many deviations do not bend more: a bound against heavy tails.
 _MOST_BENDING = 3.0
 # Float32 rounding of sums of about a thousand products.

@@ -239,9 +239,9 @@ class SplitFinder(Value, ABC):
     knows_indicators: ClassVar[bool] = False
     """Whether it can do with indicators of categories, and learns the side of missing
     values; otherwise a missing value is the mean of its column."""
-    skips_padding: ClassVar[bool] = False
-    """Whether processors take little time for rows of padding: then a few sizes, and so
-    a few programs, do for nodes of all sizes."""
+    padding_ratio: ClassVar[int] = 4
+    """Ratio of the sizes to which nodes are padded on processors. Where rows of padding
+    take little time, a few sizes, and so a few programs, do for nodes of all sizes."""
 
     @abstractmethod
     def __call__(self, node: Node) -> Split:

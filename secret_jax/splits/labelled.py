@@ -59,10 +59,10 @@ def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
             allowed = jnp.append(allowed, node.oblique)
             directions = jnp.concatenate([directions, direction[None]])
         n = len(directions)
-        candidates = _thresholds(finder, node, classes, moments, columns)
+        own, cut = _thresholds(finder, node, classes, moments, columns)
         is_axis = jnp.arange(n) < n_continuous
-        gains.append(jnp.where(allowed, candidates.gain, -jnp.inf))
-        thresholds.append(candidates.threshold)
+        gains.append(jnp.where(allowed, own, -jnp.inf))
+        thresholds.append(cut)
         kinds.append(jnp.where(is_axis, SplitKind.AXIS, SplitKind.OBLIQUE))
         attributes.append(jnp.where(is_axis, jnp.arange(n), -1))
         subsets.append(jnp.broadcast_to(nothing, (n, node.columns.n_categories)))
@@ -98,13 +98,6 @@ def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
         chance_gain=jnp.zeros((), node.x.dtype),
         pure=jnp.bool_(False),
     )
-
-
-class _Candidates(NamedTuple):
-    """Threshold splits along several directions."""
-
-    gain: jax.Array  # (n_directions,)
-    threshold: jax.Array  # (n_directions,)
 
 
 class _Classes(NamedTuple):
@@ -202,8 +195,8 @@ def _thresholds(
     classes: _Classes,
     moments: _ColumnMoments,
     columns: Callable[[jax.Array], jax.Array],
-) -> _Candidates:
-    """QDA threshold and Gini gain of every column."""
+) -> tuple[jax.Array, jax.Array]:
+    """Gini gain and QDA threshold of every column, (n_columns,) each."""
     fraction, center, deviation = moments.fraction, moments.center, moments.deviation
     scale = jnp.where(deviation > 0, deviation, 1.0)
     mean = (moments.mean - center) / scale
@@ -232,4 +225,4 @@ def _thresholds(
         )
     least = jnp.minimum(left, total - left)
     allowed = both & (deviation > 0) & (least >= node.min_weight) & (least > 0)
-    return _Candidates(jnp.where(allowed, gain, -jnp.inf), threshold)
+    return jnp.where(allowed, gain, -jnp.inf), threshold

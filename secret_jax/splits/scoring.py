@@ -85,15 +85,6 @@ class SideModels(NamedTuple):
     right: AnyArray
 
 
-def triangle(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of an upper triangle, column by column.
-
-    The triangle of the leading columns is a prefix of the whole.
-    """
-    column, row = np.tril_indices(width)
-    return row, column
-
-
 def unpack(
     packed: Float[AnyArray, "... n_products"], columns: Int[np.ndarray, " n"]
 ) -> Float[AnyArray, "... n n"]:

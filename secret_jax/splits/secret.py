@@ -74,7 +74,7 @@ class SecretSplits(SplitFinder):
     floor: Annotated[float, POSITIVE] = 1e-5
 
     implies_models: ClassVar[bool] = True
-    skips_padding: ClassVar[bool] = True
+    padding_ratio: ClassVar[int] = 16
 
     @property
     def numbers_per_cell(self) -> int:

@@ -20,7 +20,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import hashed_columns, rows_below
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import MOST_COPIES
-from secret_jax.fit.prepare import targets_of_lines, with_units_of
+from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.stream.batches import Batch, Layout, StreamError
 from secret_jax.stream.pool import Pool, PoolRows
@@ -145,7 +145,7 @@ class FirstPass:
         schema = with_flat_tails(
             schema,
             pool.columns.values,
-            targets_of_lines(loss, pool.targets),
+            loss.targets_of_lines(pool.targets),
             pool.weight * weights.factor,
             learner.options.tail_share,
         )

@@ -21,7 +21,6 @@ from secret_jax.tree.state import (
     from_json,
     to_json,
 )
-from secret_jax.tree.structure import Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
@@ -92,21 +91,28 @@ def load_model(path: _Path, model_class: type) -> Any:
     header, arrays = _read(path)
     wanted = _attribute_of(model_class)
     fitted = header["content"]["fitted"]
-    _check_kind(path, fitted, wanted)
+    held = next((name for name in _HOLDERS if name in fitted), "tree_")
+    if held != wanted:
+        holds, reader = _HOLDERS[held]
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds {holds}. Read it with {reader}.load."
+        )
     if ("classes_" in fitted) != hasattr(model_class, "predict_proba"):
         holds = "classes" if "classes_" in fitted else "numbers"
         raise ModelFileError(
             f"{os.fspath(path)!r} holds a model of {holds}, which "
             f"{model_class.__name__} does not read. Read it with the one that wrote it."
         )
-    content = _decoded(path, model_class.__name__, header, arrays)
     try:
-        model = estimator_of(model_class, content)
-    except (TypeError, ValueError) as error:
-        raise _unfit(path, model_class.__name__, error) from None
+        model = estimator_of(model_class, from_json(header["content"], arrays))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} fits no {model_class.__name__} of version {VERSION}: "
+            f"{error}. Load it with the version that wrote it."
+        ) from None
     if wanted != "ensemble_":
         tree = getattr(model, "tree_", None)
-        _checked(path, getattr(tree, "tree_", tree))
+        _check(path, getattr(tree, "tree_", tree))
     return model
 
 
@@ -169,37 +175,12 @@ def _read(path: _Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _decoded(
-    path: _Path, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> dict[str, Any]:
-    try:
-        return from_json(header["content"], arrays)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise _unfit(path, kind, error) from None
-
-
-def _unfit(path: _Path, kind: str, error: Exception) -> ModelFileError:
-    return ModelFileError(
-        f"{os.fspath(path)!r} fits no {kind} of version {VERSION}: {error}. "
-        "Load it with the version that wrote it."
-    )
-
-
 def _attribute_of(model_class: type) -> str:
     """Name of the fitted attribute that predicts."""
     return getattr(model_class, "_predicts_with", "tree_")
 
 
-def _check_kind(path: _Path, fitted: dict[str, Any], wanted: str) -> None:
-    held = next((name for name in _HOLDERS if name in fitted), "tree_")
-    if held != wanted:
-        holds, reader = _HOLDERS[held]
-        raise ModelFileError(
-            f"{os.fspath(path)!r} holds {holds}. Read it with {reader}.load."
-        )
-
-
-def _checked(path: _Path, tree: Any) -> Tree:
+def _check(path: _Path, tree: Any) -> None:
     try:
         flaw = flaw_of(tree)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
@@ -208,4 +189,3 @@ def _checked(path: _Path, tree: Any) -> Tree:
         raise ModelFileError(
             f"{os.fspath(path)!r} holds no sound tree: {flaw}. Save it again."
         )
-    return tree

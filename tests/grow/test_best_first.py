@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from configurations import grow
 
 from secret_jax import RssSplits
 from secret_jax.data.columns import read_columns
@@ -16,7 +17,7 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.grow import search
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import GrowOptions, grow, grown
+from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.grow.trees import with_leaf_models
 from secret_jax.learners import CartSplits
 from secret_jax.models.fitting import fit_models

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import assert_same_tree, tree_bytes
+from configurations import assert_same_tree, grow, tree_bytes
 
 from secret_jax import Ridge, RssSplits, SecretSplits
 from secret_jax.data.columns import read_columns
@@ -16,7 +16,7 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import GrowOptions, grow
+from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor, SecretSplits, SoftGates
+from secret_jax.grow.grower import grown
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
@@ -108,6 +109,11 @@ def refusal(*fragments: str) -> Iterator[None]:
         yield
     for fragment in fragments:
         assert fragment in str(caught.value)
+
+
+def grow(*arguments: Any) -> list[Tree]:
+    """Grow several trees and return them alone; see `secret_jax.grow.grower.grown`."""
+    return [each.tree for each in grown(*arguments)]
 
 
 def tree_bytes(tree: Tree) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ import pytest
 from handmade import LEAF, build_tree
 
 from secret_jax.data.rows import Rows, Table
-from secret_jax.models.errors import squared_errors
+from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.linear import (
     Constant,
@@ -114,7 +114,7 @@ def test_no_rows_and_no_regressors(rows):
     _, y, weight, _ = rows
     empty = single_node(np.empty((0, P)), np.empty(0), np.empty(0))
     assert not least_squares(empty).any()
-    assert squared_errors(empty, least_squares(empty)) == 0
+    assert mean_squared_errors(empty, least_squares(empty)) == 0
     model = least_squares(single_node(np.empty((len(y), 0)), y, weight))
     assert model.shape == (1, 1, 1)
     assert model == pytest.approx(np.average(y, weights=weight))
@@ -185,24 +185,26 @@ def test_squared_errors_on_other_rows(rows, rng, offset):
     train = node_statistics(*(a[half] for a in (x, y, weight, leaf)), PARENT, DEPTH)
     other = node_statistics(*(a[~half] for a in (x, y, weight, leaf)), PARENT, DEPTH)
     models = least_squares(train)
-    errors = squared_errors(other, models)
+    errors = mean_squared_errors(other, models)
     for node, below in BELOW.items():
         inside = ~half & np.isin(leaf, below)
         residual = y[inside] - predict(models[node, 0], x[inside])
-        assert errors[node, 0] == pytest.approx(weight[inside] @ residual**2, rel=1e-6)
+        mean = np.average(residual**2, weights=weight[inside])
+        assert errors[node, 0] == pytest.approx(mean, rel=1e-6)
     # On the training rows no model beats least squares.
-    best = squared_errors(train, models)
+    best = mean_squared_errors(train, models)
     for _ in range(20):
         step = 1e-3 * rng.normal(size=models.shape)
         step[:, 0, 0] -= np.sum(step[:, 0, 1:] * train.mean[:, :-1], axis=1)
-        assert (squared_errors(train, models + step) > best).all()
+        assert (mean_squared_errors(train, models + step) > best).all()
 
 
 def test_exact_fit_has_no_negative_error(rows):
     x, _, weight, _ = rows
     statistics = single_node(x, x @ np.ones(P), weight)
-    error = squared_errors(statistics, least_squares(statistics))
-    assert 0 <= error[0, 0] < 1e-15 * statistics.scatter[0, -1, -1]
+    error = mean_squared_errors(statistics, least_squares(statistics))
+    variance = statistics.scatter[0, -1, -1] / statistics.weight[0]
+    assert 0 <= error[0, 0] < 1e-15 * variance
 
 
 # Several outputs

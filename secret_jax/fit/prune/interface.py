@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.fit.prune.path import PruningPath, smallest_within
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import OfLosses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import numbers_of_leaves
-from secret_jax.runtime.values import Value
 from secret_jax.tree.degrees import split_numbers
 from secret_jax.tree.structure import LongerTree, Tree
 
@@ -122,7 +121,7 @@ class Pruned(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PruningRule(Value, ABC):
+class PruningRule(OfLosses, ABC):
     """Base of the pruning rules; a new one is a subclass with a method ``__call__``.
 
     Rows that the rule needs beside the training rows are class attributes, which a
@@ -137,16 +136,6 @@ class PruningRule(Value, ABC):
     # times that the rows are divided into them, each time differently.
     n_folds = 0
     n_repeats = 1
-
-    def knows(self, loss: Loss) -> bool:
-        """Whether it is defined for trees of a loss."""
-        return True
-
-    def conflict(self, options: Mapping[str, Any]) -> str:
-        loss = options["leaf"].loss
-        if self.knows(loss):
-            return ""
-        return f"another one: it is not defined for {loss!r}"
 
     @abstractmethod
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:

@@ -8,7 +8,6 @@ import numpy as np
 from secret_jax.fit.prune.cross_validation import cross_validated
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import (
-    PruningPath,
     smallest_within,
     training_errors,
     weakest_links,
@@ -54,7 +53,11 @@ class StandardErrors(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree; return it with its cross-validated error."""
-        found = cross_validated(tree, evidence, _path_by_leaves)
+        found = cross_validated(
+            tree,
+            evidence,  # paths by penalty per leaf, in units of the mean error
+            lambda each: weakest_links(each, training_errors(each) / each.weight[0]),
+        )
         least = smallest_within(found.error)
         errors, weight = [np.zeros(0)], [np.zeros(0)]
         for fold, subtree in enumerate(found.fold_trees(least)):
@@ -67,8 +70,3 @@ class StandardErrors(PruningRule):
         most = found.error[least] + self.factor * np.sqrt(count @ loss**2)
         index = smallest_within(found.error, most)
         return found.pruned(tree, index, float(found.error[index]))
-
-
-def _path_by_leaves(tree: Tree) -> PruningPath:
-    """Weakest-link path by penalty per leaf, in units of the mean error."""
-    return weakest_links(tree, training_errors(tree) / tree.weight[0])

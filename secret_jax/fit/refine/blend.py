@@ -1,11 +1,11 @@
 """Blended gates: all splits of a hard tree become sigmoids of one relative width."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
-from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
+from secret_jax.fit.refine.interface import Fitted, Gates, Refined
 from secret_jax.fit.refine.soft.parameters import deviations, with_widths
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import total_error
@@ -15,7 +15,7 @@ _WIDTHS = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blend(Refinement):
+class Blend(Gates):
     """Gates of one relative width, chosen on held-out folds.
 
     Nothing is trained, the models are those of the hard tree, and width 0, the hard
@@ -35,7 +35,6 @@ class Blend(Refinement):
     """
 
     widths: Annotated[tuple[float, ...], TupleOf(real(0.0))] = _WIDTHS
-    makes_gates: ClassVar[bool] = True
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Soften the tree with the width of least error on the folds."""

@@ -3,13 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
-from secret_jax.losses.interface import Loss
-from secret_jax.runtime.values import Value
+from secret_jax.losses.interface import OfLosses
 from secret_jax.tree.structure import LongerTree, Tree
 
 
@@ -102,28 +101,26 @@ class Refined(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refinement(Value, ABC):
+class Refinement(OfLosses, ABC):
     """Base of the refinements; a new one is a subclass with a method ``__call__``."""
 
     # Share of the rows to hold out if none are: a class attribute, or a field.
     validation_fraction = 0.0
-    makes_gates: ClassVar[bool] = False
-    """Whether splits of its trees may be gates, which send rows both ways."""
-
-    def knows(self, loss: Loss) -> bool:
-        """Whether it supports trees of a loss."""
-        return True
-
-    def conflict(self, options: Mapping[str, Any]) -> str:
-        loss = options["leaf"].loss
-        if not self.knows(loss):
-            return f"another one: it is not defined for {loss!r}"
-        if self.makes_gates and options["splits"].n_conditions:
-            return "None or 'tao' with these splits: a conjunction is no gate"
-        if self.makes_gates and options["monotonic_cst"] is not None:
-            return "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
-        return ""
 
     @abstractmethod
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Refine a fitted tree; the result is a tree of the same kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gates(Refinement):
+    """Base of the refinements whose splits may be gates, which send rows both ways."""
+
+    def conflict(self, options: Mapping[str, Any]) -> str:
+        if refusal := super().conflict(options):
+            return refusal
+        if options["splits"].n_conditions:
+            return "None or 'tao' with these splits: a conjunction is no gate"
+        if options["monotonic_cst"] is not None:
+            return "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"
+        return ""

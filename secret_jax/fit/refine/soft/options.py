@@ -1,15 +1,15 @@
 """Options of soft trees."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from secret_jax.fit.refine.interface import Refinement
+from secret_jax.fit.refine.interface import Gates
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftOptions(Refinement):
+class SoftOptions(Gates):
     """Options of `secret_jax.SoftGates`.
 
     Hierarchical mixtures of experts (Jordan & Jacobs 1994) with the structure of a
@@ -59,7 +59,6 @@ class SoftOptions(Refinement):
     n_kept: Annotated[int, at_least(1)] = 4
     n_committee: Annotated[int, at_least(1)] = 4
     distil_steps: Annotated[int, at_least(1)] = 1024
-    makes_gates: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the fields; a start must be evaluated at least once."""
