@@ -12,16 +12,12 @@ from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared, unseen
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.tree.structure import StopReason, Tree
+from secret_jax.tree.structure import StopReason
 
 # Share of the grown leaves that pruning keeps where growth has ended too early.
 _MOST_KEPT = 0.7
 # What ends growth and a finer one moves.
-_MOVED = (
-    StopReason.MIN_SAMPLES_SPLIT,
-    StopReason.MIN_SAMPLES_LEAF,
-    StopReason.MIN_GAIN,
-)
+_MOVED = StopReason.MIN_SAMPLES_SPLIT, StopReason.MIN_SAMPLES_LEAF, StopReason.MIN_GAIN
 # Rows of a split and of a leaf, and gain in noise variances for each coefficient.
 _SPLIT, _LEAF, _GAIN = 20, 5, 0.5
 # Share of the error that the finer tree, which is longer, must save.
@@ -37,7 +33,8 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
     limits = plan.min_samples_split, plan.min_samples_leaf, plan.splits.min_gain
     given = not all(isinstance(limit, str) for limit in limits)
     grown, pruned = first.fitted.candidates[0]
-    found, kept = _leaves_found(grown), _leaves_found(pruned)
+    # Leaves that there would be without the splits that the user has fixed.
+    found, kept = (t.n_leaves - np.isinf(t.gain).sum() for t in (grown, pruned))
     few = found == 1 or kept < _MOST_KEPT * found
     few |= not np.isin(grown.stop_reason[grown.is_leaf], _MOVED).any()
     folded = isinstance(chosen_rule(plan, prepared), CrossValidation)
@@ -54,8 +51,3 @@ def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
     second = fit_prepared(finer, prepared)
     limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
-
-
-def _leaves_found(tree: Tree) -> int:
-    """Leaves that there would be without the splits that the user has fixed."""
-    return tree.n_leaves - int(np.isinf(tree.gain).sum())
