@@ -147,8 +147,7 @@ def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(given), size):
             part = slice(start, start + size)
-            offset = given[part].astype(np.float64)
-            offset -= center
+            offset = np.subtract(given[part], center, dtype=np.float64)
             np.divide(offset, scale, out=out[part], casting="same_kind")
     if not max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR:
         return False

@@ -37,6 +37,7 @@ class Equations(NamedTuple):
 
     def values(self, output: int, state: np.ndarray, design: np.ndarray) -> np.ndarray:
         """Values of rows in states, clipped."""
+        state = state.astype(np.intp)  # what `take` would make of it each time
         value = _applied(self.coefficient[output].take(state, axis=0), design)
         np.maximum(value, self.low[output].take(state), out=value)
         return np.minimum(value, self.high[output].take(state), out=value)
@@ -52,18 +53,23 @@ class Equations(NamedTuple):
         kept = np.where(clips[:, None], np.float32(0), self.coefficient)
         equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
         code = rows.scratch.array("code", states.shape[1:], np.uint32)
-        for trees in self.bundles:
-            code[:], equations = 0, np.zeros_like(kept[:, :1])
-            for tree in trees:
+        index = rows.scratch.array("index", states.shape[1:], np.intp)
+        for first, *others in self.bundles:
+            before, stop = self.first[first : first + 2]
+            code[:], equations = states[first], kept[:, before:stop]
+            for tree in others:
                 start, stop = self.first[tree : tree + 2]
                 code *= stop - start
                 code += states[tree]
-                code -= start
+                before = before * (stop - start) + start
                 several = equations[:, :, None] + kept[:, None, start:stop]
                 equations = several.reshape(len(kept), -1, kept.shape[2])
+            np.subtract(code, before, out=index)
             for out, own in zip(summed, equations, strict=True):
-                out += own.take(code, axis=0, out=equation, mode="clip")
+                out += own.take(index, axis=0, out=equation, mode="clip")
         if clips.any():
+            clipping = np.searchsorted(self.first, np.flatnonzero(clips), "right") - 1
+            states = states[np.unique(clipping)]  # of the trees of such leaves
             place = np.flatnonzero(clips.take(states))
             state, row = states.ravel().take(place), place % len(rows)
             design = rows.design.take(row, axis=0)
@@ -115,10 +121,9 @@ class Forest(NamedTuple):
         summed[:] = 0.0
         clips = self.bounds.may_clip(rows)
         for trees in self.groups:
-            n_leaves = trees.first[-1] - trees.first[0]
-            trees.add(
-                rows, np.pad(clips[:n_leaves], (trees.first[0], 0)), summed, total
-            )
+            n_pieces, n_leaves = trees.first[0], trees.first[-1] - trees.first[0]
+            own = np.r_[np.zeros(n_pieces, bool), clips[:n_leaves]]
+            trees.add(rows, own, summed, total)
             clips = clips[n_leaves:]
         for out, equation in zip(total, summed, strict=True):
             out += _applied(equation, rows.design)

@@ -41,8 +41,10 @@ class Lookup(NamedTuple):
             state[:] = self.root[:, None]
             return state
         numbers = self.decisions.numbers(rows)
+        index = rows.scratch.array("index", shape[1:], np.intp)
         for root, out in zip(self.root, state, strict=True):
-            self.following[root].take(numbers[self.place[root]], out=out, mode="clip")
+            index[:] = numbers[self.place[root]]
+            self.following[root].take(index, out=out, mode="clip")
         if self.n_steps == 1:
             return state
         per_number, per_row = (n // numbers.itemsize for n in numbers.strides)
