@@ -26,6 +26,9 @@ from secret_jax.runtime.values import (
 )
 from secret_jax.tree.state import recorded
 
+# What belongs to a fitted model and is not fitted anew with it.
+_OF_ONE_FIT = ("conformity_scores_", "conformity_weight_", "reading_", "search_")
+
 recorded(SecretRegressor)
 recorded(SecretClassifier)
 
@@ -74,15 +77,13 @@ class ComposedEstimator(SavedEstimator):
         try:
             X = validated(self, X, reset=True)
             fitted = self._fitted(X, y, sample_weight, groups)
-            kept = {*fitted, *fitted_names(self)}
         except BaseException:
             restore_names(self, before)
             raise
-        # What else belonged to the model before, as a calibration.
-        for name in [*vars(self)]:
-            if name.endswith("_") and name not in kept:
-                del vars(self)[name]
-        vars(self).update(fitted)
+        kept = {
+            name: one for name, one in vars(self).items() if name not in _OF_ONE_FIT
+        }
+        self.__dict__ = kept | fitted
         return self
 
     def _fitted(

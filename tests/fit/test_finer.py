@@ -43,7 +43,9 @@ def test_small_regions_are_found_where_size_has_no_price(rows, fine):
 
 def test_streams_are_grown_finer_too(rows, fine):
     streamed = SecretRegressor(oblique=False, leaf="constant", pruning_tolerance=0.0)
-    streamed.fit_stream([(rows[0][:900], rows[1][:900]), (rows[0][900:], rows[1][900:])])
+    streamed.fit_stream(
+        [(rows[0][:900], rows[1][:900]), (rows[0][900:], rows[1][900:])]
+    )
     assert np.array_equal(streamed.predict(rows[0]), fine.predict(rows[0]))
 
 
