@@ -54,7 +54,7 @@ def _ways(case: Case) -> Iterator[tuple[str, Callable[[], Any], float, float]]:
         yield "a stream", lambda: _streamed(case), 1.0, 0.0
     table = pa.Table.from_pandas(X, preserve_index=False)
     yield "Arrow's columns", lambda: case.fit(X=table), 1.0, 0.0
-    if "max_iter" in known:
+    if "max_iter" in known and known["max_leaf_nodes"] != "auto":
         yield "in two goes", lambda: _in_two_goes(case), 1.0, 1e-9
     if hasattr(case.model, "prune") and _can_be_refitted(case.model):
         again = lambda: case.fitted.refit(X, y, weight)  # noqa: E731
