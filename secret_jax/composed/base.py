@@ -77,13 +77,11 @@ class ComposedEstimator(SavedEstimator):
         try:
             X = validated(self, X, reset=True)
             fitted = self._fitted(X, y, sample_weight, groups)
+            kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
+            self.__dict__ = kept | fitted  # at one stroke
         except BaseException:
             restore_names(self, before)
             raise
-        kept = {
-            name: one for name, one in vars(self).items() if name not in _OF_ONE_FIT
-        }
-        self.__dict__ = kept | fitted
         return self
 
     def _fitted(

@@ -74,7 +74,7 @@ def with_flat_tails(
 
 
 def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarray:
-    """A constant and regressors of continuous attributes, as `encode_block` has them."""
+    """Encode a constant and the regressors of continuous attributes."""
     low, high = schema.saturation
     found = [
         np.clip((values - schema.center[i]) / (schema.scale[i] or 1.0), low[i], high[i])

@@ -213,7 +213,7 @@ def _columns_of(
     n_used = used.sum(axis=1)
     if ((n_used < 1) | (n_used > 2)).any():
         return None
-    first = used.argmax(axis=1)
+    first = used.argmax(axis=1) if used.size else n_used  # of categories alone
     factor = compared.direction[continuous, first]
     alone = (n_used == 1) & (factor == 1)
     by_column = np.flatnonzero(alone)[np.argsort(first[alone], kind="stable")]
