@@ -123,7 +123,7 @@ class Decisions(NamedTuple):
         if self.columns and len(rows) * n_bits >= _MANY_PAIRS:
             return self._by_columns(self.columns, rows)
         wide = len(self.threshold)  # NumPy's loops go along the last axis
-        size = max(_PRODUCT // (n_columns * wide), 1) * _ROWS_IN_ONE
+        size = max(_PRODUCT // (max(n_columns, 1) * wide), 1) * _ROWS_IN_ONE
         n_padded = -(-len(rows) // _ROWS_IN_ONE) * _ROWS_IN_ONE
         left = rows.scratch.array("left", (n_padded, n_bits), bool)
         shape = min(size, n_padded), n_bits
