@@ -19,11 +19,7 @@ from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import SavedEstimator
-from secret_jax.runtime.values import (
-    DeclaredConstraints,
-    checked_parameters,
-    refuse,
-)
+from secret_jax.runtime.values import DeclaredConstraints, checked_parameters, refuse
 from secret_jax.tree.state import recorded
 
 # What belongs to a fitted model and is not fitted anew with it.

@@ -70,10 +70,7 @@ def node_errors(
 
 
 def as_clipped(tree: Tree, rows: Rows) -> Tree:
-    """Measure the errors of a tree in order: its ranges cut predictions of its rows.
-
-    Without constraints the tree itself.
-    """
+    """Measure the errors of a tree in order, whose ranges cut predictions of rows."""
     if not tree.schema.monotonic:
         return tree
     leaf = apply(tree, rows.table)

@@ -28,12 +28,9 @@ def with_monotone_models(tree: Tree, statistics: NodeStatistics) -> Tree:
     coefficient, ranges = _with_signs(tree, statistics), np.stack(tree.clip_range())
     for output in range(tree.n_outputs):
         put_in_order(tree, statistics, coefficient[:, output], ranges[..., output])
+    margin, (low, high) = None if tree.clip_margin is None else 0.0, ranges
     return replace(
-        tree,
-        coefficient=coefficient,
-        lower=ranges[0],
-        upper=ranges[1],
-        clip_margin=None if tree.clip_margin is None else 0.0,
+        tree, coefficient=coefficient, lower=low, upper=high, clip_margin=margin
     )
 
 
