@@ -9,7 +9,6 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
-    fitted_names,
     names_restored,
     validated,
     validated_weight,
@@ -19,12 +18,11 @@ from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import SavedEstimator
-from secret_jax.runtime.values import (
-    DeclaredConstraints,
-    checked_parameters,
-    refuse,
-)
+from secret_jax.runtime.values import DeclaredConstraints, checked_parameters, refuse
 from secret_jax.tree.state import recorded
+
+# What belongs to a fitted model and is not fitted anew with it.
+_OF_ONE_FIT = ("conformity_scores_", "conformity_weight_", "reading_", "search_")
 
 recorded(SecretRegressor)
 recorded(SecretClassifier)
@@ -73,12 +71,8 @@ class ComposedEstimator(SavedEstimator):
         with names_restored(self, self._predicts_with):
             X = validated(self, X, reset=True)
             fitted = self._fitted(X, y, sample_weight, groups)
-        kept = {*fitted, *fitted_names(self)}
-        # What else belonged to the model before, as a calibration.
-        for name in [*vars(self)]:
-            if name.endswith("_") and name not in kept:
-                del vars(self)[name]
-        vars(self).update(fitted)
+            kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
+            self.__dict__ = kept | fitted  # at one stroke
         return self
 
     def _fitted(

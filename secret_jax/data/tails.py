@@ -74,28 +74,28 @@ def with_flat_tails(
 
 
 def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Encode the regressors among the continuous attributes, as `encode_block`."""
+    """Encode a constant and the regressors of continuous attributes."""
     low, high = schema.saturation
     found = [
         np.clip((values - schema.center[i]) / (schema.scale[i] or 1.0), low[i], high[i])
         for values, i in zip(columns, schema.continuous_positions, strict=True)
         if i < schema.n_regressors
     ]
-    return np.nan_to_num(np.column_stack(found))
+    return np.nan_to_num(np.column_stack([np.ones_like(found[0]), *found]), copy=False)
 
 
 def _error_of_line(x: np.ndarray, outputs: np.ndarray, weight: np.ndarray) -> float:
-    """Squared error of linear regression, every row predicted without itself.
+    """Squared error of linear regression on x, every row predicted without itself.
 
     A weight above one is that of copies, of which one is left out (Allen 1974, "The
     relationship between variable selection and data augmentation and a method for
     prediction").
     """
-    x = np.column_stack([np.ones(len(x)), x])
-    gram = (x.T * weight) @ x + _PENALTY * weight.sum() * np.eye(x.shape[1])
-    hat = np.linalg.solve(gram, x.T)
-    residual = outputs - x @ (hat @ (weight[:, None] * outputs))
-    leverage = np.einsum("ij,ji->i", x, hat) * np.minimum(weight, 1.0)
+    hat = np.sqrt(weight)[:, None] * x
+    gram = hat.T @ hat + _PENALTY * weight.sum() * np.eye(x.shape[1])
+    np.matmul(x, np.linalg.inv(gram), out=hat)
+    residual = outputs - hat @ (x.T @ (weight[:, None] * outputs))
+    leverage = np.einsum("ij,ij->i", x, hat) * np.minimum(weight, 1.0)
     left_out = residual / (1.0 - leverage)[:, None]
     return float(np.sum(weight @ left_out**2))
 

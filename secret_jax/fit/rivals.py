@@ -47,9 +47,9 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
 
 def _has_logarithms(given: CheckedRows, eval_set: CheckedRows | None) -> bool:
     """Whether all targets are positive, of enough rows."""
-    others = () if eval_set is None else (eval_set.targets,)
-    positive = all((each > 0).all() for each in (given.targets, *others))
-    return positive and len(given.targets) >= _FEWEST
+    every = [given] if eval_set is None else [given, eval_set]
+    positive = all((rows.targets[rows.weight > 0] > 0).all() for rows in every)
+    return positive and given.copies[given.weight > 0].sum() >= _FEWEST
 
 
 def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: FitResult) -> bool:

@@ -6,6 +6,8 @@ from scipy.stats import norm
 
 # Standard deviation of a normal variable over its median absolute deviation.
 _NORMAL = float(1.0 / norm.ppf(0.75))
+# Sums of weights may be rounding errors away from a share of the total.
+_ROUNDING = 1e-12
 
 
 def quantile(
@@ -22,7 +24,7 @@ def quantile(
     """
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weight[order])
-    place = np.searchsorted(total, level * total[-1])
+    place = np.searchsorted(total, (1.0 - _ROUNDING) * level * total[-1])
     return float(values[order[min(place, len(order) - 1)]])
 
 

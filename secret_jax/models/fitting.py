@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import AddingSource, EncodedRows, RowSource
-from secret_jax.models.errors import mean_squared_errors
+from secret_jax.models.errors import as_clipped, mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
@@ -98,7 +98,8 @@ def fit_models(
     models = models._replace(coefficient=coefficient)
     summary = summary_of(statistics, models.coefficient)
     forest = with_models(forest, models, summary, leaf, levels)
-    return separated(with_monotone_models(forest, statistics), size)
+    trees = separated(with_monotone_models(forest, statistics), size)
+    return [as_clipped(*each) for each in zip(trees, parts, strict=True)]
 
 
 def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
@@ -110,7 +111,7 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     found = with_models(
         tree, models, summary, leaf, lambda: groups_of_levels(tree, rows, root)
     )
-    return with_monotone_models(found, statistics)
+    return as_clipped(with_monotone_models(found, statistics), rows)
 
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:

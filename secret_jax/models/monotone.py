@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.sides import directions_of_columns, metric_of, put_in_order
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.structure import Tree
@@ -29,16 +28,10 @@ def with_monotone_models(tree: Tree, statistics: NodeStatistics) -> Tree:
     coefficient, ranges = _with_signs(tree, statistics), np.stack(tree.clip_range())
     for output in range(tree.n_outputs):
         put_in_order(tree, statistics, coefficient[:, output], ranges[..., output])
-    tree = replace(
-        tree,
-        coefficient=coefficient,
-        lower=ranges[0],
-        upper=ranges[1],
-        clip_margin=None if tree.clip_margin is None else 0.0,
+    margin, (low, high) = None if tree.clip_margin is None else 0.0, ranges
+    return replace(
+        tree, coefficient=coefficient, lower=low, upper=high, clip_margin=margin
     )
-    if tree.loss.least_squares:
-        tree = replace(tree, train_error=mean_squared_errors(statistics, coefficient))
-    return tree
 
 
 def _with_signs(tree: Tree, statistics: NodeStatistics) -> np.ndarray:

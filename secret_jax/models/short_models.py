@@ -7,7 +7,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import LONGEST_STEP
-from secret_jax.models.errors import node_errors
+from secret_jax.models.errors import as_clipped
 from secret_jax.models.fitting import node_statistics, with_losses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.monotone import with_monotone_models
@@ -18,7 +18,7 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.noise import ROUNDING
-from secret_jax.tree.routing import apply, values
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals
 
@@ -37,11 +37,11 @@ def with_short_equations(
     """
     tree, full_error = bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
-        full_error = tuple(_as_clipped(tree, rows).leaf_error.tolist())
+        full_error = tuple(as_clipped(tree, rows).leaf_error.tolist())
     spread = _spread(tree, rows)
     short = shortened(tree, statistics, tolerance, spread)
     if spread is None:
-        short = _as_clipped(with_monotone_models(short, statistics), rows)
+        short = as_clipped(with_monotone_models(short, statistics), rows)
         return replace(short, full_error=full_error)
 
     def levels() -> Iterator[RowGroups]:
@@ -51,22 +51,8 @@ def with_short_equations(
         if tree.loss.predicts_means:  # others keep their level
             short = _recentred(short, tree, levels())
         short = with_losses(short, levels(), leaf)
-    short = _as_clipped(with_monotone_models(short, statistics), rows)
+    short = as_clipped(with_monotone_models(short, statistics), rows)
     return replace(with_standard_errors(short, levels()), full_error=full_error)
-
-
-def _as_clipped(tree: Tree, rows: Rows) -> Tree:
-    """Measure the errors of a tree in order: its ranges cut predictions of its rows.
-
-    Without constraints the tree itself.
-    """
-    if not tree.schema.monotonic:
-        return tree
-    leaf = apply(tree, rows.table)
-    weight = leaf_totals(tree, np.bincount(leaf, rows.weight, tree.n_nodes))[:, None]
-    of_outputs = [node_errors(tree, rows, one) for one in np.eye(tree.n_outputs)]
-    error = np.stack(of_outputs, axis=1) / np.where(weight > 0, weight, 1.0)
-    return replace(tree, train_error=np.where(weight > 0, error, tree.train_error))
 
 
 def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:

@@ -298,10 +298,14 @@ class Layout(NamedTuple):
         )
         return cls(tuple(batch.columns), kinds, batch.targets.shape[1], levels)
 
-    def described(self) -> str:
-        """Write the columns and their kinds."""
+    def described(self, other: Layout) -> str:
+        """Write the columns and their kinds, those that another one lacks first."""
+        return listed(sorted(self._columns(), key=other._columns().__contains__))
+
+    def _columns(self) -> list[str]:
+        known = {name: f"ordered: {' < '.join(levels)}" for name, levels in self.levels}
         pairs = zip(self.names, self.kinds, strict=True)
-        return listed([f"{name} ({kind})" for name, kind in pairs])
+        return [f"{name} ({known.get(name, kind)})" for name, kind in pairs]
 
 
 def _kind_of(column: np.ndarray) -> str:

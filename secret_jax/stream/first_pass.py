@@ -183,8 +183,8 @@ def together(parts: Sequence[FirstPass]) -> FirstPass:
             assert first.layout is not None
             raise StreamError(
                 f"The rows of process {number} have other columns, or columns of other "
-                f"kinds, than those of the first: {part.layout.described()}, and "
-                f"{first.layout.described()}."
+                f"kinds, than those of the first: {part.layout.described(first.layout)}"
+                f", and {first.layout.described(part.layout)}."
             )
     for part in seen[1:]:
         first.weights = first.weights.plus(part.weights)

@@ -123,7 +123,7 @@ class Decisions(NamedTuple):
         if self.columns and len(rows) * n_bits >= _MANY_PAIRS:
             return self._by_columns(self.columns, rows)
         wide = len(self.threshold)  # NumPy's loops go along the last axis
-        size = max(_PRODUCT // (n_columns * wide), 1) * _ROWS_IN_ONE
+        size = max(_PRODUCT // (max(n_columns, 1) * wide), 1) * _ROWS_IN_ONE
         n_padded = -(-len(rows) // _ROWS_IN_ONE) * _ROWS_IN_ONE
         left = rows.scratch.array("left", (n_padded, n_bits), bool)
         shape = min(size, n_padded), n_bits
@@ -213,7 +213,7 @@ def _columns_of(
     n_used = used.sum(axis=1)
     if ((n_used < 1) | (n_used > 2)).any():
         return None
-    first = used.argmax(axis=1)
+    first = used.argmax(axis=1) if used.size else n_used  # of categories alone
     factor = compared.direction[continuous, first]
     alone = (n_used == 1) & (factor == 1)
     by_column = np.flatnonzero(alone)[np.argsort(first[alone], kind="stable")]

@@ -187,7 +187,7 @@ def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
     inner = ~forest.is_leaf
     one = inner & ((forest.direction != 0).sum(axis=1) == 1)
     one &= (forest.direction == 1).any(axis=1)
-    column = forest.direction.argmax(axis=1)
+    column = forest.direction.argmax(axis=1) if one.any() else inner
     for node in np.flatnonzero(inner).tolist():
         left, right = forest.left[node], forest.right[node]
         least[left] = least[right] = least[node]

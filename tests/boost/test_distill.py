@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from configurations import refusal
 from sklearn.metrics import log_loss
@@ -141,3 +142,10 @@ def test_a_tree_of_classes_learns_probabilities(n_classes, tmp_path):
     given = booster.distill(X, y, max_leaf_nodes=3)
     assert given.n_leaves_ <= 3
     assert given.score(X, y) > 0.5
+
+
+def test_a_table_of_rare_categories_alone_is_distilled():
+    code = np.random.default_rng(0).integers(0, 50, 150)
+    X, y = pd.DataFrame({"word": [f"w{i}" for i in code]}), (code % 5).astype(float)
+    model = SecretBoostingRegressor(max_iter=3, n_folds=3, random_state=1).fit(X, y)
+    assert np.corrcoef(model.distill().predict(X), y)[0, 1] > 0.1

@@ -162,4 +162,6 @@ def test_errors_of_a_line_are_of_rows_left_out(rng):
         return np.sum((y[copies[row]] - np.append(1.0, x[copies[row]]) @ line) ** 2)
 
     expected = sum(map(left_out, range(len(copies))))
-    np.testing.assert_allclose(tails._error_of_line(x, y, weight), expected)
+    np.testing.assert_allclose(
+        tails._error_of_line(np.insert(x, 0, 1.0, axis=1), y, weight), expected
+    )

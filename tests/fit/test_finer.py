@@ -41,6 +41,14 @@ def test_small_regions_are_found_where_size_has_no_price(rows, fine):
     assert errors[1] < 0.5 * errors[0]
 
 
+def test_streams_are_grown_finer_too(rows, fine):
+    streamed = SecretRegressor(oblique=False, leaf="constant", pruning_tolerance=0.0)
+    streamed.fit_stream(
+        [(rows[0][:900], rows[1][:900]), (rows[0][900:], rows[1][900:])]
+    )
+    assert np.array_equal(streamed.predict(rows[0]), fine.predict(rows[0]))
+
+
 def test_limits_that_are_given_hold(rows, fine):
     given = fitted(rows, pruning_tolerance=0.0, min_samples_leaf=20)
     weight = given.tree_.weight[given.tree_.is_leaf]

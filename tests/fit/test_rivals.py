@@ -64,6 +64,17 @@ def test_few_rows_have_no_race():
     assert fitted(X, np.exp(level)).tree_.loss == SquaredError()
 
 
+def test_weights_are_copies_and_rows_of_none_are_no_rows():
+    X, level, noise = table(120)
+    y, weight = np.exp(level + 0.1 * noise), np.full(120, 2)
+    y[0], weight[0] = -1.0, 0
+    model = SecretRegressor(loss="auto").fit(X, y, weight)
+    assert model.tree_.loss == Poisson()
+    rows = np.repeat(np.arange(120), weight)
+    copies = fitted(X[rows], y[rows])
+    np.testing.assert_allclose(model.predict(X), copies.predict(X), rtol=1e-6)
+
+
 def test_a_target_that_is_not_positive_has_no_logarithm():
     X, level, _ = table()
     y = np.exp(level)

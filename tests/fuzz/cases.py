@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+import secret_jax as sj
 from tests.fuzz import estimators, tables
+from tests.fuzz.tables import PLAIN
 
 
 class Case:
@@ -15,6 +17,7 @@ class Case:
     def __init__(self, kind: str, seed: int):
         self.kind, self.rng = kind, np.random.default_rng([seed, len(kind)])
         rng, n_rows = self.rng, int(self.rng.integers(30, 160))
+        n_rows += 120 * (kind == "accurate")  # which races with logarithms
         X, signal = tables.table(rng, n_rows)
         self.model = estimators.ALL[kind](rng)
         self.has_classes = is_classifier(self.model)
@@ -22,7 +25,8 @@ class Case:
             y = tables.classes(rng, signal, int(rng.integers(2, 4)))
         else:
             n_outputs = 1 + (kind in estimators.SEVERAL and rng.random() < 0.2)
-            y = tables.numbers(rng, signal, n_outputs, kind in estimators.COUNTS)
+            positive = kind in estimators.COUNTS or rng.random() < 0.1
+            y = tables.numbers(rng, signal, n_outputs, positive)
         self.several = y.ndim > 1
         # What asks for the second of several outputs.
         self.second = {"output": 1} if self.several else {}
@@ -35,8 +39,12 @@ class Case:
         if "split_features" in known and drawn < 0.2:
             asked = ("split_features", "categorical_features")[rng.integers(2)]
             self.model.set_params(**{asked: [str(rng.choice([*X]))]})
+        elif getattr(self.model, "splits", None) == "rss" and drawn > 0.9:
+            name = str(rng.choice([n for n in X if n.rpartition(" ")[0] in PLAIN]))
+            fixed = sj.RssSplits(fixed_splits=(name, float(X[name].median())))
+            self.model.set_params(splits=fixed)
         elif "monotonic_cst" in known and drawn < 0.35:
-            plain = [n for n in X if n.rpartition(" ")[0] in tables.PLAIN]
+            plain = [n for n in X if n.rpartition(" ")[0] in PLAIN]
             self.directions = {n: int(rng.choice([-1, 1])) for n in plain[:2]}
             self.model.set_params(monotonic_cst=self.directions)
 

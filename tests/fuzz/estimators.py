@@ -22,14 +22,17 @@ _TREE = {
 _FINDERS = ["secret", "cart", "conjunctive"]
 _RULES = ["holdout", "cross-validation", "aic", "bic", "cart", None]
 _MORE_RULES = [sj.HoldOut(refit=False), sj.CostComplexity(alpha=0.01), "guide", "m5"]
+_SAMPLED = [sj.RssSplits(max_samples=2), sj.SecretSplits(max_samples=2)]
+_RIDGES = [sj.Ridge(clip_margin=None, tail_share=0.1), sj.Ridge(indicators=True)]
 _NUMBERS = {
-    "splits": [*_FINDERS, "guide", "m5", "retis", "support", "phd"],
-    "leaf": ["linear", "constant", "simple", "m5"],
+    "splits": [*_FINDERS, "guide", "m5", "retis", "support", "phd", *_SAMPLED],
+    "leaf": ["linear", "constant", "simple", "m5", *_RIDGES],
     "prune": [*_RULES, "caic", "icomp", *_MORE_RULES],
     "refine": ["tao", "blend"],
 }
+_SHARES = ["constant", "auto", sj.ClassFrequencies(impurity="gini", prior=0.0)]
 _CLASSES = {
-    **{"splits": _FINDERS, "leaf": ["constant", "auto"], "prune": _RULES},
+    **{"splits": [*_FINDERS, *_SAMPLED], "leaf": _SHARES, "prune": _RULES},
     **{"refine": ["tao", "blend"], "class_weight": ["balanced"]},
 }
 _BOOSTER = {

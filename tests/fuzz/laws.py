@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import clone
 
+from secret_jax import HoldOut
 from secret_jax.runtime import parallel
+from tests.fuzz import tables
 from tests.fuzz.cases import Case
 from tests.helpers import exported_code as run
 from tests.helpers.refusals import assert_meant
@@ -46,8 +49,32 @@ def _ways(case: Case) -> Iterator[tuple[str, Callable[[], Any], float, float]]:
     draws = known.get("bootstrap", False) or known.get("subsample", 1) < 1
     if counts and not draws and set(y[rows].flat) == set(y.flat):
         yield "copies", lambda: case.fit(rows, sample_weight=None), 1.0, 2e-4
-    if hasattr(case.model, "fit_stream") and groups is None:
-        yield "a stream", lambda: _streamed(case), 1.0, 1e-6
+    exact = (weight is None or counts) and groups is None  # others are rounded in parts
+    if hasattr(case.model, "fit_stream") and exact:
+        yield "a stream", lambda: _streamed(case), 1.0, 0.0
+    table = pa.Table.from_pandas(X, preserve_index=False)
+    yield "Arrow's columns", lambda: case.fit(X=table), 1.0, 0.0
+    if "max_iter" in known and known["max_leaf_nodes"] != "auto":
+        yield "in two goes", lambda: _in_two_goes(case), 1.0, 1e-9
+    if hasattr(case.model, "prune") and _can_be_refitted(case.model):
+        again = lambda: case.fitted.refit(X, y, weight)  # noqa: E731
+        yield "its own rows again", again, 1.0, 1e-4
+
+
+def _can_be_refitted(model: Any) -> bool:
+    """Whether the models of its leaves are those of all rows and of its splits."""
+    plain = not getattr(model, "refine", None) and model.distill is False
+    held = isinstance(model.prune, HoldOut) and not model.prune.refit
+    return plain and not held and model.leaf not in ("m5", "implied")
+
+
+def _in_two_goes(case: Case) -> Any:
+    X, y, weight, groups = case.data
+    model = clone(case.model).set_params(warm_start=True)
+    for share in (0.5, 1.0):
+        model.max_iter = int(share * case.model.max_iter)
+        model.fit(X, y, weight, groups=groups)
+    return model
 
 
 def _without_threads(case: Case) -> Any:
@@ -85,7 +112,7 @@ def copies_say_the_same(case: Case) -> None:
 def predictions_are_finite(case: Case) -> None:
     X = case.data.X
     far = X.assign(**{n: X[n] * 1e6 - 1e9 for n in X if X[n].dtype.kind == "f"})
-    for rows in (X, far):
+    for rows in (X, far, tables.unlike(case.rng, X)):
         found = case.said_by(case.fitted, rows)
         assert np.isfinite(found).all()
         if case.has_classes:
@@ -125,6 +152,10 @@ def programs_predict_the_same(case: Case) -> None:
     if not hasattr(model, "export_code") or any(X[n].dtype.kind == "M" for n in X):
         return  # SQL and ONNX ask for the parts of dates
     X = X.astype({n: float for n in X if X[n].dtype.kind in "fi"})
+    if getattr(model, "missing_values", "error") != "error":
+        X = tables.unlike(case.rng, X)
+    expected = case.said_by(model, X)
+    expected = expected[:, 1] if case.several else expected
     rows, found, is_one = run.records(X), {}, not case.has_classes
     for language, predict in run.PROGRAMS.items():
         code = model.export_code(language, **case.second)
@@ -133,7 +164,7 @@ def programs_predict_the_same(case: Case) -> None:
     if is_one and hasattr(model, "tree_") and not model.tree_.is_soft:
         found["sql"] = run.by_sql(model.tree_, X, **case.second)
     for predicted in found.values():
-        case.near(predicted, case.of_second, 2e-4)
+        case.near(predicted, expected, 2e-4)
 
 
 def _chances(model: Any, code: str, rows: list[dict[str, Any]]) -> Any:
@@ -165,9 +196,27 @@ def models_can_be_read(case: Case) -> None:
         shares = model.stability(X, y, **more)
         assert len(shares.attrs["n_leaves"]) == 2
         assert shares["resamples"].between(0.0, 1.0).all()
-        smaller, again = (copy.deepcopy(model) for _ in range(2))
-        for changed in (smaller.smaller(1), again.refit(X, y, weight)):
-            assert np.isfinite(case.said_by(changed)).all()
+        changed = [model.smaller(1), model.harden()]
+        changed.append(changed[1].refit(X, y, weight))
+        others = X.iloc[:20], y[:20], None if weight is None else weight[:20] + 1
+        if getattr(model, "prune", None) in ("auto", "holdout"):
+            changed.append(clone(model).fit(X, y, weight, eval_set=others))
+        for one in changed:
+            assert np.isfinite(case.said_by(one)).all()
+        if model.n_leaves_ > 1 and changed[0].n_leaves_ == 1:
+            case.near(case.said_by(model.merge(0)), case.said_by(changed[0]))
+        path = model.decision_path(X)
+        last = (path >= 0).sum(axis=1) - 1
+        assert (path[np.arange(len(X)), last] == model.apply(X)).all()
+        assert model.reading_cost_ > 0
+        shares = model.feature_importances_
+        assert (shares >= 0).all()
+        assert shares.sum() < 1 + 1e-6
+        path = model.cost_complexity_pruning_path(X, y, weight)
+        assert (np.diff(path.ccp_alphas) > 0).all()
+    if hasattr(model, "predict_interval"):
+        deviation = model.predict(X, return_std=True)[1]
+        assert ((deviation >= 0) & np.isfinite(deviation)).all()
 
 
 def directions_and_coverage_are_kept(case: Case) -> None:

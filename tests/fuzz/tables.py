@@ -74,6 +74,17 @@ def table(rng: Rng, n_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(columns).iloc[rows].reset_index(drop=True), signal[rows]
 
 
+def unlike(rng: Rng, X: pd.DataFrame) -> pd.DataFrame:
+    """The table with cells that are missing, or words that it has nowhere."""
+    new = X.select_dtypes(["float", "object"]).copy()
+    for name in new:
+        if new[name].dtype.kind == "O":
+            new.loc[rng.random(len(X)) < 0.2, name] = "new"
+        if not (new[name] == "").any():  # which are missing words in a graph of ONNX
+            new.loc[rng.random(len(X)) < 0.2, name] = np.nan
+    return X.assign(**new)
+
+
 def numbers(rng: Rng, signal: np.ndarray, n_outputs: int, positive: bool) -> np.ndarray:
     """Targets that are numbers, now and then of one value."""
     noise = rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=(len(signal), n_outputs))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,7 +22,12 @@ from secret_jax import (
     SecretForestRegressor,
     SecretRegressor,
 )
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.models.errors import node_errors
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.monotone import with_monotone_models
+from secret_jax.models.ridge import Ridge
 from secret_jax.tree.structure import SplitKind
 
 DIRECTIONS = {"age": 1, "dose": -1, "stage": 1}
@@ -293,3 +300,18 @@ def test_constant_columns_beside_directions_are_fitted_and_kept(tmp_path):
     model.save(tmp_path / "model")
     again = SecretRegressor.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_pruning_knows_what_the_order_of_sides_costs():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (300, 2))
+    y = X[:, 1] + 5.0 * (X[:, 0] > 0) + 0.1 * random.normal(size=300)
+    model = SecretRegressor(oblique=False, **SMALL).fit(X, y)
+    schema = model.tree_.schema
+    tree = replace(model.tree_, schema=replace(schema, monotonic=((0, -1),)))
+    targets = schema.scale_targets(y[:, None])
+    rows = Rows(encode(schema, X).on_host(), targets, np.ones(300))
+    (tree,) = fit_models([tree], [rows], Ridge())
+    expected = node_errors(tree, rows)
+    np.testing.assert_allclose(tree.train_error[:, 0] * tree.weight, expected)
+    assert expected[tree.is_leaf].sum() > 0.9 * expected[0]

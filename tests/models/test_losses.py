@@ -10,6 +10,7 @@ from secret_jax import FunctionLoss, Huber, Poisson, Quantile, Tweedie
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.losses.quantile import RoundedQuantile
+from secret_jax.losses.robust import quantile
 
 SMOOTH = RoundedQuantile(level=0.8, width=np.full((40, 1), 0.7))
 TWEEDIE = [Tweedie(), Tweedie(power=2.0)]
@@ -88,6 +89,12 @@ def test_the_best_constant_is_the_share_of_each_class(loss, rng):
     np.testing.assert_allclose(loss.prediction(value[None])[0], share, rtol=1e-9)
     mean = weight @ loss.losses(targets, np.tile(value, (50, 1))) / weight.sum()
     np.testing.assert_allclose(loss.of_constant(share), mean, rtol=1e-9)
+
+
+def test_a_unit_of_weights_does_not_move_a_median(rng):
+    values = np.arange(20.0)
+    for unit in rng.random(100):
+        assert quantile(values, np.full(20, unit), 0.5) == 9.0
 
 
 def test_steps_of_squared_errors_are_residuals_of_any_length():

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from stream_tables import SMALL, mixed_table, pieces, write_parts
 
@@ -112,6 +113,17 @@ def test_an_error_of_one_process_is_told_to_all(table, change, messages):
     errors = fit_together([[own], [change(table.tail(50))]], max_depth=0)
     for error, message in zip(errors, messages, strict=True):
         with pytest.raises(StreamError, match=message):
+            raise error
+
+
+def test_ordered_categories_that_differ_between_processes_are_named(table):
+    def part(*levels):
+        size = pd.Categorical(["low", "high"] * 25, levels, ordered=True)
+        return [table.head(50).assign(size=size)]
+
+    errors = fit_together([part("low", "high"), part("high", "low")], max_depth=0)
+    for error in errors:
+        with pytest.raises(StreamError, match=r"high < low.*and 'size .*low < high"):
             raise error
 
 

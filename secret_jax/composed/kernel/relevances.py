@@ -28,6 +28,7 @@ def relevances(
     root, x = np.sqrt(weight), x - metric.center
     form, width = metric.root @ metric.root.T, float(np.sqrt(max(x.shape[1], 1)))
     target, n = root[:, None] * rest, len(x)
+    target = target / np.maximum(np.abs(target).max(axis=0), np.finfo(float).tiny)
     factored, inverted = get_lapack_funcs(("potrf", "potri"), (target,))
 
     def deviance(place: np.ndarray) -> tuple[float, np.ndarray]:

@@ -17,6 +17,8 @@ from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.state import recorded
 
 recorded(Population)
+# Further ones of a criterion depend on where the search of a fit has stopped.
+_DIGITS = 2
 
 
 @recorded
@@ -154,7 +156,9 @@ class GreedySearch(Search):
 
         def better(best: Head, others: list[Head]) -> Head:
             heads.scores(others)
-            return min([best, *others], key=lambda one: heads.known.get(one, np.inf))
+            every = [best, *others]
+            told = [round(heads.known.get(one, np.inf), _DIGITS) for one in every]
+            return every[int(np.argmin(told))]
 
         every = heads.head.columns or tuple(range(heads.n_columns))
         best, n_turns, before = replace(heads.head, columns=every), 0, None

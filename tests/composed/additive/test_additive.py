@@ -123,6 +123,10 @@ def test_files_keep_curves_and_tree(rows, model, tmp_path):
     np.testing.assert_array_equal(
         again.predict_interval(X[:9]), copy.predict_interval(X[:9])
     )
+    copy.note_ = "of the user"
+    copy.fit(X[:100], y[:100])
+    assert copy.note_ == "of the user"
+    assert not hasattr(copy, "conformity_scores_")
     with pytest.raises(ModelFileError, match="Read it with SecretAdditiveRegressor"):
         SecretRegressor.load(tmp_path / "sum")
     model.tree_.save(tmp_path / "tree")

@@ -117,6 +117,9 @@ def test_columns_count_as_is_likeliest(kernel, nu):
     every = np.ones(60)
     found = relevances(x, rest, every, Metric(np.zeros(3), np.eye(3)), kernel)
     assert found[2] < found[:2].min() / 2
+    units = np.array([8.0] * rest.shape[1])
+    again = relevances(x, units * rest, every, Metric(np.zeros(3), np.eye(3)), kernel)
+    assert np.array_equal(again, found)
 
     def badness(weights):
         """Of scikit-learn's likelihood, at its best noise, and of the prior."""

@@ -45,6 +45,13 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
     assert last.n_scored == len(asked) == len(set(asked))
 
 
+def test_heads_that_differ_by_rounding_are_equal():
+    better = dict.fromkeys(RadialBasis().kernels, 4781.82251) | {"cauchy": 4781.82250}
+    heads = Heads(RadialBasis(columns=(0,)), 1, lambda head: better[head.kernel])
+    *_, last = GreedySearch().turns(heads, 0, None)
+    assert last.head == RadialBasis(columns=(0,))
+
+
 @pytest.mark.parametrize("search", [GeneticSearch(), GreedySearch()])
 def test_a_search_goes_on_where_it_was(search):
     whole = list(search.turns(Heads(RadialBasis(), 5, separable), 2, None))
