@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared, unseen_error
-from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.tree.structure import StopReason
 
@@ -24,12 +22,12 @@ _SPLIT, _LEAF, _GAIN = 20, 5, 0.5
 _WORTH_ITS_LENGTH = 0.01
 
 
-def fit_at_any_size(plan: Plan, prepared: Prepared) -> FitResult:
-    """Fit a tree; grow it finer where size has no price and pruning keeps most of it.
+def at_any_size(first: FitResult) -> FitResult:
+    """Grow a tree finer where size has no price and pruning has kept most of it.
 
     The finer tree is taken if its folds err less on the rows that they have not seen.
     """
-    first = fit_prepared(plan, prepared)
+    plan, prepared = first.plan, first.prepared
     limits = plan.min_samples_split, plan.min_samples_leaf, plan.splits.min_gain
     given = not all(isinstance(limit, str) for limit in limits)
     grown, pruned = first.fitted.candidates[0]

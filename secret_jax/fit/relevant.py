@@ -12,10 +12,8 @@ import numpy as np
 
 from secret_jax.data.attributes import Role
 from secret_jax.data.rows import Rows
-from secret_jax.fit.finer import fit_at_any_size
-from secret_jax.fit.pipeline import FitResult, unseen_error
-from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
+from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
+from secret_jax.fit.prepare import CheckedRows, prepare
 from secret_jax.models.errors import weighted_errors
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
@@ -25,22 +23,21 @@ from secret_jax.tree.structure import Tree
 _LEAST_HARM, _WORTH_IT = 0.02, 0.01
 
 
-def fit_relevant(
-    plan: Plan, prepared: Prepared, given: CheckedRows, eval_set: CheckedRows | None
+def of_relevant(
+    first: FitResult, given: CheckedRows, eval_set: CheckedRows | None
 ) -> FitResult:
-    """Fit a tree, and again without the regressors that harm, if that errs less.
+    """Grow a tree again without the regressors that harm, and take what errs less.
 
     They are still split on.
     """
-    first = fit_at_any_size(plan, prepared)
+    plan, schema = first.plan, first.prepared.schema
     harmful = _harmful(first) if plan.leaf.drops_regressors else []
     if not harmful:
         return first
-    schema = prepared.schema
     split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
     columns = replace(plan.columns, split_features=split + harmful)
     plan = replace(plan, columns=columns)
-    second = fit_at_any_size(plan, prepare(plan, given, eval_set))
+    second = fit_prepared(plan, prepare(plan, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
 

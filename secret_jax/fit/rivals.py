@@ -9,10 +9,11 @@ classes say in many small leaves what log-odds cannot say in one.
 
 from dataclasses import replace
 
+from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.fit.relevant import fit_relevant
+from secret_jax.fit.relevant import of_relevant
 
 # Share of the error that a rival must save; logarithms are harder to read than sums.
 _WORTH_IT, _WORTH_A_LOGARITHM = 0.01, 0.05
@@ -27,8 +28,12 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     Equations of logarithms enter it if all targets are positive, of 200 rows or more,
     and already a single leaf of them errs less than one of sums.
     """
-    prepared = prepare(plan, given, eval_set)
-    first = best = fit_relevant(plan, prepared, given, eval_set)
+    return at_any_size(_winner(plan, given, eval_set))
+
+
+def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
+    first = fit_prepared(plan, prepare(plan, given, eval_set))
+    first = best = of_relevant(first, given, eval_set)
     if not plan.rivals or not first.fitted.folds:
         return first
     for rival in plan.rivals:
@@ -39,7 +44,7 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
         if rival.of_logarithms and not _better_as_one_leaf(other, prepared, first):
             continue
         worth = _WORTH_A_LOGARITHM if rival.of_logarithms else _WORTH_IT
-        second = fit_relevant(other, prepared, given, eval_set)
+        second = of_relevant(fit_prepared(other, prepared), given, eval_set)
         limit = (1.0 - worth) * unseen_error(best, first)
         best = second if unseen_error(second, first) < limit else best
     return best

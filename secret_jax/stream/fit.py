@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fit.finer import fit_at_any_size
-from secret_jax.fit.pipeline import FitResult
+from secret_jax.fit.finer import at_any_size
+from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.stream.batches import StreamError
@@ -29,7 +29,7 @@ class StreamOptions(NamedTuple):
 
 def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
     """Fit a tree to the rows of a source, those of this process."""
-    finished = fit_at_any_size(*prepare_stream(plan, source, options))
+    finished = at_any_size(fit_prepared(*prepare_stream(plan, source, options)))
     _check_agreement(finished.tree, options.exchange)
     return finished
 
