@@ -61,7 +61,8 @@ class Unencoded(NamedTuple):
     def block(self, rows: slice) -> Table:
         """Encode a block of rows."""
         x = np.empty((rows.stop - rows.start, self.schema.n_columns), np.float32)
-        if self.array is None or not _standardised(self.schema, self.array[rows], x):
+        given = None if self.array is None else self.schema.in_order(self.array[rows])
+        if given is None or not _standardised(self.schema, given, x):
             encode_block(self.schema, self.columns, rows, x)
         return Table(x, self.columns.codes[rows])
 
@@ -82,7 +83,8 @@ def unencoded(
     """Read rows for a schema and match their columns."""
     if is_resident(X):
         if schema.is_plain and X.shape[1] == schema.n_columns:
-            x = encode_on_device(X, (schema.center, schema.scale, *schema.saturation))
+            scaling = schema.center, schema.scale, *schema.saturation
+            x = encode_on_device(schema.in_order(X), scaling)
             if x is not None:
                 return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)

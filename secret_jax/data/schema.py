@@ -115,8 +115,13 @@ class TableSchema(Attributes):
 
     @property
     def is_plain(self) -> bool:
-        """Whether encoded columns are the attributes, all continuous and in order."""
-        return self.continuous == tuple(range(self.n_columns)) and not self.discrete
+        """Whether encoded columns are the attributes, all of them continuous."""
+        return len(self.continuous) == self.n_columns and not self.discrete
+
+    def in_order(self, array: Any) -> Any:
+        """Columns of an array of plain numbers, in the order of the encoded columns."""
+        order = list(self.continuous)
+        return array if order == sorted(order) else array[:, order]
 
     @property
     def continuous_positions(self) -> list[int]:

@@ -311,7 +311,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
             return None
         schema = self.tree_.schema
         with np.errstate(over="ignore"):
-            x = np.clip((X - schema.center) / schema.scale, *schema.saturation)
+            x = (schema.in_order(X) - schema.center) / schema.scale
+            x = np.clip(x, *schema.saturation)
         return Table(x.astype(np.float32), np.zeros((1, 0), np.int32))
 
     def _is_plain_hard_tree(self) -> bool:

@@ -11,7 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from secret_jax.data.attributes import Role
+from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
+from secret_jax.data.shards import is_sharded
 from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.prepare import CheckedRows, prepare
 from secret_jax.models.errors import weighted_errors
@@ -28,10 +30,12 @@ def of_relevant(
 ) -> FitResult:
     """Grow a tree again without the regressors that harm, and take what errs less.
 
-    They are still split on.
+    They are still split on. Rows that lie on devices stay there, as they are.
     """
     plan, schema = first.plan, first.prepared.schema
-    harmful = _harmful(first) if plan.leaf.drops_regressors else []
+    on_host = not (is_resident(given.X) or is_sharded(given.X))
+    wanted = plan.leaf.drops_regressors and on_host
+    harmful = _harmful(first) if wanted else []
     if not harmful:
         return first
     split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]

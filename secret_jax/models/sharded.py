@@ -63,7 +63,8 @@ def sharded_statistics(
 
 def _scaling(schema: TableSchema, shards: RowShards) -> Scaling:
     """Scaling of columns that lie without the centers of the shards."""
-    return schema.center - shards.center, schema.scale, *schema.saturation
+    center = schema.center - schema.in_order(shards.center[None])[0]
+    return center, schema.scale, *schema.saturation
 
 
 @program(static_argnames=("n_shards",))
@@ -156,5 +157,6 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
 def _value(tree: Tree, shards: RowShards) -> jax.Array | None:
     scaling = _scaling(tree.schema, shards)
     with in_64_bits():
-        value, finite = _predicted(shards.x, scaling, packed_of(tree))
+        x = tree.schema.in_order(shards.x)
+        value, finite = _predicted(x, scaling, packed_of(tree))
     return value if bool(finite) else None

@@ -399,8 +399,8 @@ def test_what_is_wrong_with_a_prediction_is_said_in_one_line(
     assert_fails(run("demo", "--out", "tree"), "'tree' does not end like a picture")
     frame = make_table(5)
     path = tmp_path / "rows.csv"
-    frame.rename(columns={"width": "Width"}).to_csv(path, index=False)
-    assert_fails(run("predict", model, path), "needs the column 'width', .* 'Width'")
+    frame.rename(columns={"length": "Length"}).to_csv(path, index=False)
+    assert_fails(run("predict", model, path), "needs the column 'length', .* 'Length'")
     frame.assign(length=np.inf).to_csv(path, index=False)
     assert_fails(run("predict", model, path), "'length' holds infinity in line 2 and 4")
     frame.assign(length="long").to_csv(path, index=False)

@@ -46,7 +46,7 @@ def test_the_setting_of_the_paper():
         "splits__gain": "normal",
         "splits__n_starts": 1,
         "oblique": False,
-        "leaf": Constant(clip_margin=None, tail_share=0.0),
+        "leaf": Constant(clip_margin=None, tail_share=0.0, drops_regressors=False),
         "leaf__clip_margin": None,
         "prune": HoldOut(fraction=0.375, refit=False),
         "refine": None,
@@ -62,7 +62,7 @@ def test_the_setting_of_the_paper():
     assert SecretRegressor.paper(min_samples_split=0.04).min_samples_split == 0.04
     assert SecretRegressor.paper().oblique is True
     assert SecretRegressor.paper().leaf == LeastSquares(
-        clip_margin=None, tail_share=0.0
+        clip_margin=None, tail_share=0.0, drops_regressors=False
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from secret_jax import Ridge, SecretClassifier, SecretRegressor
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
+from secret_jax.data.shards import shard_rows
 from secret_jax.fit.pipeline import fit_prepared
 from secret_jax.fit.prepare import prepare
 from secret_jax.fit.relevant import _Equations
@@ -98,6 +100,27 @@ def test_dates_gaps_and_weights_go_with_it():
     again = SecretRegressor().fit(frame, y, sample_weight=weight)
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
     assert "day (month)" in model.tree_.schema.names
+
+
+def test_all_ways_of_predicting_know_the_order_of_the_columns():
+    X, y = table(500, seed=2)
+    X = X[:, ::-1].copy()  # the useless columns come first
+    model = SecretRegressor().fit(X, y)
+    n_regressors = len(regressors_of(model))
+    assert n_regressors < 13
+    expected = model.predict(pd.DataFrame(X).to_numpy(object))
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-5)
+    one_by_one = [model.predict(row[None])[0] for row in X[:20]]
+    np.testing.assert_allclose(one_by_one, expected[:20], rtol=1e-5)
+    on_device = jax.device_put(X.astype(np.float32))
+    for found in (
+        model.predict(on_device),
+        model.predict(on_device, output="device"),
+        model.predict(shard_rows(X.astype(np.float32))),
+    ):
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-3, atol=1e-3)
+    # Where rows lie on a device, columns stay as they are.
+    assert len(regressors_of(SecretRegressor().fit(on_device, y))) == X.shape[1]
 
 
 def test_classes_and_other_losses_as_well():

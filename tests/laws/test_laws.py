@@ -17,7 +17,7 @@ from configurations import (
     tree_bytes,
 )
 
-from secret_jax import LeastSquares, UnseenCategoryWarning
+from secret_jax import LeastSquares, Ridge, UnseenCategoryWarning
 from secret_jax.tree.structure import SplitKind, StopReason
 
 N_EXACT = 128  # a power of two: means of multiples of 1/64 are exact
@@ -181,9 +181,11 @@ def test_rows_of_a_prune_set_that_train_are_rows(prune):
     share = np.where(own, 0.0, 0.3)[:, None]
     X = X.mask(np.random.default_rng(5).random(X.shape) < share)
     pruning = X[~own], y[~own]
-    model = fitted("default", X[own], y[own], eval_set=pruning, prune=prune)
+    # Rows that are held out say which columns are regressors.
+    how = {"prune": prune, "leaf": Ridge(drops_regressors=prune == "auto")}
+    model = fitted("default", X[own], y[own], eval_set=pruning, **how)
     schema = model.tree_.schema
-    together = fitted("default", X, y, prune=prune).tree_
+    together = fitted("default", X, y, **how).tree_
     assert schema.categories == together.schema.categories
     assert schema.categories[0][-2:] == ("white", None)
     assert schema.labels == together.schema.labels
@@ -198,12 +200,12 @@ def test_rows_of_a_prune_set_that_train_are_rows(prune):
         y[own],
         weight[own],
         eval_set=(*pruning, weight[~own]),
-        prune=prune,
+        **how,
     )
     repeat = np.repeat(np.arange(len(X)), weight)
     X, y, own = (part.iloc[repeat] for part in (X, y, own))
     pruning = X[~own], y[~own]
-    repeated = fitted("default", X[own], y[own], eval_set=pruning, prune=prune)
+    repeated = fitted("default", X[own], y[own], eval_set=pruning, **how)
     assert_same_tree(weighted.tree_, repeated.tree_)
 
 
