@@ -36,7 +36,8 @@ def at_any_size(first: FitResult) -> FitResult:
     few = found == 1 or kept < _MOST_KEPT * found
     few |= not np.isin(grown.stop_reason[grown.is_leaf], _MOVED).any()
     folded = isinstance(chosen_rule(plan, prepared), CrossValidation)
-    unjudged = not folded or not first.fitted.folds
+    # Rows beyond a sample would be read once more, and its folds do not have them.
+    unjudged = not folded or not first.fitted.folds or prepared.sampled_share < 1.0
     if plan.pruning_tolerance or given or few or unjudged:
         return first
     finer = replace(

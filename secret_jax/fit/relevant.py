@@ -23,6 +23,8 @@ from secret_jax.tree.structure import Tree
 # Share of the error that is known to be saved before a tree is grown again, and the
 # share that the new tree must save.
 _LEAST_HARM, _WORTH_IT = 0.02, 0.01
+# Squared errors of a smaller share of the target's variance are rounding.
+_ROUNDING = 1e-10
 
 
 def of_relevant(
@@ -50,17 +52,27 @@ def _harmful(result: FitResult) -> list[str]:
     """Names of the regressors without whose terms the folds err less, all together."""
     schema, folds = result.prepared.schema, result.fitted.folds
     n_columns = schema.n_regressors - schema.n_indicators
+    modelled = [
+        pair for pair in schema.missing_columns if pair[1] < schema.n_regressors
+    ]
     if not folds or n_columns < 2:
         return []
     unseen = [_Equations(fold.tree, fold.held_out) for fold in folds]
+    weight = sum(float(fold.held_out.weight.sum()) for fold in folds)
 
-    def error(left_out: Sequence[int]) -> float:
-        return sum(each.error_without(left_out) for each in unseen)
+    def error(columns: Sequence[int]) -> float:
+        # Indicators of missing values go with their columns.
+        indicators = [i for column, i in modelled if column in columns]
+        return sum(each.error_without([*columns, *indicators]) for each in unseen)
 
     whole = error([])
-    found = [column for column in range(n_columns) if error([column]) <= whole]
-    keeps_one = len(found) < n_columns
-    if not keeps_one or error(found) > (1.0 - _LEAST_HARM) * whole:
+    if whole <= _ROUNDING * weight:
+        return []
+    errors = np.array([error([column]) for column in range(n_columns)])
+    found = np.flatnonzero(errors <= whole).tolist()
+    if len(found) == n_columns:  # one is left
+        found.remove(int(errors.argmax()))
+    if error(found) > (1.0 - _LEAST_HARM) * whole:
         return []
     return [schema.names[schema.input_columns[column]] for column in found]
 

@@ -50,7 +50,9 @@ class StreamMixin:
 
         The first pass measures the columns, learns their categories and takes a sample,
         which grows and prunes the tree; the second one gives its models, from all rows.
-        The tree is the one, to the bit, that `fit` gives for the same rows.
+        The tree is the one, to the bit, that `fit` gives for the same rows with
+        ``leaf=Ridge(drops_regressors=False)``: columns keep the roles that they have at
+        the first pass.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import Ridge, SecretClassifier, SecretRegressor
+from secret_jax import KernelTreeRegressor, Ridge, SecretClassifier, SecretRegressor
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
 from secret_jax.data.shards import shard_rows
@@ -119,8 +119,33 @@ def test_all_ways_of_predicting_know_the_order_of_the_columns():
         model.predict(shard_rows(X.astype(np.float32))),
     ):
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-3, atol=1e-3)
-    # Where rows lie on a device, columns stay as they are.
-    assert len(regressors_of(SecretRegressor().fit(on_device, y))) == X.shape[1]
+
+
+def test_streams_and_trees_under_kernels_keep_all_columns():
+    X, y = table(500)
+    assert len(regressors_of(SecretRegressor().fit(X, y))) < 13
+    streamed = SecretRegressor().fit_stream((X, y))
+    kept = SecretRegressor(leaf=Ridge(drops_regressors=False)).fit(X, y)
+    np.testing.assert_array_equal(streamed.predict(X), kept.predict(X))
+    kernels = KernelTreeRegressor(head="kernel").fit(X, y)
+    assert regressors_of(kernels.tree_) == [*range(X.shape[1])]
+
+
+def test_one_regressor_is_left_where_all_of_them_harm():
+    random = np.random.default_rng(2)
+    for _ in range(20):
+        X = random.normal(size=(120, 6))
+        y = np.sign(X[:, 0] * X[:, 1]) + random.normal(size=len(X))
+        kept = regressors_of(SecretRegressor(pruning_tolerance=0.0).fit(X, y))
+        if len(kept) == 1:
+            return
+    raise AssertionError("in no table all columns but one were left out")
+
+
+def test_exact_targets_leave_nothing_to_judge():
+    X, _ = table()
+    y = X[:, 0] + 2.0 * X[:, 1]
+    assert len(regressors_of(SecretRegressor().fit(X, y))) == X.shape[1]
 
 
 def test_classes_and_other_losses_as_well():

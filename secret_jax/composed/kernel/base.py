@@ -233,7 +233,14 @@ class KernelTree(ComposedEstimator):
         return outputs
 
     def _new_tree(self, usual: Any) -> Any:
-        return self._without_order(clone(usual if self.tree is None else self.tree))
+        tree = self._without_order(clone(usual if self.tree is None else self.tree))
+        # Heads name columns by their places, and measure distances in all of them.
+        keeps = {"leaf__drops_regressors": False}
+        return (
+            tree.set_params(**keeps)
+            if keeps.keys() <= tree.get_params().keys()
+            else tree
+        )
 
 
 def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Regions:
