@@ -42,7 +42,8 @@ def of_relevant(
         return first
     split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
     columns = replace(plan.columns, split_features=split + harmful)
-    plan = replace(plan, columns=columns)
+    # Of the kind that has won: the race of kinds is most of a fit.
+    plan = replace(plan, columns=columns, oblique=first.fitted.oblique)
     second = fit_prepared(plan, prepare(plan, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
