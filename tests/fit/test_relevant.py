@@ -149,7 +149,7 @@ def test_exact_targets_leave_nothing_to_judge():
 
 
 def test_classes_and_other_losses_as_well():
-    X, y = table()
+    X, y = table(seed=1)
     labels = np.where(y > 0.5, "high", "low")
     classes = SecretClassifier().fit(X, labels)
     assert len(regressors_of(classes)) < N_USEFUL + N_USELESS
