@@ -234,16 +234,15 @@ def _experiment(table: str, seed: int, rows: int) -> Experiment:
 
 
 def _data(table: str) -> Data:
-    name, _, n_noise = table.partition("+")
+    name, _, noise = table.partition("+")
+    n_noise = int(noise or 0)
     if name in TARGETS:
         data = teaching_table(name)
     else:
         data = read(named_source(name, os.environ.get("SECRET_JAX_DATA"), 0))
-    random = np.random.default_rng(int(n_noise or 0))
-    noise = {
-        f"noise {i}": random.normal(size=len(data.y)) for i in range(int(n_noise or 0))
-    }
-    return data._replace(X=data.X.assign(**noise)) if noise else data
+    draws = np.random.default_rng(n_noise).normal(size=(n_noise, len(data.y)))
+    columns = {f"noise {i}": values for i, values in enumerate(draws)}
+    return data._replace(X=data.X.assign(**columns)) if columns else data
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ def add_round(
             continue
         roots = [_root(booster, rows, options) for booster in group]
         trees = grown_with_models(rows, schema, bins, roots)
-        if first and options.loss != SQUARED_ERROR:
+        if first and options.loss.labels(schema.target_names) is not None:
             trees = _started(trees, [rows.take(root.rows) for root in roots])
         for booster, tree in zip(group, trees, strict=True):
             step = options.learning_rate if booster.trees else 1.0

@@ -36,8 +36,7 @@ def of_relevant(
     """
     plan, schema = first.plan, first.prepared.schema
     on_host = not (is_resident(given.X) or is_sharded(given.X))
-    wanted = plan.leaf.drops_regressors and on_host
-    harmful = _harmful(first) if wanted else []
+    harmful = _harmful(first) if plan.leaf.drops_regressors and on_host else []
     if not harmful:
         return first
     split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
@@ -53,17 +52,15 @@ def _harmful(result: FitResult) -> list[str]:
     """Names of the regressors without whose terms the folds err less, all together."""
     schema, folds = result.prepared.schema, result.fitted.folds
     n_columns = schema.n_regressors - schema.n_indicators
-    modelled = [
-        pair for pair in schema.missing_columns if pair[1] < schema.n_regressors
-    ]
     if not folds or n_columns < 2:
         return []
+    gaps = [pair for pair in schema.missing_columns if pair[1] < schema.n_regressors]
     unseen = [_Equations(fold.tree, fold.held_out) for fold in folds]
     weight = sum(float(fold.held_out.weight.sum()) for fold in folds)
 
     def error(columns: Sequence[int]) -> float:
         # Indicators of missing values go with their columns.
-        indicators = [i for column, i in modelled if column in columns]
+        indicators = [i for column, i in gaps if column in columns]
         return sum(each.error_without([*columns, *indicators]) for each in unseen)
 
     whole = error([])

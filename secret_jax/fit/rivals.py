@@ -32,6 +32,7 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
 
 
 def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
+    """Fit the trees that race, none of them finer, and return the best."""
     first = fit_prepared(plan, prepare(plan, given, eval_set))
     first = best = of_relevant(first, given, eval_set)
     if not plan.rivals or not first.fitted.folds:

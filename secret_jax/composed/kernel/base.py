@@ -235,12 +235,9 @@ class KernelTree(ComposedEstimator):
     def _new_tree(self, usual: Any) -> Any:
         tree = self._without_order(clone(usual if self.tree is None else self.tree))
         # Heads name columns by their places, and measure distances in all of them.
-        keeps = {"leaf__drops_regressors": False}
-        return (
-            tree.set_params(**keeps)
-            if keeps.keys() <= tree.get_params().keys()
-            else tree
-        )
+        if "leaf__drops_regressors" in tree.get_params():
+            tree.set_params(leaf__drops_regressors=False)
+        return tree
 
 
 def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Regions:

@@ -156,9 +156,10 @@ class GreedySearch(Search):
 
         def better(best: Head, others: list[Head]) -> Head:
             heads.scores(others)
-            every = [best, *others]
-            told = [round(heads.known.get(one, np.inf), _DIGITS) for one in every]
-            return every[int(np.argmin(told))]
+            return min(
+                [best, *others],
+                key=lambda one: round(heads.known.get(one, np.inf), _DIGITS),
+            )
 
         every = heads.head.columns or tuple(range(heads.n_columns))
         best, n_turns, before = replace(heads.head, columns=every), 0, None
