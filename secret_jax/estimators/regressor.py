@@ -300,14 +300,16 @@ class SecretRegressor(
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        values = validated_targets(y, X)
-        value_of("loss", self.loss).check_targets(values)
+        values = every = validated_targets(y, X)
         n_outputs = values.shape[1]
-        if known is not None and n_outputs != known.values.shape[1]:
-            raise ValueError(
-                f"there are {n_outputs} output(s), but y has {known.values.shape[1]}. "
-                "Give both the same columns."
-            )
+        if known is not None:
+            if n_outputs != known.values.shape[1]:
+                raise ValueError(
+                    f"there are {n_outputs} output(s), but y has "
+                    f"{known.values.shape[1]}. Give both the same columns."
+                )
+            every = np.concatenate([known.values, values])
+        value_of("loss", self.loss).check_targets(every)
         return Targets(values, names_of(y, n_outputs), weight, {})
 
     def _lowest(self) -> float:

@@ -199,6 +199,16 @@ def test_a_tree_of_counts_reads_in_logarithms_and_is_kept(tmp_path):
     assert model.feature_importances_[:2].sum() > 0.8
 
 
+def test_rows_that_choose_the_size_may_hold_zeros_alone():
+    X, _, random = table()
+    y = random.poisson(np.exp(X[:, 0]))
+    others = X[:40], np.zeros(40)
+    model = SecretRegressor(**ROOT | {"prune": "holdout"}, loss="poisson")
+    assert (model.fit(X, y, eval_set=others).predict(X) > 0).all()
+    with pytest.raises(ValueError, match="In eval_set: .* the least target is -1"):
+        model.fit(X, y, eval_set=(X[:40], -np.ones(40)))
+
+
 def test_what_does_not_go_together_is_refused():
     X, y, _ = table(60)
 
