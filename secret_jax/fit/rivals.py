@@ -9,6 +9,8 @@ classes say in many small leaves what log-odds cannot say in one.
 
 from dataclasses import replace
 
+import numpy as np
+
 from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
@@ -17,16 +19,18 @@ from secret_jax.fit.relevant import of_relevant
 
 # Share of the error that a rival must save; logarithms are harder to read than sums.
 _WORTH_IT, _WORTH_A_LOGARITHM = 0.01, 0.05
-# Fewer rows cannot tell logarithms from sums.
-_FEWEST = 200
+# Fewer rows cannot tell logarithms from sums, nor can targets that vary by less than
+# this factor: of these, logarithms are sums that are harder to read.
+_FEWEST, _LEAST_RANGE = 200, 1.5
 
 
 def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
     """Grow, prune and distil a tree, with the leaf model that errs least.
 
     Errors are of rows that were held out, or of folds; without any there is no race.
-    Equations of logarithms enter it if all targets are positive, of 200 rows or more,
-    and already a single leaf of them errs less than one of sums.
+    Equations of logarithms enter it if all targets are positive, the largest at least
+    1.5 times the smallest, of 200 rows or more, and already a single leaf of them errs
+    less than one of sums.
     """
     return at_any_size(_winner(plan, given, eval_set))
 
@@ -52,10 +56,12 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fit
 
 
 def _has_logarithms(given: CheckedRows, eval_set: CheckedRows | None) -> bool:
-    """Whether all targets are positive, of enough rows."""
+    """Whether all targets are positive, of enough rows and a wide enough range."""
     every = [given] if eval_set is None else [given, eval_set]
-    positive = all((rows.targets[rows.weight > 0] > 0).all() for rows in every)
-    return positive and given.copies[given.weight > 0].sum() >= _FEWEST
+    targets = np.concatenate([rows.targets[rows.weight > 0] for rows in every])
+    low, high = targets.min(axis=0), targets.max(axis=0)
+    wide = (low > 0).all() and (high >= _LEAST_RANGE * low).all()
+    return bool(wide) and given.copies[given.weight > 0].sum() >= _FEWEST
 
 
 def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: FitResult) -> bool:

@@ -82,6 +82,15 @@ def test_a_target_that_is_not_positive_has_no_logarithm():
     assert fitted(X, y).tree_.loss == SquaredError()
 
 
+def test_targets_that_hardly_vary_have_sums():
+    X, level, _ = table()
+    level = (level - level.min()) / np.ptp(level)
+    model = fitted(X, np.exp(np.log(1.45) * level), pruning_tolerance=0.0)
+    assert model.tree_.loss == SquaredError()
+    model = fitted(X, np.exp(np.log(1.55) * level), pruning_tolerance=0.0)
+    assert model.tree_.loss == Poisson()
+
+
 def test_held_out_rows_judge_and_refinements_go_on_with_the_winner():
     X, level, noise = table(600)
     y = np.exp(level + 0.1 * noise)
