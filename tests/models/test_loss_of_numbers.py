@@ -205,7 +205,7 @@ def test_rows_that_choose_the_size_may_hold_zeros_alone():
     others = X[:40], np.zeros(40)
     model = SecretRegressor(**ROOT | {"prune": "holdout"}, loss="poisson")
     assert (model.fit(X, y, eval_set=others).predict(X) > 0).all()
-    with pytest.raises(ValueError, match="In eval_set: .* the least target is -1"):
+    with pytest.raises(ValueError, match=r"In eval_set: .* the least target is -1"):
         model.fit(X, y, eval_set=(X[:40], -np.ones(40)))
 
 
