@@ -24,7 +24,7 @@ class SoftOptions(Gates):
     widths : tuple of float
         Gates start this wide, in deviations of the projection. Narrow gates stay where
         they are; which wide ones are best depends on the data, so all are tried.
-    max_leaves : int, default=128
+    max_leaves : int, default=256
         Trees with more leaves are no starts.
     batch_size : int, default=128
         Rows of a step; fewer where there are not eight such batches.
@@ -51,7 +51,7 @@ class SoftOptions(Gates):
 
     validation_fraction: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.25
     widths: Annotated[tuple[float, ...], TupleOf(POSITIVE)] = (0.3, 0.6, 1.2)
-    max_leaves: Annotated[int, at_least(2)] = 128
+    max_leaves: Annotated[int, at_least(2)] = 256
     batch_size: Annotated[int, at_least(1)] = 128
     chunk: Annotated[int, at_least(1)] = 64
     max_steps: Annotated[int, at_least(1)] = 4096
