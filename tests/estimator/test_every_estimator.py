@@ -30,7 +30,7 @@ _SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "prune": StandardErrors(n_folds=2
 _STUMP: dict[str, Any] = {"max_depth": 1, "oblique": False, "distill": False}
 _FEW: dict[str, Any] = {
     "max_leaf_nodes": 4,
-    "max_iter": 3,
+    "max_iter": 2,
     "early_stopping": False,
     "n_folds": 2,
     "learning_rate": 0.5,
@@ -38,15 +38,16 @@ _FEW: dict[str, Any] = {
 # One of every class goes through all checks ...
 CLASSES = [
     KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
-    KernelTreeClassifier(head="rbf"),
+    KernelTreeClassifier(SecretClassifier(**_STUMP), head="rbf"),
     SecretOrdinalClassifier(SecretRegressor(**_STUMP)),
     SecretAdditiveRegressor(SecretRegressor(**_STUMP)),
-    SecretForestRegressor(n_estimators=4),
+    SecretForestRegressor(n_estimators=2),
     SecretBoostingRegressor(**_FEW),
     SecretClassifier.cart(),
     SecretBoostingClassifier(**_FEW),
 ]
-# ... and other finders, leaves and losses through those that they could fail.
+# ... and other finders, leaves and losses through those that they could fail: what is
+# read and predicted goes the same way, and that they learn is said by their own tests.
 KINDS = [
     SecretRegressor.paper().set_params(max_depth=2),
     SecretRegressor.cart(),
@@ -54,17 +55,13 @@ KINDS = [
     SecretRegressor.m5(max_leaf_nodes=3),
     SecretRegressor.retis(max_leaf_nodes=2, prune=None),
     SecretRegressor.support(**_SMALL),
-    SecretRegressor(splits="phd", leaf="linear", distill=False, **_SMALL),
+    SecretRegressor(splits="phd", leaf="linear", distill=False, oblique=True, **_SMALL),
     SecretRegressor(loss="absolute", **_STUMP),
     SecretRegressor(loss="poisson", **_STUMP),
     SecretClassifier(splits="cart", prune=None, distill=False),
 ]
 OF_KINDS = {
-    "check_classifiers_train",
     "check_fit2d_1sample",
-    "check_fit_idempotent",
-    "check_methods_sample_order_invariance",
-    "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
 }
 

@@ -22,7 +22,7 @@ FIXED = ("x9", 0.3137, ("town", ["a", "b"]), ("x8", 0.5))
 
 
 def table() -> tuple[pd.DataFrame, np.ndarray]:
-    X, y = make_fried(500, random_state=0)
+    X, y = make_fried(250, random_state=0)
     towns = np.random.default_rng(0).choice(["a", "b", "c"], len(y))
     return pd.DataFrame(X, columns=[f"x{i}" for i in range(10)]).assign(town=towns), y
 

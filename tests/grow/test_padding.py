@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from node_batches import N_CATEGORIES, N_NODES, N_ROWS, mixed_nodes
+from node_batches import FEW_HINGES, N_CATEGORIES, N_NODES, N_ROWS, mixed_nodes
 
-from secret_jax import RssSplits, SecretRegressor, SecretSplits
+from secret_jax import SecretRegressor, SecretSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
@@ -31,7 +31,7 @@ PADDING = Padding(
     n_columns=5,
     n_discrete=4,
 )
-FINDERS = [RssSplits(), SecretSplits(n_starts=2), CartSplits()]
+FINDERS = [FEW_HINGES, SecretSplits(n_starts=2), CartSplits()]
 FINDERS.append(GuideSplits())
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from node_batches import FEW_HINGES
 
-from secret_jax import RssSplits, SecretRegressor, SecretSplits
+from secret_jax import SecretRegressor, SecretSplits
 from secret_jax.datasets import make_fried
 
 SMALL = {"max_depth": 2, "min_samples_leaf": 40, "prune": None, "random_state": 0}
-
-# Its loops are written out where nodes go together: fewer compile sooner.
-OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
 
 
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"splits": OBLIQUE, "oblique": True},
+        {"splits": FEW_HINGES, "oblique": True},
         {"splits": "cart", "leaf": "constant"},
         {"splits": SecretSplits(n_starts=1, n_attempts=1), "oblique": True},
         {"oblique": False, "mixed": True},

@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from secret_jax import RssSplits
 from secret_jax.splits.interface import Columns, Node, SplitFinder
+
+# The default search with its loops run once: the same steps, compiled in half the time.
+FEW_HINGES = RssSplits(n_hinge=1, hinge_steps=1)
 
 N_NODES, N_ROWS, N_COLUMNS, N_DISCRETE, N_CATEGORIES = 3, 256, 3, 2, 4
 

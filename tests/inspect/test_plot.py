@@ -101,7 +101,7 @@ def test_the_yes_branch_is_the_upper_one_and_edges_show_the_share_of_rows():
 
 
 def test_color_follows_the_mean_of_the_target():
-    tree = random_tree(4, 8)
+    tree = random_tree(4, 5)
     level = np.arange(tree.n_nodes, dtype=float)
     tree = replace(tree, mean=level[:, None])
     ax = plot_tree(tree).ax
@@ -125,7 +125,7 @@ def test_max_depth_draws_inner_nodes_with_their_model():
 
 
 def test_a_large_tree_is_cut_where_it_can_be_read():
-    tree = random_tree(24, 24)
+    tree = random_tree(21, 21)
     ax = plot_tree(tree).ax
     (title,) = (text for text in texts(ax) if text.startswith("rings: "))
     depth = int(re.findall(r"the upper (\d) of (\d+) levels", title)[0][0])
@@ -148,7 +148,7 @@ def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
 
 
 def test_text_shrinks_with_given_axes():
-    tree = random_tree(4, 8)
+    tree = random_tree(4, 5)
     large = plot_tree(tree).ax
     figure, axes = plt.subplots(1, 2, figsize=(8, 4))
     small = plot_tree(tree, ax=axes[0]).ax
@@ -164,11 +164,11 @@ def test_the_figure_grows_with_the_tree():
     def size(n_leaves):
         return plot_tree(random_tree(4, n_leaves)).ax.get_figure().get_size_inches()
 
-    assert (size(30) > size(4)).all()
+    assert (size(9) > size(3)).all()
 
 
 def test_dollars_in_names_are_no_formula():
-    tree = random_tree(2, 6)
+    tree = random_tree(2, 3)
     names = tuple(f"${name}_$ $x^" for name in NAMES)
     tree = replace(
         tree, schema=replace(tree.schema, names=names, target_names=("$y^$",))
@@ -185,7 +185,7 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
 
 
 def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
-    tree = random_tree(4, 8)
+    tree = random_tree(4, 5)
     full = plot_tree(tree).ax
     monkeypatch.setattr("secret_jax.inspect.plot.tree._LARGEST_FIGURE", 5.0)
     small = plot_tree(tree).ax
@@ -198,7 +198,7 @@ def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
 
 
 def test_a_leaf_without_rows_has_a_color():
-    tree = random_tree(4, 8)
+    tree = random_tree(4, 5)
     weight = np.where(tree.is_leaf, 0.0, tree.weight)
     ax = plot_tree(replace(tree, weight=weight)).ax
     (bar,) = ax.child_axes

@@ -116,13 +116,15 @@ def test_a_function_of_jax_is_a_loss():
 
 
 def test_a_constant_added_to_a_loss_changes_no_sizes():
-    X, y, _ = table()
+    X, y, _ = table(200)
     y = y + 4.0 * (X[:, 0] > 0)
     leaves = [
         SecretRegressor(
             loss=FunctionLoss(function=lambda t, v, less=less: (t - v) ** 2 - less),
             pruning_tolerance=0.0,
             distill=False,
+            oblique=False,
+            max_depth=2,
         )
         .fit(X, y)
         .n_leaves_

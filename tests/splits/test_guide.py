@@ -81,16 +81,21 @@ def test_scores_of_pairs_are_those_of_tables_of_both():
     nodes = noise(1, 120, finder)
     node = jax.tree.map(lambda array: jnp.asarray(array[0]), nodes)
     x, code = np.asarray(node.x), np.asarray(node.codes[:, 0])
-    axis = projections(node, node.targets[:, 0])
-    groups = groups_of(node, axis)
-    pairs = pairs_of(groups)
-    assert pairs.tolist() == [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]
+    pairs = []
+
+    @jax.jit
+    def interaction(node, positive):
+        groups = groups_of(node, projections(node, node.targets[:, 0]))
+        pairs.extend(pairs_of(groups).tolist())
+        return sign_scores(positive, node.weight, groups, interactions=True).interaction
+
     positive = x[:, 0] * x[:, 1] + (code == 1) * x[:, 2] > 0
     given = jnp.asarray(positive, jnp.float32)
-    scores = sign_scores(given, node.weight, groups, interactions=True)
+    scores = interaction(node, given)
+    assert pairs == [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]
     halves = (x > np.sort(x, axis=0)[59]).astype(int)
     labels = [*halves.T, code]
-    for (one, other), score in zip(pairs, scores.interaction, strict=True):
+    for (one, other), score in zip(pairs, scores, strict=True):
         both = labels[one] * 3 + labels[other]
         table = [
             [np.sum(both[side] == g) for g in np.unique(both)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,6 +14,13 @@ from secret_jax.learners.sign_tests import class_means, normal_score, t_statisti
 from secret_jax.tree.structure import SplitKind
 
 
+@jax.jit
+def t_of_means_and_spreads(values, *classes):
+    """t of the values, and of their distances from the means of their classes."""
+    _, rest = class_means(values, *classes)
+    return t_statistics(values, *classes), t_statistics(jnp.abs(rest), *classes)
+
+
 def test_statistics_are_those_of_scipy():
     random = np.random.default_rng(0)
     values = random.normal(size=(5, 90)) * np.arange(1, 6)[:, None]
@@ -22,11 +30,10 @@ def test_statistics_are_those_of_scipy():
     classes = jnp.asarray(above, jnp.float32), jnp.asarray(~above, jnp.float32)
     given = jnp.asarray(values, jnp.float32)
     expected = stats.ttest_ind(values[:, above], values[:, ~above], axis=1)
-    found = t_statistics(given, *classes)
+    found, of_spread = t_of_means_and_spreads(given, *classes)
     np.testing.assert_allclose(found, expected.statistic, atol=1e-4)
     # Levene's F of two classes is the square of t.
-    _, rest = class_means(given, *classes)
-    spread = np.square(t_statistics(jnp.abs(rest), *classes))
+    spread = np.square(of_spread)
     each = [stats.levene(row[above], row[~above], center="mean") for row in values]
     np.testing.assert_allclose(spread, [one.statistic for one in each], rtol=1e-3)
 

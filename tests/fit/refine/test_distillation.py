@@ -114,13 +114,13 @@ def test_the_mean_on_the_host_is_that_of_predictions():
 
 
 def test_a_tree_of_several_outputs_learns_all_of_them():
-    X, y = make_fried(800 + 2000, random_state=0)
+    X, y = make_fried(500 + 2000, random_state=0)
     noise = 0.1 * np.random.default_rng(0).normal(size=len(X))
     targets = np.stack([y, np.abs(X[:, 0] - X[:, 1]) + noise], axis=1)
-    once, again = fitted_pair(X[:800], targets[:800], pruning_tolerance=0.0)
+    once, again = fitted_pair(X[:500], targets[:500], pruning_tolerance=0.0)
     assert again.n_leaves_ <= once.n_leaves_
     errors = [
-        np.mean((model.predict(X[800:]) - targets[800:]) ** 2, axis=0)
+        np.mean((model.predict(X[500:]) - targets[500:]) ** 2, axis=0)
         for model in (once, again)
     ]
     assert np.exp(np.mean(np.log(errors[1] / errors[0]))) < 0.97

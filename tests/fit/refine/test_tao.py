@@ -34,8 +34,8 @@ TABLES = {
     "shop": shop,
     "planes": planes,
     "noise": noise,
-    "3dsin": lambda: make_3dsin(500, random_state=0),
-    "fried": lambda: make_fried(500, random_state=0),
+    "3dsin": lambda: make_3dsin(400, random_state=0),
+    "fried": lambda: make_fried(300, random_state=0),
 }
 
 
@@ -159,12 +159,12 @@ def test_a_prefix_of_the_rows_is_enough(monkeypatch):
 
 
 def test_refinement_helps_where_there_is_no_noise():
-    X, y = make_3dsin(4500, random_state=1)
+    X, y = make_3dsin(3000, random_state=1)
     errors = []
     for refine in (None, "tao"):
         model = SecretRegressor(random_state=0, refine=refine, max_leaf_nodes=24)
-        model.fit(X[:2000], y[:2000])
-        errors.append(np.mean((model.predict(X[2000:]) - y[2000:]) ** 2))
+        model.fit(X[:1000], y[:1000])
+        errors.append(np.mean((model.predict(X[1000:]) - y[1000:]) ** 2))
     assert errors[1] < 0.9 * errors[0]
 
 
