@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -26,8 +25,6 @@ import jaxtyping
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
-
-gc.disable()  # until everything is imported, and stays
 
 _jaxtyped = jaxtyping.jaxtyped
 
@@ -58,38 +55,15 @@ install_import_hook(
 # An implicit float32 with int32 (or float64) promotion in the package is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
-from secret_jax.runtime import parallel, programs  # noqa: E402
+from secret_jax.runtime import programs  # noqa: E402
 
 programs.OPTIMIZATION_LEVEL = 0
-
-
-def pytest_collection_finish() -> None:
-    """What is imported stays: the collector of garbage need not look at it again."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)  # tracing makes many objects, and few circles
-    gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _checks_of_shapes(request: pytest.FixtureRequest) -> None:
     unchecked = request.path.parent.name not in CHECKED
     jaxtyping.config.update("jaxtyping_disable", unchecked)
-
-
-# Threads of a fit get in the way of other workers; elsewhere what is fitted and read is
-# the same with any number of them, as these rooms say, and batches are other ones.
-THREADED = {"forest", "grow", "laws", "runtime", "tree"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _threads(request: pytest.FixtureRequest) -> None:
-    n_workers = 3 if request.path.parent.name in THREADED else 1
-    if n_workers == parallel.N_WORKERS:
-        return
-    for name, module in list(sys.modules.items()):
-        if name.startswith("secret_jax.") and hasattr(module, "N_WORKERS"):
-            module.N_WORKERS = n_workers
-    parallel._POOLS.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -46,8 +46,7 @@ CLASSES = [
     SecretClassifier.cart(),
     SecretBoostingClassifier(**_FEW),
 ]
-# ... and other finders, leaves and losses through those that they could fail: what is
-# read and predicted goes the same way, and that they learn is said by their own tests.
+# ... and other finders, leaves and losses through those that they could fail.
 KINDS = [
     SecretRegressor.paper().set_params(max_depth=2),
     SecretRegressor.cart(),
@@ -61,7 +60,11 @@ KINDS = [
     SecretClassifier(splits="cart", prune=None, distill=False),
 ]
 OF_KINDS = {
+    "check_classifiers_train",
     "check_fit2d_1sample",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+    "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
 }
 

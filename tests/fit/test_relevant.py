@@ -32,7 +32,7 @@ def regressors_of(model):
 
 def test_useless_columns_leave_the_equations_and_trees_err_less():
     errors = []
-    for seed in (0, 6):
+    for seed in (0, 2, 6):
         X, y = table(500, seed)
         unseen, actual = table(2000, seed + 1)
         for drops in (True, False):

@@ -109,9 +109,7 @@ def test_padding_of_rows_is_not_looked_at(finder, together):
         assert one.tobytes() == another.tobytes()
 
 
-# The paper's is padded in the tests of its split, and to the last bit; of CART's trees
-# scikit-learn knows no padding.
-@pytest.mark.parametrize("finder", [FINDERS["rss"], FINDERS["guide"]], ids=type)
+@pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 def test_more_padding_of_rows_only_rounds(finder):
     nodes = mixed_nodes(finder)
 

@@ -7,8 +7,7 @@ from threading import get_ident
 import numpy as np
 import pytest
 
-from secret_jax.runtime import parallel
-from secret_jax.runtime.parallel import in_blocks, side_by_side
+from secret_jax.runtime.parallel import N_WORKERS, in_blocks, side_by_side
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 64, 65, 512, 1300])
@@ -31,9 +30,9 @@ def test_no_more_than_a_few_blocks_wait_to_be_taken():
     begun = []
     blocks = in_blocks(lambda rows: begun.append(rows.start), 100_000, 10)
     next(blocks)
-    assert len(begun) <= 2 * parallel.N_WORKERS + 1
+    assert len(begun) <= 2 * N_WORKERS + 1
     blocks.close()
-    assert len(begun) <= 2 * parallel.N_WORKERS + 1
+    assert len(begun) <= 2 * N_WORKERS + 1
 
 
 def test_jobs_side_by_side_are_all_done_and_raise_their_errors():
@@ -50,5 +49,5 @@ def test_blocks_within_blocks_are_done_by_the_thread_that_asks():
         return get_ident(), list(found)
 
     # More of them than there are threads: none waits for another for ever.
-    for caller, found in in_blocks(inner, 100 * parallel.N_WORKERS, 10):
+    for caller, found in in_blocks(inner, 100 * N_WORKERS, 10):
         assert found == [(caller, start) for start in (0, 10, 20, 30)]

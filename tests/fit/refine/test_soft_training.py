@@ -178,9 +178,10 @@ def test_steps_are_those_of_adam():
         np.testing.assert_allclose(own, other, atol=2e-4)
 
 
-def test_processors_take_the_steps_of_accelerators():
-    data = data_of(labelled_rows(n_outputs=2))
-    state, structure = state_of(gated(n_outputs=2))
+@every_number_of_outputs
+def test_processors_take_the_steps_of_accelerators(n_outputs):
+    data = data_of(labelled_rows(n_outputs=n_outputs))
+    state, structure = state_of(gated(n_outputs=n_outputs))
     batches = minibatches(np.random.default_rng(0), 64, 10, 16)
     there, error = train_chunk(state, structure, data, batches, RATES)
     host = jax.tree.map(np.asarray, (state, structure, data))
@@ -190,10 +191,11 @@ def test_processors_take_the_steps_of_accelerators():
     np.testing.assert_allclose(own_error, error[0], rtol=1e-3)
 
 
-def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error():
-    part = labelled_rows(n_outputs=2)
+@every_number_of_outputs
+def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
     data = data_of(part)
-    start = gated(n_outputs=2)
+    start = gated(n_outputs=n_outputs)
     state, structure = state_of(start)
     everything = np.tile(np.arange(64, dtype=np.int32), (30, 1))
 
