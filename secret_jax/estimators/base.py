@@ -319,9 +319,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         """Whether rows in shards can be predicted on their devices."""
         check_is_fitted(self)
         tree = self.tree_
-        return (
-            tree.schema.is_plain and not tree.is_soft and tree.loss.link == "identity"
-        )
+        return tree.schema.is_plain and not tree.is_soft and tree.says_targets
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)
