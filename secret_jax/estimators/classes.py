@@ -67,11 +67,7 @@ class ClassesMixin(ClassSetsMixin, ClassifierMixin):
         raise NotImplementedError
 
     def _class_targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: np.ndarray | None,
+        self, y: ArrayLike, X: TableLike, weight: np.ndarray, known: np.ndarray | None
     ) -> Targets:
         """Indicators of the ``known`` classes, by default of those of the rows."""
         caller, where = type(self).__name__, "y" if known is None else "its y"

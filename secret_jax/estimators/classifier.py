@@ -10,11 +10,7 @@ import numpy as np
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.parameters import (
-    CLASS_NAMED,
-    ClassifierParameters,
-    Named,
-)
+from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import AccuratePreset, cart_parameters
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.classes import with_all_classes
@@ -25,10 +21,7 @@ from secret_jax.tree import routing
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecretClassifier(
-    AccuratePreset,
-    ClassesMixin,
-    TreeEstimator,
-    ClassifierParameters,
+    AccuratePreset, ClassesMixin, TreeEstimator, ClassifierParameters
 ):
     """Readable classification tree with logistic regressions in its leaves.
 

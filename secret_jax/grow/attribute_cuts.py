@@ -125,11 +125,7 @@ class ColumnCuts(NamedTuple):
         return (code <= cut) | (missing & self.missing_left.take(candidate))
 
     def write(
-        self,
-        splits: Split,
-        node: np.ndarray,
-        candidate: np.ndarray,
-        cut: np.ndarray,
+        self, splits: Split, node: np.ndarray, candidate: np.ndarray, cut: np.ndarray
     ) -> None:
         """Write the chosen cuts of some nodes as splits; of equal ones the middle."""
         bins, place = self.bins, self.position[candidate]
@@ -198,11 +194,7 @@ class CategoryCuts(NamedTuple):
         return self.code[np.arange(len(candidate)), candidate] <= cut
 
     def write(
-        self,
-        splits: Split,
-        node: np.ndarray,
-        candidate: np.ndarray,
-        cut: np.ndarray,
+        self, splits: Split, node: np.ndarray, candidate: np.ndarray, cut: np.ndarray
     ) -> None:
         """Write the chosen cuts; absent categories follow the larger side."""
         splits.kind[node] = SplitKind.DISCRETE

@@ -83,8 +83,7 @@ class BinnedSearch(Search):
         share = self._shares(level, n_rows)
         statistics = self._models.statistics_of(level)
         seen = level._replace(
-            stop=level.start + n_rows,
-            min_leaf_weight=share * level.min_leaf_weight,
+            stop=level.start + n_rows, min_leaf_weight=share * level.min_leaf_weight
         )
 
         def search(index: np.ndarray) -> None:

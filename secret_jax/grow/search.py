@@ -144,11 +144,7 @@ class BatchSearch(Search):
         """Values with the columns along their last axis, padded as nodes have them."""
         return self._padding.wider(values)
 
-    def find(
-        self,
-        level: Level,
-        given: Mapping[str, np.ndarray] = _NOTHING,
-    ) -> Found:
+    def find(self, level: Level, given: Mapping[str, np.ndarray] = _NOTHING) -> Found:
         """Splits of the nodes of a level.
 
         ``given``: what nodes find in their ``extra`` beside the finder's own inputs;

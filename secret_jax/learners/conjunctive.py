@@ -15,12 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.learners.conjunctions import (
-    Condition,
-    next_above,
-    sharpened,
-    split_on,
-)
+from secret_jax.learners.conjunctions import Condition, next_above, sharpened, split_on
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import largest, where_each
 from secret_jax.runtime.linalg import AnyArray, namespace

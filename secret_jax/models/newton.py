@@ -192,11 +192,7 @@ def _parabolas(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
 
 
 def _strengths(
-    loss: Loss,
-    group: RowGroups,
-    base: np.ndarray,
-    value: np.ndarray,
-    gcv_factor: float,
+    loss: Loss, group: RowGroups, base: np.ndarray, value: np.ndarray, gcv_factor: float
 ) -> Pair:
     """Ridge strengths relative to the spreads, and degrees of freedom, per output.
 

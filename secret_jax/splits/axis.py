@@ -13,12 +13,7 @@ from jaxtyping import Float
 
 from secret_jax.runtime.arrays import stacked, sums_by_code
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import (
-    AnyArray,
-    matmul,
-    matvec,
-    namespace,
-)
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 from secret_jax.splits.chosen import Candidates, least_of_rows, roles_of, split_of
 from secret_jax.splits.interface import Node, Split, SplitFinder

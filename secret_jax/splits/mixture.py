@@ -70,9 +70,7 @@ class MixtureRows(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        z: Float[Array, "n_rows n_dimensions"],
-        weight: Float[Array, " n_rows"],
+        cls, z: Float[Array, "n_rows n_dimensions"], weight: Float[Array, " n_rows"]
     ) -> MixtureRows:
         """Rows one after the other, cut into tiles."""
         tiles = in_tiles(jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1))
