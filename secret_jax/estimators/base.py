@@ -185,7 +185,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        X, y, weight = given_beside(self, eval_set, "eval_set", "prune on")
+        X, y, weight = given_beside(self, eval_set, "prune on")
         try:
             targets = self._targets(y, X, weight, known)
         except ValueError as error:
