@@ -185,7 +185,8 @@ def _functions(model: ExportedModel, language: str, function_name: str | None) -
 
 def _check(language: str, function_name: str | None, table: str | None) -> None:
     """Check the options, but for the name of a function."""
-    if language not in ("python", "sql", "c", "javascript"):
+    known = "python", "sql", "c", "javascript"
+    if not isinstance(language, str) or language not in known:
         raise ValueError(
             f"language is {language!r}; choose 'python', 'sql', 'c' or 'javascript'."
         )
