@@ -2,7 +2,7 @@
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.refine.interface import Fitted, Gates, Refined, Refinement
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import Likelihood, Loss
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.splits.interface import Node, Split, SplitFinder
 
@@ -11,6 +11,7 @@ __all__ = [
     "Fitted",
     "Gates",
     "LeafModel",
+    "Likelihood",
     "Loss",
     "Models",
     "Node",

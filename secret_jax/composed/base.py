@@ -8,11 +8,7 @@ from sklearn.base import RegressorMixin
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    names_restored,
-    validated,
-    validated_weight,
-)
+from secret_jax.data.validation import names_restored, validated, validated_weight
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin

@@ -15,6 +15,7 @@ import numpy as np
 
 from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import ReadTable, is_missing, listed, positions
+from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
 
 # Columns of dates by name, each with the names of the attributes in its place.
@@ -64,6 +65,16 @@ class Attributes:
     def input_names(self) -> tuple[str, ...]:
         """Names of the input columns; the attributes of a date are one column."""
         return input_names(self.names, self.dates)
+
+    def place_of(self, attribute: Any) -> int:
+        """Position of an attribute that is given by its position or name."""
+        if isinstance(attribute, str) and attribute in self.names:
+            return self.names.index(attribute)
+        if is_integer(attribute) and 0 <= attribute < len(self.names):
+            return int(attribute)
+        raise ValueError(
+            f"There is no column {attribute!r}. The columns are {listed(self.names)}."
+        )
 
     def origin(self, position: int) -> Origin:
         """Find the input column of an attribute."""

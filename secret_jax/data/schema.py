@@ -136,13 +136,7 @@ class TableSchema(Attributes):
     ) -> tuple:
         """Concatenate values per kind of column in the order of the encoded columns."""
         first = self.n_regressors - self.n_indicators
-        return (
-            *continuous[:first],
-            *inserted,
-            *modelled,
-            *continuous[first:],
-            *split,
-        )
+        return (*continuous[:first], *inserted, *modelled, *continuous[first:], *split)
 
     @cached_property
     def saturation(self) -> tuple[np.ndarray, np.ndarray]:

@@ -157,19 +157,20 @@ def copies_of(weight: np.ndarray) -> np.ndarray:
 
 
 def given_beside(
-    model: BaseEstimator, given: Any, name: str, use: str
+    model: BaseEstimator, eval_set: Any, use: str
 ) -> tuple[Any, Any, np.ndarray]:
     """Check further rows, not for training: table, y and unscaled weights."""
-    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+    if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
         raise ValueError(
-            f"{name} should be a pair (X, y) of rows to {use}, or a triple "
-            f"(X, y, sample_weight), got {type(given).__name__}."
+            f"eval_set should be a pair (X, y) of rows to {use}, or a triple "
+            f"(X, y, sample_weight), got {type(eval_set).__name__}."
         )
+    X, y, weight = (*eval_set, None)[:3]
     try:
-        X = validated(model, given[0], reset=False)
-        return X, given[1], checked_weight((*given, None)[2], X)
+        X = validated(model, X, reset=False)
+        return X, y, checked_weight(weight, X)
     except ValueError as error:
-        raise ValueError(f"In {name}: {error}") from None
+        raise ValueError(f"In eval_set: {error}") from None
 
 
 def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:

@@ -188,7 +188,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
     ) -> Rows | None:
         if eval_set is None:
             return None
-        X, y, weight = given_beside(self, eval_set, "eval_set", "stop by")
+        X, y, weight = given_beside(self, eval_set, "stop by")
         own = vars(self)
         before = {name: own[name] for name in training.learned if name in own}
         try:

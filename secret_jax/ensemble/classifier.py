@@ -8,14 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.labels import (
-    class_weights,
-    classes_of,
-    indicators,
-    validated_labels,
-)
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import name_of
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
@@ -156,15 +149,8 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         known: TableSchema | None = None,
     ) -> Targets:
         """See `EnsembleEstimator`: indicators of the classes."""
-        caller = type(self).__name__
-        labels = validated_labels(y, X, caller)
-        new = known is None
-        classes = classes_of(labels, weight, caller, y) if new else self.classes_
-        values = indicators(labels, classes, "y" if new else "its y")
-        weight = class_weights(labels, classes, weight, self.class_weight, None)
-        names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        learned = {"classes_": classes, "target_name_": name_of(y)}
-        return Targets(values, names, weight, learned)
+        classes = None if known is None else self.classes_
+        return self._class_targets(y, X, weight, classes)
 
     def _single_tree(self, **parameters: Any) -> SecretClassifier:
         return SecretClassifier(class_weight=self.class_weight, **parameters)

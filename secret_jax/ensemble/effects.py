@@ -73,7 +73,7 @@ class Interaction(NamedTuple):
 
 
 def effect(
-    ensemble: Ensemble, rows: Rows, name: str, n_points: int, meaning: Meaning
+    ensemble: Ensemble, rows: Rows, name: str | int, n_points: int, meaning: Meaning
 ) -> Effect:
     """Compute the partial dependence on one column (Friedman 2001, section 8.2).
 
@@ -81,7 +81,7 @@ def effect(
     predictions are averaged: exactly, over all rows.
     """
     schema = ensemble.schema
-    column = _column_of(schema, name)
+    column = schema.place_of(name)
     if column in schema.discrete:
         attribute = schema.discrete.index(column)
         observed = rows.table.codes[:, attribute]
@@ -100,7 +100,7 @@ def effect(
     share = rows.weight / rows.weight.sum()
     mean = np.array([share @ _asked(ensemble, table, meaning) for table in tables])
     return Effect(
-        name=name,
+        name=schema.names[column],
         values=values,
         mean=mean if meaning.classes else mean[:, 0],
         is_category=column in schema.discrete,
@@ -170,13 +170,6 @@ def _taking(
             attribute = schema.discrete.index(column)
             codes[:, attribute] = table.codes[other, attribute]
     return Table(x, codes)
-
-
-def _column_of(schema: TableSchema, name: str) -> int:
-    if name not in schema.names:
-        known = ", ".join(map(repr, schema.names))
-        raise ValueError(f"There is no column {name!r}. Known are {known}.")
-    return schema.names.index(name)
 
 
 def _quantiles(

@@ -60,14 +60,8 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
     ) -> Targets:
         """Check the outputs of rows; here they are numbers.
 
-        Parameters
-        ----------
-        X : array or DataFrame
-            Checked.
-        weight : ndarray of shape (n_rows,), float64
-            As it was given.
-        known : TableSchema, optional
-            Schema of the training rows, if these rows are further ones.
+        ``X``: checked; ``weight`` (n_rows,), float64: as it was given; ``known``:
+        schema of the training rows, if these rows are further ones.
         """
         values = validated_targets(y, X, type(self).__name__)
         n_outputs = values.shape[1]
@@ -114,10 +108,7 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
     ) -> tuple[TableSchema, Rows, Targets]:
         """Read training rows in hash order, by a known schema or to learn one.
 
-        Parameters
-        ----------
-        X : array or DataFrame
-            Checked.
+        ``X``: checked.
         """
         weight = checked_weight(sample_weight, X)
         copies, targets = copies_of(weight), self._targets(y, X, weight, schema)

@@ -35,10 +35,7 @@ _MOST_WORDS = 24  # characters of categories that stand beside each other
 
 
 def drawn_effects(
-    curves: list[Effect],
-    pairs: list[Interaction],
-    rows: Rows,
-    schema: TableSchema,
+    curves: list[Effect], pairs: list[Interaction], rows: Rows, schema: TableSchema
 ) -> Picture:
     """Draw a panel for each curve, on a common scale, and one for the pairs.
 

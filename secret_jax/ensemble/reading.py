@@ -53,7 +53,7 @@ class BoosterInspection(Importances):
 
     def effect(
         self,
-        column: str,
+        column: str | int,
         X: Any = None,
         *,
         n_points: int = 21,
@@ -63,8 +63,8 @@ class BoosterInspection(Importances):
 
         Parameters
         ----------
-        column : str
-            Its name; parts of dates are columns of their own.
+        column : str or int
+            Its name or position; parts of dates are columns of their own.
         X : array-like or DataFrame, optional
             Rows to average over; by default those that trained the model.
         n_points : int, default=21

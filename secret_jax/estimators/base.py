@@ -185,7 +185,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        X, y, weight = given_beside(self, eval_set, "eval_set", "prune on")
+        X, y, weight = given_beside(self, eval_set, "prune on")
         try:
             targets = self._targets(y, X, weight, known)
         except ValueError as error:
@@ -319,9 +319,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         """Whether rows in shards can be predicted on their devices."""
         check_is_fitted(self)
         tree = self.tree_
-        return (
-            tree.schema.is_plain and not tree.is_soft and tree.loss.link == "identity"
-        )
+        return tree.schema.is_plain and not tree.is_soft and tree.says_targets
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)

@@ -6,14 +6,25 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import TableLike
-from secret_jax.data.labels import checked_costs
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.labels import (
+    checked_costs,
+    checked_priors,
+    class_weights,
+    classes_of,
+    indicators,
+    validated_labels,
+)
+from secret_jax.data.validation import name_of
+from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes
 
 
 class ClassesMixin(ClassSetsMixin, ClassifierMixin):
     """Labels of rows, from the ``_probabilities`` that a subclass has."""
+
+    class_weight: Any
 
     @property
     def n_classes_(self) -> int:
@@ -54,6 +65,21 @@ class ClassesMixin(ClassSetsMixin, ClassifierMixin):
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
         raise NotImplementedError
+
+    def _class_targets(
+        self, y: ArrayLike, X: TableLike, weight: np.ndarray, known: np.ndarray | None
+    ) -> Targets:
+        """Indicators of the ``known`` classes, by default of those of the rows."""
+        caller, where = type(self).__name__, "y" if known is None else "its y"
+        labels = validated_labels(y, X, caller)
+        classes = classes_of(labels, weight, caller, y) if known is None else known
+        values = indicators(labels, classes, where)
+        checked_costs(getattr(self, "costs", None), classes)
+        priors = checked_priors(getattr(self, "priors", None), classes)
+        weight = class_weights(labels, classes, weight, self.class_weight, priors)
+        names = tuple(map(str, classes[-values.shape[1] :].tolist()))
+        learned = {"classes_": classes, "target_name_": name_of(y)}
+        return Targets(values, names, weight, learned)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

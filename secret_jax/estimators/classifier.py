@@ -8,22 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.labels import (
-    checked_costs,
-    checked_priors,
-    class_weights,
-    classes_of,
-    indicators,
-    validated_labels,
-)
-from secret_jax.data.validation import name_of
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.parameters import (
-    CLASS_NAMED,
-    ClassifierParameters,
-    Named,
-)
+from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import AccuratePreset, cart_parameters
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.classes import with_all_classes
@@ -34,10 +21,7 @@ from secret_jax.tree import routing
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecretClassifier(
-    AccuratePreset,
-    ClassesMixin,
-    TreeEstimator,
-    ClassifierParameters,
+    AccuratePreset, ClassesMixin, TreeEstimator, ClassifierParameters
 ):
     """Readable classification tree with logistic regressions in its leaves.
 
@@ -191,25 +175,16 @@ class SecretClassifier(
         known: Targets | None = None,
     ) -> Targets:
         """See `TreeEstimator`: indicators of the classes."""
-        caller = type(self).__name__
-        labels = validated_labels(y, X, caller)
-        if known is None:
-            classes = classes_of(labels, weight, caller, y)
-            checked_costs(self.costs, classes)
-            _warn_of_single_rows(labels, classes)
-        else:
-            classes = known.learned["classes_"]
-        values = indicators(labels, classes, "y" if known is None else "its y")
-        priors = checked_priors(self.priors, classes)
-        weight = class_weights(labels, classes, weight, self.class_weight, priors)
-        names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        learned = {"classes_": classes, "target_name_": name_of(y)}
-        return Targets(values, names, weight, learned)
+        if known is not None:
+            return self._class_targets(y, X, weight, known.learned["classes_"])
+        found = self._class_targets(y, X, weight, None)
+        _warn_of_single_rows(found)
+        return found
 
 
-def _warn_of_single_rows(labels: np.ndarray, classes: np.ndarray) -> None:
-    count = (labels[:, None] == classes).sum(axis=0)
-    for alone in classes[count == 1][:1].tolist():
+def _warn_of_single_rows(targets: Targets) -> None:
+    count = with_all_classes(targets.values).sum(axis=0)
+    for alone in targets.learned["classes_"][count == 1][:1].tolist():
         warn(
             f"The class {alone!r} has a single row: no rows are left to tell how well "
             "it is predicted. Give more of them, or leave the class out."

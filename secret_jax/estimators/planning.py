@@ -44,8 +44,6 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
         refuse("leaf", caller, allowed, parameters["leaf"])
     leaf = fitted_to_loss
-    if not loss.predicts_means:
-        distill = None  # the mean of medians and rows is no median
     parts = {"loss": values.get("loss"), "leaf": leaf, "prune": prune}
     parts |= {"refine": refine, "splits": splits}
     for name, part in parts.items():
@@ -91,15 +89,15 @@ def _column_options(
     parameters: Mapping[str, Any], splits: SplitFinder, leaf: LeafModel
 ) -> ColumnOptions:
     """How the columns are read for splits and a leaf model."""
-    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
-    linear = leaf.uses_regressors and splits.knows_indicators
-    return ColumnOptions(
+    linear = leaf.uses_regressors
+    options = ColumnOptions(
         categorical_features=parameters["categorical_features"],
         split_features=parameters["split_features"],
         monotonic_cst=parameters["monotonic_cst"],
-        use_regressors=leaf.uses_regressors,
-        missing=parameters["missing_values"] if learned else "mean",
+        use_regressors=linear,
+        missing=parameters["missing_values"],
         category_indicators=leaf.indicators if linear else False,
         missing_indicators=leaf.indicators,
-        tail_share=leaf.tail_share if leaf.uses_regressors else 0.0,
+        tail_share=leaf.tail_share if linear else 0.0,
     )
+    return splits.columns_for(options)

@@ -9,11 +9,7 @@ from sklearn.base import RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.validation import (
-    names_of,
-    validated_on_device,
-    validated_targets,
-)
+from secret_jax.data.validation import names_of, validated_on_device, validated_targets
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import RegressorParameters, value_of

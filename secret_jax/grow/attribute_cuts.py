@@ -22,29 +22,22 @@ class ColumnCuts(NamedTuple):
     """Cuts between the bins of continuous attributes, in each node of its own.
 
     An attribute with missing values comes twice: these go right, and left.
-
-    Attributes
-    ----------
-    attribute : ndarray of shape (n_nodes, n_attributes), int
-        Positions among the bins' attributes.
-    position : ndarray of shape (n_candidates,), int
-        Which of these each candidate is.
-    missing_left : ndarray of shape (n_candidates,), bool
-    code : ndarray of shape (n_rows, n_attributes), uint8
-        Bins of the rows, counted in their nodes; ``n_local`` where missing.
-    start : ndarray of shape (n_nodes, n_attributes, n_local + 1), int
-        Bins of the table at which those of a node begin.
-    weight, total : ndarray of shape (n_nodes, n_attributes, n_local), float32
-        Of the rows in each bin, and the sums of their values.
     """
 
     cuts: Cuts
     bins: Bins
+    # (n_nodes, n_attributes), int: positions among the bins' attributes.
     attribute: np.ndarray
-    position: np.ndarray
-    missing_left: np.ndarray
+    position: np.ndarray  # (n_candidates,), int: which of these each candidate is
+    missing_left: np.ndarray  # (n_candidates,), bool
+    # (n_rows, n_attributes), uint8: bins of the rows, counted in their nodes;
+    # ``n_local`` where missing.
     code: np.ndarray
+    # (n_nodes, n_attributes, n_local + 1), int: bins of the table at which those of a
+    # node begin.
     start: np.ndarray
+    # weight, total (n_nodes, n_attributes, n_local), float32: of the rows in each bin,
+    # and the sums of their values.
     weight: np.ndarray
     total: np.ndarray
 
@@ -60,14 +53,9 @@ class ColumnCuts(NamedTuple):
     ) -> ColumnCuts:
         """Score the cuts of attributes.
 
-        Parameters
-        ----------
-        row : ndarray of shape (n_rows,), int
-            Rows of the table.
-        scatter : ndarray of shape (n_nodes, n_regressors, n_model), float32
-            Weighted sums of the regressors times the coordinates.
-        n_local : int
-            Bins of a node, over the range that its rows cover.
+        ``row`` (n_rows,), int: rows of the table; ``scatter`` (n_nodes, n_regressors,
+        n_model), float32: weighted sums of the regressors times the coordinates;
+        ``n_local``: bins of a node, over the range that its rows cover.
         """
         if attribute.shape[1] == len(bins.column):
             code = bins.code.take(row, axis=0)
@@ -137,11 +125,7 @@ class ColumnCuts(NamedTuple):
         return (code <= cut) | (missing & self.missing_left.take(candidate))
 
     def write(
-        self,
-        splits: Split,
-        node: np.ndarray,
-        candidate: np.ndarray,
-        cut: np.ndarray,
+        self, splits: Split, node: np.ndarray, candidate: np.ndarray, cut: np.ndarray
     ) -> None:
         """Write the chosen cuts of some nodes as splits; of equal ones the middle."""
         bins, place = self.bins, self.position[candidate]
@@ -170,20 +154,13 @@ class ColumnCuts(NamedTuple):
 
 
 class CategoryCuts(NamedTuple):
-    """Prefixes of the categories of discrete attributes, ordered by their mean scores.
-
-    Attributes
-    ----------
-    code : ndarray of shape (n_rows, n_attributes), int
-        Ranks of the rows' categories in their nodes.
-    rank : ndarray of shape (n_nodes, n_attributes, n_categories), int
-    weight : ndarray of the same shape, float32
-        Of the categories; those without any come last.
-    """
+    """Prefixes of the categories of attributes, in the order of their mean scores."""
 
     cuts: Cuts
+    # (n_rows, n_attributes), int: ranks of the rows' categories in their nodes.
     code: np.ndarray
-    rank: np.ndarray
+    rank: np.ndarray  # (n_nodes, n_attributes, n_categories), int
+    # The same shape, float32: of the categories; those without any come last.
     weight: np.ndarray
 
     @classmethod
@@ -217,11 +194,7 @@ class CategoryCuts(NamedTuple):
         return self.code[np.arange(len(candidate)), candidate] <= cut
 
     def write(
-        self,
-        splits: Split,
-        node: np.ndarray,
-        candidate: np.ndarray,
-        cut: np.ndarray,
+        self, splits: Split, node: np.ndarray, candidate: np.ndarray, cut: np.ndarray
     ) -> None:
         """Write the chosen cuts; absent categories follow the larger side."""
         splits.kind[node] = SplitKind.DISCRETE

@@ -83,8 +83,7 @@ class BinnedSearch(Search):
         share = self._shares(level, n_rows)
         statistics = self._models.statistics_of(level)
         seen = level._replace(
-            stop=level.start + n_rows,
-            min_leaf_weight=share * level.min_leaf_weight,
+            stop=level.start + n_rows, min_leaf_weight=share * level.min_leaf_weight
         )
 
         def search(index: np.ndarray) -> None:
@@ -191,17 +190,9 @@ class BinnedSearch(Search):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Write oblique splits where they gain more than others.
 
-        Parameters
-        ----------
-        start : pair of ndarrays
-            Gains of the others, and the models of their sides.
-        promise : ndarray of shape (n_nodes, n_columns)
-            Their gains: of many columns the most promising are combined.
-
-        Returns
-        -------
-        gain : ndarray of shape (n_nodes,)
-        better : ndarray of shape (n_nodes,), bool
+        ``start``: gains of the others, and the models of their sides; ``promise``
+        (n_nodes, n_columns): their gains: of many columns the most promising are
+        combined. Returns ``gain`` (n_nodes,); ``better`` (n_nodes,), bool.
         """
         columns, n = np.flatnonzero(self._combined), len(promise)
         column = np.broadcast_to(columns, (n, len(columns)))
@@ -314,17 +305,9 @@ def _left(
 ) -> np.ndarray:
     """Whether rows are left of the cuts of chosen candidates of their nodes.
 
-    Parameters
-    ----------
-    chosen : ndarray of shape (n_nodes, n), int
-        Candidates of all kinds, those of the first kind first.
-    cut : ndarray of shape (n_nodes, n_candidates), int
-        Cut of every candidate.
-
-    Returns
-    -------
-    ndarray of shape (n, n_rows), float32
-        1 on the left, 0 on the right.
+    ``chosen`` (n_nodes, n), int: candidates of all kinds, those of the first kind
+    first; ``cut`` (n_nodes, n_candidates), int: cut of every candidate. Returns (n,
+    n_rows), float32: 1 on the left, 0 on the right.
     """
     n_first = kinds[0].cuts.gain.shape[1]
     sides = []

@@ -19,43 +19,32 @@ _MOST_REGRESSORS = 24
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bins:
-    """Bins of the continuous attributes of a table.
+    """Bins of the continuous attributes of a table."""
 
-    Attributes
-    ----------
-    column : ndarray of shape (n_attributes,), int
-        Column of each attribute.
-    indicator : ndarray of shape (n_attributes,), int
-        Column that indicates its missing values; -1 without any.
-    code : ndarray of shape (n_rows, n_attributes), uint8
-        Bin of every row; ``n_bins`` where the value is missing.
-    edge : ndarray of shape (n_attributes, n_bins), float32
-        Upper bounds: values up to the bound are in the bin or one before. That of the
-        last bin, and of those that are not used, is the highest value.
-    sums : ndarray of shape (3, n_attributes, n_bins + 2), float64
-        Numbers of rows of the table, and their sums of values and of squares, in all
-        bins before each one; that of missing values is the last.
-    loading : ndarray of shape (n_regressors, n_coordinates), float32, or None
-        Combinations of the regressors that score splits; None: the regressors.
-    """
-
-    column: np.ndarray
+    column: np.ndarray  # (n_attributes,), int: column of each attribute
+    # (n_attributes,), int: column that indicates its missing values; -1 without any.
     indicator: np.ndarray
+    # (n_rows, n_attributes), uint8: bin of every row; ``n_bins`` where the value is
+    # missing.
     code: np.ndarray
+    # (n_attributes, n_bins), float32: upper bounds: values up to the bound are in the
+    # bin or one before. That of the last bin, and of those that are not used, is the
+    # highest value.
     edge: np.ndarray
+    # (3, n_attributes, n_bins + 2), float64: numbers of rows of the table, and their
+    # sums of values and of squares, in all bins before each one; that of missing values
+    # is the last.
     sums: np.ndarray
+    # (n_regressors, n_coordinates), float32, or None: combinations of the regressors
+    # that score splits; None: the regressors.
     loading: np.ndarray | None
 
     @classmethod
     def of(cls, table: Table, schema: TableSchema, n_bins: int = 128) -> Bins:
         """Cut the columns of a table at quantiles, or between all values if few.
 
-        Parameters
-        ----------
-        table : Table
-            On the host, its rows shuffled.
-        n_bins : int
-            A power of two, at most 128.
+        ``table``: on the host, its rows shuffled; ``n_bins``: a power of two, at most
+        128.
         """
         roles = Padding.none(schema, oblique=False).roles
         column = np.concatenate([roles.thresholded, roles.missing[:, 0]])
@@ -108,16 +97,9 @@ class Bins:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Means of the table's values, and of their squares, in ranges of bins.
 
-        Parameters
-        ----------
-        attribute : ndarray of shape (n_nodes, n_attributes), int
-        start : ndarray of shape (n_nodes, n_attributes, n_ranges + 1), int
-            Where the ranges begin, and the last one ends.
-
-        Returns
-        -------
-        pair of ndarrays of shape (n_nodes, n_attributes, n_ranges), float32
-            Zero where there is nothing.
+        ``attribute`` (n_nodes, n_attributes), int; ``start`` (n_nodes, n_attributes,
+        n_ranges + 1), int: where the ranges begin, and the last one ends. Returns
+        (n_nodes, n_attributes, n_ranges), float32: zero where there is nothing.
         """
         number, *totals = (
             np.diff(sums[attribute[..., None], start], axis=-1) for sums in self.sums

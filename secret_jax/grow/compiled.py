@@ -42,17 +42,10 @@ _PREPARED: set[Hashable] = set()
 class CompiledSearch(BatchSearch):
     """Finds the splits of levels by compiled programs, whatever the finder.
 
-    Parameters
-    ----------
-    oblique : bool
-        Whether any tree may split obliquely.
-    deep : bool
-        Whether smaller nodes than those of the first level will come.
-    smallest : int, optional
-        Smaller nodes are padded to this size: one program more would cost seconds to
-        compile.
-    batch_rows : int, optional
-        Most padded rows of one batch on a processor.
+    ``oblique``: whether any tree may split obliquely; ``deep``: whether smaller nodes
+    than those of the first level will come; ``smallest``: smaller nodes are padded to
+    this size: one program more would cost seconds to compile; ``batch_rows``: most
+    padded rows of one batch on a processor.
     """
 
     def __init__(

@@ -24,36 +24,24 @@ _LEAST_SHARE = 1 / 16
 
 
 class NodeMoments(NamedTuple):
-    """Rows of nodes, one node after the other, with what bins are to sum of them.
+    """Rows of nodes, one node after the other, with what bins are to sum of them."""
 
-    Attributes
-    ----------
-    slot : ndarray of shape (n_rows,), int
-        Node of each row.
-    first : ndarray of shape (n_nodes,), int
-        First row of each node.
-    moments : ndarray of shape (n_rows, 1 + n_outputs * (1 + n_model)), float32
-        Weighted [1, residual, residual * whitened coordinates], the last two of every
-        output.
-    plain : ndarray of shape (n_rows, 1 + n_model), float32
-        One, and the coordinates: not yet whitened, and of mean zero in the node.
-    weighted : ndarray of shape (1 + n_model + n_outputs, n_rows), float32
-        Weighted [1, coordinates, residuals], a column in a row.
-    whole : ndarray of shape (n_nodes, 1 + n_model + n_outputs, 1 + n_model), float32
-        Sums of products of these with those.
-    whitener : ndarray of shape (n_nodes, n_model, n_model), float32
-    least : ndarray of shape (n_nodes,), float32
-        Least weight on each side of a cut.
-    """
-
-    slot: np.ndarray
-    first: np.ndarray
+    slot: np.ndarray  # (n_rows,), int: node of each row
+    first: np.ndarray  # (n_nodes,), int: first row of each node
+    # (n_rows, 1 + n_outputs * (1 + n_model)), float32: weighted [1, residual,
+    # residual * whitened coordinates], the last two of every output.
     moments: np.ndarray
+    # (n_rows, 1 + n_model), float32: one, and the coordinates: not yet whitened, and of
+    # mean zero in the node.
     plain: np.ndarray
+    # (1 + n_model + n_outputs, n_rows), float32: weighted [1, coordinates, residuals],
+    # a column in a row.
     weighted: np.ndarray
+    # (n_nodes, 1 + n_model + n_outputs, 1 + n_model), float32: sums of products of
+    # these with those.
     whole: np.ndarray
-    whitener: np.ndarray
-    least: np.ndarray
+    whitener: np.ndarray  # (n_nodes, n_model, n_model), float32
+    least: np.ndarray  # (n_nodes,), float32: least weight on each side of a cut
 
     @property
     def n_nodes(self) -> int:
@@ -125,18 +113,12 @@ class NodeMoments(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """Cuts of attributes, by what is left of them; the nodes' axis comes first.
+    """Cuts of attributes, by what is left of them; the nodes' axis comes first."""
 
-    Attributes
-    ----------
-    gain : ndarray of shape (n_nodes, n_attributes, n_cuts), float32
-        Minus infinity where a side has too little weight.
-    weight : ndarray of shape (n_nodes, n_attributes, n_cuts), float32
-        Left of each cut.
-    """
-
+    # (n_nodes, n_attributes, n_cuts), float32: minus infinity where a side has too
+    # little weight.
     gain: np.ndarray
-    weight: np.ndarray
+    weight: np.ndarray  # (n_nodes, n_attributes, n_cuts), float32: left of each cut
 
     @classmethod
     def of(
@@ -216,12 +198,9 @@ class Cuts(NamedTuple):
     ) -> Cuts:
         """Score the cuts between ordered groups of rows, rare ones too.
 
-        Parameters
-        ----------
-        sums, own : ndarray
-            Moments of each group; sums of the projection and of its square.
-        along : ndarray
-            Weighted sums of projections times coordinates before whitening.
+        ``sums``, ``own``: moments of each group; sums of the projection and of its
+        square; ``along``: weighted sums of projections times coordinates before
+        whitening.
         """
         left, own = np.cumsum(sums, axis=3), np.cumsum(own, axis=3)
         whole, own_whole = left[..., -1], own[..., -1]
@@ -264,12 +243,8 @@ def slopes(
 ) -> Float[np.ndarray, "n_nodes n_attributes n_model"]:
     """Slopes of whitened coordinates on standardised projections.
 
-    Parameters
-    ----------
-    products : ndarray
-        Weighted sums of projections times coordinates before whitening.
-    own : ndarray
-        Weighted sums of projections and of their squares.
+    ``products``: weighted sums of projections times coordinates before whitening;
+    ``own``: weighted sums of projections and of their squares.
     """
     total = whole[..., 0]
     deviation = np.sqrt(np.maximum(own[1] / total - (own[0] / total) ** 2, 0.0))
@@ -287,18 +262,11 @@ def exact_sides(
 ]:
     """Drops of the penalised residual sums of squares by models of both sides.
 
-    Parameters
-    ----------
-    left : ndarray of shape (n_splits, n_rows), float32
-        1 on the left, 0 on the right, in splits of the rows' nodes.
-    ridge : ndarray of shape (n_nodes,)
-        Penalty in units of the coordinates' variances in the node.
-
-    Returns
-    -------
-    gain : ndarray of shape (n_nodes, n_splits), float32
-    models : ndarray of shape (n_nodes, n_splits, 2, 1 + n_model, n_outputs), float32
-        Intercepts and slopes of the left and the right side.
+    ``left`` (n_splits, n_rows), float32: 1 on the left, 0 on the right, in splits of
+    the rows' nodes; ``ridge`` (n_nodes,): penalty in units of the coordinates'
+    variances in the node. Returns ``gain`` (n_nodes, n_splits), float32; ``models``
+    (n_nodes, n_splits, 2, 1 + n_model, n_outputs), float32: intercepts and slopes of
+    the left and the right side.
     """
     width, whole = 1 + nodes.n_model, nodes.whole[:, None]
     masked = nodes.weighted * left[:, None]

@@ -19,21 +19,17 @@ _FORM = (
 
 
 class FixedSplits(NamedTuple):
-    """Some splits, each with the positions of those below it.
+    """Some splits, each with the positions of those below it."""
 
-    Attributes
-    ----------
-    kind, attribute, direction, threshold, goes_left : ndarray
-        As in `secret_jax.splits.interface.Split`, with a leading axis.
-    below : ndarray of shape (n_splits, 2), int
-        Position of the split of the left and the right child; -1: it is searched.
-    """
-
+    # kind, attribute, direction, threshold, goes_left: as in
+    # `secret_jax.splits.interface.Split`, with a leading axis.
     kind: np.ndarray
     attribute: np.ndarray
     direction: np.ndarray
     threshold: np.ndarray
     goes_left: np.ndarray
+    # (n_splits, 2), int: position of the split of the left and the right child; -1: it
+    # is searched.
     below: np.ndarray
 
     def put(self, splits: Split, position: np.ndarray) -> Split:

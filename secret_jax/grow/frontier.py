@@ -16,42 +16,23 @@ from secret_jax.runtime.slices import slice_positions
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Root:
-    """Root of a tree. Trees share a table, and nothing else.
+    """Root of a tree. Trees share a table, and nothing else."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_rows,), int
-        Rows of the table that train the tree, in shuffled order.
-    min_split_weight : float
-        A node with less weight is not split.
-    min_leaf_weight : float
-        Least weight of a leaf.
-    oblique : bool
-        Whether it may split obliquely.
-    key : int
-        Its randomness: trees of one key get the same random numbers.
-    weight : ndarray of shape (n_rows,), optional
-        In place of those that came with the table.
-    targets : ndarray of shape (n_rows, n_outputs), optional
-        Likewise, in standardised units.
-    allowed : ndarray of shape (n_columns + n_discrete,), bool, optional
-        Encoded columns and discrete attributes that it may split on; by default all.
-    max_leaf_nodes : int, optional
-        In place of that of all trees.
-    constant : bool
-        Whether its models are means, in a search on bins.
-    """
-
+    # (n_rows,), int: rows of the table that train the tree, in shuffled order.
     rows: np.ndarray
-    min_split_weight: float
-    min_leaf_weight: float
-    oblique: bool = True
-    key: int = 0
+    min_split_weight: float  # a node with less weight is not split
+    min_leaf_weight: float  # least weight of a leaf
+    oblique: bool = True  # whether it may split obliquely
+    key: int = 0  # its randomness: trees of one key get the same random numbers
+    # (n_rows,): in place of those that came with the table.
     weight: np.ndarray | None = None
+    # (n_rows, n_outputs): likewise, in standardised units.
     targets: np.ndarray | None = None
+    # (n_columns + n_discrete,), bool: encoded columns and discrete attributes that it
+    # may split on; by default all.
     allowed: np.ndarray | None = None
-    max_leaf_nodes: int | None = None
-    constant: bool = False
+    max_leaf_nodes: int | None = None  # in place of that of all trees
+    constant: bool = False  # whether its models are means, in a search on bins
 
     def targets_of(self, rows: Rows) -> np.ndarray:
         """Its targets, or those of its rows in a table."""
@@ -68,24 +49,16 @@ class Root:
 
 
 class Places(NamedTuple):
-    """Rows of all roots, concatenated root by root.
-
-    Attributes
-    ----------
-    row : ndarray of shape (n_places,), int
-        Row of the table.
-    targets : ndarray of shape (n_places, n_outputs), float32
-    weight : ndarray of shape (n_places,), float64
-        Models count with all its digits, searches in float32.
-    order : ndarray of shape (n_places,), int
-        A permutation of the places in which every node is a slice; it changes as nodes
-        are split. Within a node rows stay in shuffled order: a prefix is a sample.
-    """
+    """Rows of all roots, concatenated root by root."""
 
     table: Table
-    row: np.ndarray
-    targets: np.ndarray
+    row: np.ndarray  # (n_places,), int: row of the table
+    targets: np.ndarray  # (n_places, n_outputs), float32
+    # (n_places,), float64: models count with all its digits, searches in float32.
     weight: np.ndarray
+    # (n_places,), int: a permutation of the places in which every node is a slice; it
+    # changes as nodes are split. Within a node rows stay in shuffled order: a prefix is
+    # a sample.
     order: np.ndarray
 
     @classmethod
@@ -104,43 +77,29 @@ class Places(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Nodes of one depth, each with a slice of the order of the rows.
+    """Nodes of one depth, each with a slice of the order of the rows."""
 
-    Attributes
-    ----------
-    node : ndarray of shape (n_nodes,), int
-        Ids that count through all trees.
-    tree : ndarray of shape (n_nodes,), int
-        Position of the root.
-    start, stop : ndarray of shape (n_nodes,), int
-    weight : ndarray of shape (n_nodes,), float64
-    key : ndarray of shape (n_nodes,), uint64
-        A node's randomness, whatever else is in its batch.
-    model : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Models of the nodes, where the finder asks for them; before they are fitted,
-        those of their parents, and zero at the roots.
-    degrees : ndarray of shape (n_nodes,), float64
-        Degrees of freedom that the models spent on the rows that are searched.
-    min_split_weight, min_leaf_weight : ndarray of shape (n_nodes,), float64
-    oblique : ndarray of shape (n_nodes,), bool
-    allowed : ndarray of shape (n_nodes, n_columns + n_discrete), bool
-    constant : ndarray of shape (n_nodes,), bool
-        As in `Root`.
-    """
-
-    node: np.ndarray
-    tree: np.ndarray
+    node: np.ndarray  # (n_nodes,), int: ids that count through all trees
+    tree: np.ndarray  # (n_nodes,), int: position of the root
+    # start, stop (n_nodes,), int.
     start: np.ndarray
     stop: np.ndarray
-    weight: np.ndarray
+    weight: np.ndarray  # (n_nodes,), float64
+    # (n_nodes,), uint64: a node's randomness, whatever else is in its batch.
     key: np.ndarray
+    # (n_nodes, n_outputs, 1 + n_regressors), float64: models of the nodes, where the
+    # finder asks for them; before they are fitted, those of their parents, and zero at
+    # the roots.
     model: np.ndarray
+    # (n_nodes,), float64: degrees of freedom that the models spent on the rows that are
+    # searched.
     degrees: np.ndarray
+    # min_split_weight, min_leaf_weight (n_nodes,), float64.
     min_split_weight: np.ndarray
     min_leaf_weight: np.ndarray
-    oblique: np.ndarray
-    allowed: np.ndarray
-    constant: np.ndarray
+    oblique: np.ndarray  # (n_nodes,), bool
+    allowed: np.ndarray  # (n_nodes, n_columns + n_discrete), bool
+    constant: np.ndarray  # (n_nodes,), bool: as in `Root`
 
     @classmethod
     def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Level:
@@ -207,13 +166,9 @@ class Level(NamedTuple):
     ) -> Level:
         """Make the next level: both children of every node.
 
-        Parameters
-        ----------
-        node : ndarray of shape (2 * n_nodes,), int
-            Ids of the left and the right child of every node in turn.
-        middle : ndarray of shape (n_nodes,), int
-            Where the rows of the right child begin.
-        weight : ndarray of shape (2 * n_nodes,), float64
+        ``node`` (2 * n_nodes,), int: ids of the left and the right child of every node
+        in turn; ``middle`` (n_nodes,), int: where the rows of the right child begin;
+        ``weight`` (2 * n_nodes,), float64.
         """
 
         def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -234,19 +189,10 @@ def partition(
 ) -> np.ndarray:
     """Partition the rows of several nodes stably in two, in place.
 
-    Parameters
-    ----------
-    order : ndarray of shape (n_rows,), int64
-        Row ids, contiguous for each node; changed in place.
-    starts, stops : ndarray of shape (n_nodes,)
-        Slices of the nodes in ``order``.
-    go_left : ndarray of shape (sum of the slices' lengths,), bool
-        For the rows of the nodes, one slice after the other.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), int64
-        Where the right child of each node begins.
+    ``order`` (n_rows,), int64: row ids, contiguous for each node; changed in place;
+    ``starts``, ``stops`` (n_nodes,): slices of the nodes in ``order``; ``go_left`` (sum
+    of the slices' lengths,), bool: for the rows of the nodes, one slice after the
+    other. Returns (n_nodes,), int64: where the right child of each node begins.
     """
     position = slice_positions(starts, stops)
     node = np.repeat(np.arange(len(starts)), stops - starts)

@@ -42,62 +42,42 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class GrowOptions:
-    """Options of tree growth, common to all trees.
-
-    Attributes
-    ----------
-    sample : int or None
-        Maximum number of rows of a node that the finder sees; None: all.
-    min_gain : float
-        Minimum gain of a split, as a multiple of what chance alone would
-        (`secret_jax.splits.interface.Split`).
-    max_features : int or None
-        Attributes that every node draws, by its key and so by that of its root, to be
-        split on (`secret_jax.grow.attributes`); None: all.
-    in_batches : bool
-        Whether trees of a most number of leaves make several of their best splits at a
-        time, not the best one first.
-    oblique : bool
-        Whether programs can split obliquely even where no root asks for it: trees that
-        follow each other then share them.
-    smallest_sample : int
-        Smaller nodes are padded to this size.
-    batch_rows : int
-        Maximum number of padded rows of nodes searched together on a processor.
-    fixed : FixedSplits or None
-        Splits of the user, from the root of every tree down.
-    """
+    """Options of tree growth, common to all trees."""
 
     finder: SplitFinder
+    # Maximum number of rows of a node that the finder sees; None: all.
     sample: int | None = 2048
+    # Minimum gain of a split, as a multiple of what chance alone would
+    # (`secret_jax.splits.interface.Split`).
     min_gain: float = 1.5
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
+    # Attributes that every node draws, by its key and so by that of its root, to be
+    # split on (`secret_jax.grow.attributes`); None: all.
     max_features: int | None = None
+    # Whether trees of a most number of leaves make several of their best splits at a
+    # time, not the best one first.
     in_batches: bool = False
+    # Whether programs can split obliquely even where no root asks for it: trees that
+    # follow each other then share them.
     oblique: bool = False
-    smallest_sample: int = SMALLEST_SAMPLE
+    smallest_sample: int = SMALLEST_SAMPLE  # smaller nodes are padded to this size
+    # Maximum number of padded rows of nodes searched together on a processor.
     batch_rows: int = BATCH_ROWS
+    # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
 
 
 class Grown(NamedTuple):
-    """A grown tree.
+    """A grown tree."""
 
-    Attributes
-    ----------
-    tree : Tree
-        Without models but those that the finder implied. Parents come before children
-        and the root is first.
-    fitted : FittedNodes or None
-        Its nodes with the models that the finder asks for, if these are of all rows.
-    leaf : ndarray of shape (n_rows,), int64, or None
-        Leaf of every row of the root, in the order in which the root names them; None
-        while the tree grows.
-    """
-
+    # Without models but those that the finder implied. Parents come before children and
+    # the root is first.
     tree: Tree
+    # Its nodes with the models that the finder asks for, if these are of all rows.
     fitted: FittedNodes | None
+    # (n_rows,), int64, or None: leaf of every row of the root, in the order in which
+    # the root names them; None while the tree grows.
     leaf: np.ndarray | None = None
 
 
@@ -117,20 +97,11 @@ def grown(
 
     For best-first growth see `secret_jax.grow.best_first`.
 
-    Parameters
-    ----------
-    rows : Rows
-        Encoded training rows of all trees, shuffled.
-    roots : sequence of Root
-        One for every tree.
-    stage : Stage, optional
-        Receives the progress.
-    enough : callable, optional
-        Maps the number of iterations, each of one level of searches, and a function
-        that gives the present trees, to the trees that need not grow further.
-    bins : Bins, optional
-        Of the table, on which a `RssSplits` then searches
-        (`secret_jax.grow.binned`), also for the trees of constants.
+    ``rows``: encoded training rows of all trees, shuffled; ``roots``: one for every
+    tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,
+    each of one level of searches, and a function that gives the present trees, to the
+    trees that need not grow further; ``bins``: of the table, on which a `RssSplits`
+    then searches (`secret_jax.grow.binned`), also for the trees of constants.
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)

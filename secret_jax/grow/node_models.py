@@ -26,14 +26,9 @@ class _Part(NamedTuple):
 class NodeModels:
     """Fits the nodes of each level, each shrunk toward its parent's model.
 
-    Parameters
-    ----------
-    model : LeafModel or None
-        What the finder asks for; None: nothing is fitted.
-    sample : int or None
-        Most rows of a node that are searched; None: all.
-    of_all : bool
-        Whether the models of nodes with many rows are of all of them, too.
+    ``model``: what the finder asks for; None: nothing is fitted; ``sample``: most rows
+    of a node that are searched; None: all; ``of_all``: whether the models of nodes with
+    many rows are of all of them, too.
     """
 
     def __init__(
@@ -115,13 +110,9 @@ class NodeModels:
     ) -> list[FittedNodes | None]:
         """The fitted nodes of each tree; None where a model is not of all rows.
 
-        Parameters
-        ----------
-        number : ndarray of shape (n_nodes,), int
-            Final number of every node, through all trees; a removed one has that of
-            its ancestor that remains.
-        sizes : sequence of int
-            Nodes of each tree.
+        ``number`` (n_nodes,), int: final number of every node, through all trees; a
+        removed one has that of its ancestor that remains; ``sizes``: nodes of each
+        tree.
         """
         if not self._parts:
             return [None] * len(sizes)

@@ -12,13 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import norm
 
-from secret_jax.grow.cuts import (
-    Cuts,
-    NodeMoments,
-    combined,
-    exact_sides,
-    products,
-)
+from secret_jax.grow.cuts import Cuts, NodeMoments, combined, exact_sides, products
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     guarded_solve,

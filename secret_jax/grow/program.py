@@ -31,21 +31,11 @@ FIRST, LENGTH = "first", "length"
 def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> Any:
     """Results of a function of one node for the first nodes of a batch.
 
-    Parameters
-    ----------
-    split : callable
-        From a batch's arrays without their leading axis to arrays.
-    n_nodes : int or Array of shape (), int32
-        The nodes after these are padding.
-    together : bool
-        All nodes side by side, for accelerators. Otherwise one after the other: the
-        arrays of one node stay in the cache of a processor, and padding takes no time.
-
-    Returns
-    -------
-    pytree of Arrays
-        With a leading axis for all nodes of the batch; zero for padding where nodes go
-        one after the other.
+    ``split``: from a batch's arrays without their leading axis to arrays; ``n_nodes``:
+    the nodes after these are padding; ``together``: all nodes side by side, for
+    accelerators. Otherwise one after the other: the arrays of one node stay in the
+    cache of a processor, and padding takes no time. Results have a leading axis for all
+    nodes of the batch; zero for padding where nodes go one after the other.
     """
     if together:
         with written_out(on_accelerator()):
@@ -67,22 +57,13 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
 
 
 class Held(NamedTuple):
-    """The rows of all places, on the device for the whole of a growth.
+    """The rows of all places, on the device for the whole of a growth."""
 
-    Attributes
-    ----------
-    x : Array of shape (n_rows, n_columns), float32
-    codes : Array of shape (n_rows, n_discrete), int32
-    row : Array of shape (n_places,), int32
-    targets : Array of shape (n_places, n_outputs), float32
-    weight : Array of shape (n_places,), float32
-    """
-
-    x: AnyArray
-    codes: AnyArray
-    row: AnyArray
-    targets: AnyArray
-    weight: AnyArray
+    x: AnyArray  # (n_rows, n_columns), float32
+    codes: AnyArray  # (n_rows, n_discrete), int32
+    row: AnyArray  # (n_places,), int32
+    targets: AnyArray  # (n_places, n_outputs), float32
+    weight: AnyArray  # (n_places,), float32
 
     @classmethod
     def of(cls, places: Places, x: np.ndarray, codes: np.ndarray) -> Held:
@@ -119,19 +100,12 @@ class Strip(NamedTuple):
     """The rows of the nodes of a batch, one node after the other, for processors.
 
     Nodes without padding between them: there is less to gather and to hand over.
-
-    Attributes
-    ----------
-    x : Array of shape (n_rows, n_columns), float32
-    codes : Array of shape (n_rows, n_discrete), int32
-    targets : Array of shape (n_rows, n_outputs), float32
-    weight : Array of shape (n_rows,), float32
     """
 
-    x: AnyArray
-    codes: AnyArray
-    targets: AnyArray
-    weight: AnyArray
+    x: AnyArray  # (n_rows, n_columns), float32
+    codes: AnyArray  # (n_rows, n_discrete), int32
+    targets: AnyArray  # (n_rows, n_outputs), float32
+    weight: AnyArray  # (n_rows,), float32
 
     def filled(self, node: Node) -> Node:
         """A node that says where its rows are, with as many as its shape says."""
@@ -161,22 +135,10 @@ def find_splits(
 ) -> Split:
     """Best splits of the first nodes of a batch.
 
-    Parameters
-    ----------
-    nodes : Node
-        With a leading axis of nodes; with their rows, or else with where they are among
-        the rows that are held.
-    n_nodes : int or Array of shape (), int32
-        The nodes after these are padding.
-    held : Held or Strip, optional
-        Without it nodes come with their rows.
-    together : bool
-        As in `over_nodes`.
-
-    Returns
-    -------
-    Split
-        A node's split does not depend on the other nodes of the batch.
+    ``nodes``: with a leading axis of nodes; with their rows, or else with where they
+    are among the rows that are held; ``n_nodes``: the nodes after these are padding;
+    ``together``: as in `over_nodes`. A node's split does not depend on the other nodes
+    of the batch.
     """
     split = finder if held is None else lambda node: finder(held.filled(node))
     return over_nodes(split, nodes, n_nodes, together=together)

@@ -38,25 +38,17 @@ _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 class Found(NamedTuple):
-    """Results of a search; arrays with a leading axis of nodes.
-
-    Attributes
-    ----------
-    share : ndarray of shape (n_nodes,), float64
-        Share of the node's weight that the search saw.
-    """
+    """Results of a search; arrays with a leading axis of nodes."""
 
     splits: Split
+    # (n_nodes,), float64: share of the node's weight that the search saw.
     share: np.ndarray
 
 
 class Search(ABC):
     """Finds the splits of levels.
 
-    Parameters
-    ----------
-    sample : int or None
-        Most rows of a node that are looked at; None: all.
+    ``sample``: most rows of a node that are looked at; None: all.
     """
 
     def __init__(
@@ -120,12 +112,7 @@ class Search(ABC):
 class BatchSearch(Search):
     """Finds the splits of levels in batches of nodes, whatever the finder.
 
-    Parameters
-    ----------
-    padding : Padding
-        Of the columns.
-    batch_rows : int
-        Most padded rows of one batch.
+    ``padding``: of the columns; ``batch_rows``: most padded rows of one batch.
     """
 
     def __init__(
@@ -157,18 +144,11 @@ class BatchSearch(Search):
         """Values with the columns along their last axis, padded as nodes have them."""
         return self._padding.wider(values)
 
-    def find(
-        self,
-        level: Level,
-        given: Mapping[str, np.ndarray] = _NOTHING,
-    ) -> Found:
+    def find(self, level: Level, given: Mapping[str, np.ndarray] = _NOTHING) -> Found:
         """Splits of the nodes of a level.
 
-        Parameters
-        ----------
-        given : dict of str to ndarray with a leading axis of nodes
-            What nodes find in their ``extra`` beside the finder's own inputs; what is
-            of every column made `wider` before.
+        ``given``: what nodes find in their ``extra`` beside the finder's own inputs;
+        what is of every column made `wider` before.
         """
         n_nodes = len(level.node)
         if n_nodes == 0:

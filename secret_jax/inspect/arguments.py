@@ -1,6 +1,5 @@
 """Checks of the options of the functions in this folder."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,17 +51,10 @@ def check_counts(**options: Any) -> None:
             raise ValueError(f"{name} is {value}; it cannot be negative.")
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Refuse what is none of two or more choices."""
-    if not isinstance(value, str) or value not in choices:
-        *first, last = map(repr, choices)
-        raise ValueError(f"{name} is {value!r}; choose {', '.join(first)} or {last}.")
-
-
-def check_share(name: str, value: Any) -> None:
+def check_coverage(coverage: Any) -> None:
     """Refuse what is no number between 0 and 1."""
-    if not is_real(value) or not 0 < value < 1:
-        raise ValueError(f"{name} must be a float in (0, 1). Got {value!r}.")
+    if not is_real(coverage) or not 0 < coverage < 1:
+        raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
 
 
 def check_pair(X: Any, y: Any) -> None:

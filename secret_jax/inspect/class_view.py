@@ -86,9 +86,10 @@ class ClassView(TreeView):
         return [self.equations[i] for i in self.shown_in(node)]
 
     @property
-    def says_log_odds(self) -> bool:
-        """Whether equations say log-odds, or logarithms; otherwise shares."""
-        return self.tree.loss.link == "softmax"
+    def meaning(self) -> str:
+        """How probabilities follow from what equations say; empty of shares."""
+        name, several = quoted(self.names[-1]), self.tree.n_outputs > 1
+        return self.tree.loss.meaning(name, several)
 
     @property
     def loss_name(self) -> str:
@@ -100,11 +101,8 @@ class ClassView(TreeView):
             "[n]: node n; %: share of the class; "
             f"{self.loss_name}: mean, both on the training rows"
         ]
-        if self.says_log_odds and self.tree.n_outputs == 1:
-            name = quoted(self.names[-1])
-            lines.append(f"probability of {name}: 1 / (1 + exp(-log-odds))")
-        elif self.says_log_odds:
-            lines.append("a class's probability is in proportion to exp(score)")
+        if self.meaning:
+            lines.append(self.meaning)
         leaves = np.flatnonzero(self.tree.is_leaf).tolist()
         if any(len(self.shown_in(leaf)) < len(self.equations) for leaf in leaves):
             lines.append(

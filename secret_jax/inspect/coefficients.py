@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_node, check_share
+from secret_jax.inspect.arguments import check_coverage, check_node
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
@@ -82,7 +82,7 @@ def coefficients(
     >>> bool((table["low"] <= table["high"]).all())
     True
     """
-    check_share("coverage", coverage)
+    check_coverage(coverage)
     tree = outputs_of(tree, output)
     if node is not None:
         check_node(tree, node)

@@ -16,10 +16,7 @@ _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
 
 def export_dot(
-    tree: Readable,
-    *,
-    max_depth: int | None = None,
-    output: int | str | None = None,
+    tree: Readable, *, max_depth: int | None = None, output: int | str | None = None
 ) -> str:
     """Write the tree as text for Graphviz, which need not be installed for it.
 

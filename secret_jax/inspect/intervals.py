@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.inspect.arguments import check_share
+from secret_jax.inspect.arguments import check_coverage
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import Tree
@@ -80,7 +80,7 @@ def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
     check_is_fitted(model)
     if not hasattr(model, "conformity_scores_"):
         raise NotFittedError(remedy)
-    check_share("coverage", coverage)
+    check_coverage(coverage)
     scores, weight = model.conformity_scores_, model.conformity_weight_
     return conformal_factor(scores, weight, float(coverage))
 

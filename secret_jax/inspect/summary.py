@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from secret_jax.inspect.arguments import check_share
+from secret_jax.inspect.arguments import check_coverage
 from secret_jax.inspect.coefficients import CENTER
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.notes import quality
@@ -70,7 +70,7 @@ def summary(
     (at the center)      14.23     0.1098      129.6      14.02      14.45
     ...
     """
-    check_share("coverage", coverage)
+    check_coverage(coverage)
     view = as_view(tree, output)
     whole, width = view.tree, NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
     what, (value,) = quality(whole, float(whole.leaf_error.sum()))

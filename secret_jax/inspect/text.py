@@ -73,7 +73,7 @@ def export_text(
     if tree.is_soft:
         clipped = mixture_facts(tree)
         mixed = "the prediction is the mixture of the leaves by these shares"
-        if tree.loss.link != "identity":
+        if not tree.says_targets:
             mixed = "what the leaves say is mixed by these shares"
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "

@@ -69,10 +69,7 @@ def view_of(
         )
     which = tree.schema.output_position(0 if output is None else output)
     return TreeView(
-        tree=tree.output(which),
-        name=names[which],
-        output=which,
-        n_outputs=len(names),
+        tree=tree.output(which), name=names[which], output=which, n_outputs=len(names)
     )
 
 

@@ -10,16 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from numbers import Integral
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.learners.conjunctions import (
-    Condition,
-    next_above,
-    sharpened,
-    split_on,
-)
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.learners.conjunctions import Condition, next_above, sharpened, split_on
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import largest, where_each
 from secret_jax.runtime.linalg import AnyArray, namespace
@@ -88,7 +84,9 @@ class ConjunctiveSplits(SplitFinder):
     n_starts: Annotated[int, at_least(1)] = 2
     scores: RssSplits = field(default_factory=RssSplits)
 
-    knows_indicators: ClassVar[bool] = True
+    def columns_for(self, options: ColumnOptions) -> ColumnOptions:
+        """All of them."""
+        return options
 
     def conflict(self, options: Mapping[str, Any]) -> str:
         if options["monotonic_cst"] is None:

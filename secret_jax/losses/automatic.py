@@ -50,7 +50,9 @@ class FunctionLoss(Loss):
     function: Callable[[Any, Any], Any]
     standardised: bool = True
     link: ClassVar = "identity"
-    predicts_means: ClassVar[bool] = False
+
+    def means(self, value: np.ndarray) -> None:
+        """None: a function of any kind may say something else."""
 
     def check(self) -> None:
         """Refuse invalid fields; compiled programs are kept by the function's hash."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_expit, log_softmax
 
-from secret_jax.losses.interface import Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.runtime.linalg import AnyArray
 
 # A class that is not there has this share: its logarithm is a number.
@@ -57,7 +57,7 @@ class ClassLoss(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropy(ClassLoss):
+class CrossEntropy(Likelihood, ClassLoss):
     """Negative log-likelihood of classes, in nats.
 
     Of two classes there is one output, the second: its value is the log-odds. Of more
@@ -74,7 +74,6 @@ class CrossEntropy(ClassLoss):
     np.float64(0.693)
     """
 
-    is_likelihood: ClassVar[bool] = True
     trains_gates: ClassVar[bool] = True
     link: ClassVar = "softmax"
     error_word: ClassVar[str] = "log-loss"
@@ -87,6 +86,12 @@ class CrossEntropy(ClassLoss):
         """Name of the log-odds; for several classes, of the score up to a shift."""
         name = class_in_words(target)
         return f"score of {name}" if several else f"log-odds of {name}"
+
+    def meaning(self, name: str, several: bool) -> str:
+        """Odds of a class, or its share of them."""
+        if several:
+            return "a class's probability is in proportion to exp(score)"
+        return f"probability of {name}: 1 / (1 + exp(-log-odds))"
 
     def name_of_regression(self, n_outputs: int) -> str:
         """Logistic."""

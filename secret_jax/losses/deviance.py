@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from scipy.special import xlogy
 
-from secret_jax.losses.interface import Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.runtime.values import real
 
 # Expected values, and weights of rows by them, are at least these.
@@ -88,10 +88,9 @@ class LogMean(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson(LogMean):
+class Poisson(Likelihood, LogMean):
     """Half the Poisson deviance: models predict the logarithm of expected counts."""
 
-    is_likelihood: ClassVar[bool] = True
     _power: ClassVar[float] = 1.0  # pyright: ignore[reportIncompatibleMethodOverride]
     _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"  # pyright: ignore[reportIncompatibleMethodOverride]
 

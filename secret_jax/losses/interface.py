@@ -7,7 +7,7 @@ and how they are fitted by iterated weighted least squares.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -25,8 +25,9 @@ Weights = Float[np.ndarray, " n_rows"]
 Outputs = Float[np.ndarray, " n_outputs"]
 Pair = tuple[np.ndarray, np.ndarray]
 
+
 # Logarithms of counts stay below this: exponentials are numbers.
-_HIGHEST = 30.0
+HIGHEST_LOG = 30.0
 # Maximum Newton step of a row, reached where a prediction is confidently wrong:
 # parabolas hold nearby only.
 LONGEST_STEP = 4.0
@@ -44,10 +45,8 @@ class Loss(Value, ABC):
     returned for every row, have the shape (n_rows, n_outputs).
     """
 
-    predicts_means: ClassVar[bool] = True
-    """Whether it leads to means of the targets: others cannot learn from means."""
     is_likelihood: ClassVar[bool] = False
-    """Whether it is a negative log-likelihood up to a constant."""
+    """Whether it is a negative log-likelihood up to a constant; see `Likelihood`."""
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
     trains_gates: ClassVar[bool] = False
@@ -113,6 +112,10 @@ class Loss(Value, ABC):
         """Name of the raw prediction of an output, one of ``several`` or the only."""
         return target
 
+    def meaning(self, name: str, several: bool) -> str:
+        """How the prediction of ``name`` follows from raw ones; empty if plainly."""
+        return ""
+
     def name_of_regression(self, n_outputs: int) -> str:
         """Name of a single model of this loss."""
         return "generalised linear"
@@ -120,10 +123,14 @@ class Loss(Value, ABC):
     def prediction(self, value: Rows) -> Rows:
         """Apply the inverse link: raw predictions to units of the encoded targets."""
         if self.link == "exponential":
-            return np.exp(np.minimum(value, _HIGHEST))
+            return np.exp(np.minimum(value, HIGHEST_LOG))
         if self.link == "softmax":
             return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
         return np.clip(value, 0.0, 1.0) if self.link == "clip" else value
+
+    def means(self, value: Rows) -> Rows | None:
+        """Means of the targets as raw predictions say them; None: it leads to none."""
+        return self.prediction(value)
 
     @abstractmethod
     def losses(self, targets: Rows, value: Rows) -> Rows:
@@ -203,6 +210,43 @@ class Loss(Value, ABC):
     ) -> Float[np.ndarray, "*shape"]:
         """Variance of raw predictions that costs a mean loss, at a mean of targets."""
 
+    def noise_of_nodes(
+        self,
+        overall: Outputs,
+        own: Float[np.ndarray, "n_nodes n_outputs"],
+        mean: Float[np.ndarray, "n_nodes n_outputs"],
+    ) -> Float[np.ndarray, "n_nodes n_outputs"]:
+        """`noise` in every node, given mean losses of a tree and of its nodes.
+
+        By default that of the whole tree, as few rows say little of a loss.
+        """
+        return self.noise(np.broadcast_to(overall, mean.shape), mean)
+
+    def deviance(
+        self, total: Float[np.ndarray, " n_trees"], n_rows: float, n_outputs: int
+    ) -> tuple[np.ndarray, float, np.ndarray | None]:
+        """Twice the negative log-likelihood of trees, if it is one, by total losses.
+
+        With the number of observations, and their variances if these are parameters.
+        """
+        return 2.0 * total, n_rows, None
+
+    def information(self, curvature: Rows, averaged: Callable[[Rows], Rows]) -> Rows:
+        """What rows tell of a model: by default curvatures, ``averaged`` in a node."""
+        return averaged(curvature)
+
+    def covariance(
+        self,
+        inverse: Float[np.ndarray, "n n"],
+        squares: Weights,
+        design: Float[np.ndarray, "n_rows n"],
+    ) -> Float[np.ndarray, "n n"]:
+        """Covariance of coefficients, given the inverse of their second derivatives.
+
+        By default a sandwich with the weighted squares of slopes.
+        """
+        return inverse @ ((squares[:, None] * design).T @ design) @ inverse
+
     def typical(self, targets: Rows, value: Rows, weight: Weights) -> Outputs:
         """Typical loss of a row that is no outlier; by default the mean of all rows."""
         return weight @ self.losses(targets, value) / weight.sum()
@@ -230,6 +274,22 @@ class Loss(Value, ABC):
     def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
         """Derivative of `row_losses` by the values."""
         raise NotImplementedError
+
+
+class Likelihood(Loss):
+    """Base of negative log-likelihoods up to a constant: curvature is information."""
+
+    is_likelihood: ClassVar[bool] = True
+
+    def information(self, curvature: Rows, averaged: Callable[[Rows], Rows]) -> Rows:
+        """Curvatures as they are."""
+        return curvature
+
+    def covariance(
+        self, inverse: np.ndarray, squares: Weights, design: np.ndarray
+    ) -> np.ndarray:
+        """Inverse of the information."""
+        return inverse
 
 
 class OfLosses(Value):

@@ -11,6 +11,9 @@ from secret_jax.losses.robust import quantile, robust_scale
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.values import POSITIVE
 
+# Squared errors below this share of the target's variance are float32's rounding.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, kw_only=True)
 class SquaredError(Loss):
@@ -62,6 +65,20 @@ class SquaredError(Loss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return error
 
+    def noise_of_nodes(
+        self, overall: np.ndarray, own: np.ndarray, mean: np.ndarray
+    ) -> np.ndarray:
+        """Mean squared errors of the nodes."""
+        return own
+
+    def deviance(
+        self, total: np.ndarray, n_rows: float, n_outputs: int
+    ) -> tuple[np.ndarray, float, np.ndarray]:
+        """See `Loss`: outputs are independent and normal, with one variance."""
+        n = n_rows * n_outputs
+        variance = np.maximum(total / n, _ROUNDING)
+        return n * np.log(variance), n, variance
+
     def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         return deviation
 
@@ -100,9 +117,11 @@ class Huber(Loss):
     """
 
     delta: Annotated[float, POSITIVE] = 0.3
-    predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
     units: ClassVar = "robust"
+
+    def means(self, value: np.ndarray) -> None:
+        """None: what errs far counts less."""
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         size = np.abs(targets - value)

@@ -46,9 +46,11 @@ class Quantile(Loss):
     """
 
     level: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.5
-    predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
     units: ClassVar = "robust"
+
+    def means(self, value: np.ndarray) -> None:
+        """None: it says quantiles."""
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         residual = targets - value

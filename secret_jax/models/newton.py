@@ -182,19 +182,17 @@ def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> L
 
 
 def _parabolas(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
-    """Slopes and curvatures; the latter are averaged per node without a likelihood."""
+    """Slopes, and curvatures as the loss has them tell of models."""
+
+    def averaged(of_rows: np.ndarray) -> np.ndarray:
+        return (group.sums(of_rows) / group.total[:, None])[group.slot]
+
     slope, curvature = loss.working(group.targets, value)
-    if not loss.is_likelihood:
-        curvature = (group.sums(curvature) / group.total[:, None])[group.slot]
-    return slope, curvature
+    return slope, loss.information(curvature, averaged)
 
 
 def _strengths(
-    loss: Loss,
-    group: RowGroups,
-    base: np.ndarray,
-    value: np.ndarray,
-    gcv_factor: float,
+    loss: Loss, group: RowGroups, base: np.ndarray, value: np.ndarray, gcv_factor: float
 ) -> Pair:
     """Ridge strengths relative to the spreads, and degrees of freedom, per output.
 

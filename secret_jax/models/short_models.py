@@ -48,8 +48,7 @@ def with_short_equations(
         return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
 
     if tolerance > 0:
-        if tree.loss.predicts_means:  # others keep their level
-            short = _recentred(short, tree, levels())
+        short = _recentred(short, tree, levels())
         short = with_losses(short, levels(), leaf)
     short = as_clipped(with_monotone_models(short, statistics), rows)
     return replace(with_standard_errors(short, levels()), full_error=full_error)
@@ -92,11 +91,13 @@ def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
     """Adjust the constants of short equations to the full ones.
 
     Two steps of weighted least squares for the constants bring the mean prediction in
-    every node back to that of the full model.
+    every node back to that of the full model. Losses without means keep their level.
     """
     loss, coefficient = short.loss, short.coefficient.copy()
     for group in levels:
-        wanted = loss.prediction(group.values(full.coefficient[group.node]))
+        wanted = loss.means(group.values(full.coefficient[group.node]))
+        if wanted is None:
+            return short
         for _ in range(2):
             for output in range(short.n_outputs):
                 value = group.values(coefficient[group.node])

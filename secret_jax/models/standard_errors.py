@@ -51,10 +51,11 @@ def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
             for node, rows in zip(group.node, group.rows, strict=True):
                 weight = group.weight[rows]
                 error[node, output] = _errors(
+                    loss,
                     group.x[rows] - tree.center[node],
                     _members(tree.schema, tree.coefficient[node, output, 1:]),
                     weight * curvature[rows],
-                    None if loss.is_likelihood else weight * slope[rows] ** 2,
+                    weight * slope[rows] ** 2,
                 )
     return replace(tree, standard_error=error)
 
@@ -86,10 +87,11 @@ def _members(
 
 
 def _errors(
+    loss: Loss,
     x: Float[np.ndarray, "n_rows n_regressors"],
     member: Float[np.ndarray, "n_regressors n_terms"],
     curvature: Float[np.ndarray, " n_rows"],
-    squares: Float[np.ndarray, " n_rows"] | None,
+    squares: Float[np.ndarray, " n_rows"],
 ) -> Float[np.ndarray, " _"]:
     """Standard errors of the value at the center and of the slopes.
 
@@ -101,11 +103,9 @@ def _errors(
         return np.full(1 + len(member), np.nan)
     known = _determined(bread)
     inverse = np.linalg.inv(bread[np.ix_(known, known)])
-    if squares is not None:
-        meat = (squares[:, None] * design[:, known]).T @ design[:, known]
-        with np.errstate(over="ignore", invalid="ignore"):  # of hardly any curvature
-            inverse = inverse @ meat @ inverse
-    error, variance = np.full(design.shape[1], np.nan), np.diagonal(inverse)
+    with np.errstate(over="ignore", invalid="ignore"):  # of hardly any curvature
+        covariance = loss.covariance(inverse, squares, design[:, known])
+    error, variance = np.full(design.shape[1], np.nan), np.diagonal(covariance)
     variance = np.where(np.isfinite(variance), variance, np.nan)
     error[known] = np.sqrt(np.maximum(variance, 0.0))
     position, term = np.nonzero(member)

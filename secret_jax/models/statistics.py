@@ -200,10 +200,7 @@ def block_rows(n_groups: int) -> int:
 
 
 def block_statistics(
-    rows: Rows,
-    n_regressors: int,
-    group: Int[np.ndarray, " n_rows"],
-    n_groups: int,
+    rows: Rows, n_regressors: int, group: Int[np.ndarray, " n_rows"], n_groups: int
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the groups in a block of rows.
 

@@ -13,12 +13,7 @@ from jaxtyping import Float
 
 from secret_jax.runtime.arrays import stacked, sums_by_code
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import (
-    AnyArray,
-    matmul,
-    matvec,
-    namespace,
-)
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 from secret_jax.splits.chosen import Candidates, least_of_rows, roles_of, split_of
 from secret_jax.splits.interface import Node, Split, SplitFinder
@@ -30,31 +25,23 @@ CATEGORY_PRIOR = 2.0
 
 
 class Projections(NamedTuple):
-    """Attributes as projections, in units of the table.
+    """Attributes as projections, in units of the table."""
 
-    Attributes
-    ----------
-    projection : Array of shape (..., n, n_rows)
-        Values of a continuous attribute, ranks of the categories of a discrete one.
-    kind : ndarray of shape (n,), int
-    attribute : Array of shape (n,), int32
-        -1 is padding.
-    direction : Array of shape (..., n, n_columns), float32
-        Of attributes with missing values, which side these go to; else zero.
-    weight : Array of shape (..., n, n_rows), or None
-        The rows whose values may be thresholds, where these are not all.
-    value : Array of shape (..., n, n_rows), or None
-        What models see of an attribute, where that is not the projection.
-    allowed : Array of shape (..., n), bool
-    """
-
+    # (..., n, n_rows): values of a continuous attribute, ranks of the categories of a
+    # discrete one.
     projection: AnyArray
-    kind: np.ndarray
-    attribute: AnyArray
+    kind: np.ndarray  # (n,), int
+    attribute: AnyArray  # (n,), int32: -1 is padding
+    # (..., n, n_columns), float32: of attributes with missing values, which side these
+    # go to; else zero.
     direction: AnyArray
+    # (..., n, n_rows), or None: the rows whose values may be thresholds, where these
+    # are not all.
     weight: AnyArray | None
+    # (..., n, n_rows), or None: what models see of an attribute, where that is not the
+    # projection.
     value: AnyArray | None
-    allowed: AnyArray
+    allowed: AnyArray  # (..., n), bool
 
     def candidates(self, gain: AnyArray, threshold: AnyArray) -> Candidates:
         """Splits at a threshold each; what is not allowed gains nothing."""
@@ -86,11 +73,9 @@ class _Missing(NamedTuple):
 def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections:
     """Every continuous attribute, and every discrete one by its mean score.
 
-    Parameters
-    ----------
-    score : Array of shape (..., n_rows)
-        Orders the categories: of the best binary split for one output they are a prefix
-        of the order of their means (Breiman et al. 1984, Proposition 8.16).
+    ``score`` (..., n_rows): orders the categories: of the best binary split for one
+    output they are a prefix of the order of their means (Breiman et al. 1984,
+    Proposition 8.16).
     """
     xp = namespace(node.x)
     n_columns, n_discrete = node.x.shape[-1], node.codes.shape[-1]

@@ -116,12 +116,7 @@ def scored(
     weight = node.rows.weight if weight is None else weight
     cuts = quantiles(projection, weight, finder.n_thresholds, node.rows.pieces)
     gain = screen(
-        node.rows,
-        projection,
-        cuts,
-        node.min_weight,
-        n_model=node.n_model,
-        along=along,
+        node.rows, projection, cuts, node.min_weight, n_model=node.n_model, along=along
     )
     best = xp.argmax(gain, axis=-1)
     return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)

@@ -59,14 +59,9 @@ def split_of(
 ) -> Split:
     """The chosen candidate as a split of the table; the cut goes between the rows.
 
-    Parameters
-    ----------
-    pick : Candidates
-        One of each node.
-    pure, chance_gain : Array of shape (...)
-        As in `Split`.
-    center, scale : Array of shape (..., n_columns), optional
-        By which oblique directions were standardised.
+    ``pick``: one of each node; ``pure``, ``chance_gain`` (...): as in `Split`;
+    ``center``, ``scale`` (..., n_columns): by which oblique directions were
+    standardised.
     """
     xp = namespace(node.x)
     n_columns = node.x.shape[-1]

@@ -8,10 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import (
-    matmul,
-    safe_divide,
-)
+from secret_jax.runtime.linalg import matmul, safe_divide
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split

@@ -22,11 +22,7 @@ from secret_jax.runtime.linalg import (
     unit_vectors,
 )
 from secret_jax.runtime.pieces import for_rows, over_rows
-from secret_jax.splits.scoring import (
-    NodeRows,
-    coordinate_columns,
-    unpack,
-)
+from secret_jax.splits.scoring import NodeRows, coordinate_columns, unpack
 
 # Residuals beyond so many deviations do not bend more: a bound against heavy tails.
 _MOST_BENDING = 3.0

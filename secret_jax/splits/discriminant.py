@@ -11,12 +11,7 @@ from jax.scipy.special import ndtr
 from jaxtyping import Array, Bool, Float
 
 from secret_jax.runtime.arrays import taken
-from secret_jax.runtime.linalg import (
-    AnyArray,
-    guarded_solve,
-    namespace,
-    unit_vectors,
-)
+from secret_jax.runtime.linalg import AnyArray, guarded_solve, namespace, unit_vectors
 
 
 def qda_threshold(

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
 
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.pieces import Pieces
@@ -236,9 +237,6 @@ class SplitFinder(Value, ABC):
 
     implies_models: ClassVar[bool] = False
     """Whether its splits come with models of the children."""
-    knows_indicators: ClassVar[bool] = False
-    """Whether it can do with indicators of categories, and learns the side of missing
-    values; otherwise a missing value is the mean of its column."""
     padding_ratio: ClassVar[int] = 4
     """Ratio of the sizes to which nodes are padded on processors. Where rows of padding
     take little time, a few sizes, and so a few programs, do for nodes of all sizes."""
@@ -246,6 +244,14 @@ class SplitFinder(Value, ABC):
     @abstractmethod
     def __call__(self, node: Node) -> Split:
         """The best split of one node: a pure function that JAX can trace and map."""
+
+    def columns_for(self, options: ColumnOptions) -> ColumnOptions:
+        """How columns are read that it can do with: without indicators of categories.
+
+        Nor does it learn the side of missing values: they are the mean of their column.
+        """
+        missing = "mean" if options.missing == "learn" else options.missing
+        return replace(options, missing=missing, category_indicators=False)
 
     @property
     def needs_program(self) -> bool:

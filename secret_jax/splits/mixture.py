@@ -32,18 +32,12 @@ class MixtureStatus(IntEnum):
 
 
 class MixtureParameters(NamedTuple):
-    """Two Gaussians in whitened coordinates.
+    """Two Gaussians in whitened coordinates."""
 
-    Attributes
-    ----------
-    log_weight : Array of shape (2,)
-    mean : Array of shape (2, n_dimensions)
-    inverse_factor : Array of shape (2, n_dimensions, n_dimensions)
-        Inverses of the lower Cholesky factors of the covariances.
-    """
-
-    log_weight: jax.Array
-    mean: jax.Array
+    log_weight: jax.Array  # (2,)
+    mean: jax.Array  # (2, n_dimensions)
+    # (2, n_dimensions, n_dimensions): inverses of the lower Cholesky factors of the
+    # covariances.
     inverse_factor: jax.Array
 
     @property
@@ -76,9 +70,7 @@ class MixtureRows(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        z: Float[Array, "n_rows n_dimensions"],
-        weight: Float[Array, " n_rows"],
+        cls, z: Float[Array, "n_rows n_dimensions"], weight: Float[Array, " n_rows"]
     ) -> MixtureRows:
         """Rows one after the other, cut into tiles."""
         tiles = in_tiles(jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1))

@@ -7,10 +7,11 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
 from secret_jax.splits.directions import Proposal
@@ -79,7 +80,9 @@ class RssSplits(SplitFinder):
     gcv_factor: Annotated[float, real(0.0)] = 1.2
     proposals: tuple[Proposal, ...] = ()
 
-    knows_indicators: ClassVar[bool] = True
+    def columns_for(self, options: ColumnOptions) -> ColumnOptions:
+        """All of them."""
+        return options
 
     @property
     def needs_program(self) -> bool:

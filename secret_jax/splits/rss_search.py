@@ -10,20 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from secret_jax.runtime.arrays import (
-    either,
-    improved,
-    largest,
-    taken,
-    where_each,
-)
-from secret_jax.runtime.linalg import (
-    AnyArray,
-    matmul,
-    matvec,
-    namespace,
-    safe_divide,
-)
+from secret_jax.runtime.arrays import either, improved, largest, taken, where_each
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
 from secret_jax.runtime.pieces import for_rows, over_rows, weighted_moments
 from secret_jax.splits.candidates import (
     Options,
@@ -36,17 +24,10 @@ from secret_jax.splits.candidates import (
     projected,
 )
 from secret_jax.splits.chosen import Candidates, split_of
-from secret_jax.splits.directions import (
-    discriminants,
-    hessian_directions,
-    sparse,
-)
+from secret_jax.splits.directions import discriminants, hessian_directions, sparse
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Node, Split
-from secret_jax.splits.scoring import (
-    NodeRows,
-    SideModels,
-)
+from secret_jax.splits.scoring import NodeRows, SideModels
 from secret_jax.tree.structure import SplitKind
 
 # Below this deviation, in units of the whole table, an attribute is constant.

@@ -7,13 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.runtime.arrays import sums_below, weighted_quantiles
-from secret_jax.runtime.linalg import (
-    AnyArray,
-    matmul,
-    matvec,
-    namespace,
-    safe_divide,
-)
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
 from secret_jax.runtime.pieces import Pieces, for_rows, heads, over_rows
 from secret_jax.splits.scoring import NodeRows
 

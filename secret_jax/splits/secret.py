@@ -11,20 +11,13 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import (
-    is_written_out,
-    matmul,
-)
+from secret_jax.runtime.linalg import is_written_out, matmul
 from secret_jax.runtime.values import POSITIVE, at_least, real
 from secret_jax.splits.em import fit_mixture
 from secret_jax.splits.implied import implied_models
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split
-from secret_jax.splits.mixture import (
-    LogForms,
-    MixtureFit,
-    MixtureStatus,
-)
+from secret_jax.splits.mixture import LogForms, MixtureFit, MixtureStatus
 from secret_jax.splits.tiles import Tiles, each_of
 from secret_jax.splits.whitening import Whitened, joint, whiten
 from secret_jax.tree.structure import SplitKind

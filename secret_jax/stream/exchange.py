@@ -14,10 +14,8 @@ _Value = TypeVar("_Value")
 class Exchange(Protocol):
     """Group of processes that run one script, each on rows of its own.
 
-    Attributes
-    ----------
-    n_processes, rank : int
-        Number of processes, and index of this one, counted from 0.
+    ``n_processes``, ``rank``: number of processes, and index of this one, counted from
+    0.
     """
 
     @property

@@ -149,11 +149,7 @@ class StreamMixin:
             return self._refined(plan, finished)
 
     def predict_stream(
-        self,
-        source: Any,
-        out: str | os.PathLike[str],
-        *,
-        keep: Sequence[str] = (),
+        self, source: Any, out: str | os.PathLike[str], *, keep: Sequence[str] = ()
     ) -> int:
         """Predict rows that are read in batches, and write Parquet.
 

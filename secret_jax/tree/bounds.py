@@ -23,7 +23,7 @@ def bounded(
     ``tree``: tree that predicts the targets, not logarithms; ``lower``, ``upper``:
     range of all targets, in standardised units.
     """
-    if tree.loss.targets_of_lines(lower) is None:
+    if not tree.says_targets:
         return tree
     schema = tree.schema
     center, scale = np.array(schema.target_centers), np.array(schema.target_scales)

@@ -30,14 +30,11 @@ def noise_variance(tree: Tree) -> np.ndarray:
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
-    if not tree.loss.least_squares:
-        overall = np.broadcast_to(per_degree[0], tree.mean.shape)
-        return np.maximum(tree.loss.noise(overall, tree.mean), ROUNDING**2)
-    noise = np.empty(error.shape)
-    noise[0] = np.maximum(per_degree[0], ROUNDING**2)
+    own = np.maximum(per_degree, ROUNDING**2)
     for node in range(1, tree.n_nodes):
-        above = noise[tree.parent[node]]
-        own = np.maximum(per_degree[node], _QUIETEST * above)
-        own = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
-        noise[node] = np.maximum(own, ROUNDING**2)
-    return noise
+        above = own[tree.parent[node]]
+        least = np.maximum(per_degree[node], _QUIETEST * above)
+        share = free[node] / (free[node] + _BORROWED)
+        own[node] = np.maximum(above * (least / above) ** share, ROUNDING**2)
+    noise = tree.loss.noise_of_nodes(per_degree[0], own, tree.mean)
+    return np.maximum(noise, ROUNDING**2)

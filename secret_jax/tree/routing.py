@@ -8,12 +8,7 @@ from secret_jax.runtime.devices import on_accelerator
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import computed, on_host, once, shape_of
 from secret_jax.tree.packed import PackedTrees, leaf_ids
-from secret_jax.tree.soft import (
-    mixed,
-    mixed_prediction,
-    shares_of_rows,
-    soft_routing,
-)
+from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum, leaves_by_tables
 from secret_jax.tree.walk import leaves_of

@@ -240,6 +240,11 @@ class Tree:
         """Whether any split is a gate, so that predictions mix leaves."""
         return bool((self.gate_width > 0).any())
 
+    @property
+    def says_targets(self) -> bool:
+        """Whether models say the targets themselves, not logarithms or log-odds."""
+        return self.loss.link == "identity"
+
     @cached_property
     def comparisons(self) -> tuple[Tree, ...]:
         """The tree, and trees of which each has one condition of every conjunction.

@@ -47,6 +47,9 @@ def test_a_curve_is_the_mean_prediction(column, model):
         assert model.predict(changed).mean() == pytest.approx(mean, abs=1e-4)
     given = model.effect(column, frame, n_points=5)
     np.testing.assert_allclose(given.mean, curve.mean, atol=1e-6)
+    by_position = model.effect(list(frame).index(column), n_points=5)
+    assert by_position.name == column
+    assert np.array_equal(by_position.mean, curve.mean)
 
 
 def test_curves_of_columns_that_are_not_there_are_refused(model):

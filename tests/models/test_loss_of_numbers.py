@@ -236,8 +236,10 @@ class Expectile(Loss):
     """Squared errors that cost more on one side (Newey & Powell 1987)."""
 
     level: float = 0.8
-    predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
+
+    def means(self, value):
+        return None
 
     def _side(self, residual):
         return np.where(residual > 0, self.level, 1.0 - self.level)

@@ -106,5 +106,5 @@ def test_columns_without_a_term_and_copies_are_no_trouble():
 
 def test_of_rows_with_hardly_any_curvature_there_is_no_error():
     X, _ = draw(0, 50)
-    found = _errors(X, np.eye(3), np.full(50, 1e-200), np.full(50, 0.25))
+    found = _errors(Quantile(), X, np.eye(3), np.full(50, 1e-200), np.full(50, 0.25))
     assert np.isnan(found).all()

@@ -223,9 +223,8 @@ class KernelTree(ComposedEstimator):
             flat, table = tree._tree_and_rows(X)
             outputs, leaf = routing.predict(flat, table), routing.apply(flat, table)
         x = table.on_host().x[:, _positions(flat.schema)].astype(np.float64)
-        base = self._base(outputs.reshape(len(x), -1))
-        if head.replaces_constants and flat.schema.n_regressors == 0:
-            base = np.zeros_like(base)
+        said = self._base(outputs.reshape(len(x), -1))
+        base = head.base_of(said, constants=flat.schema.n_regressors == 0)
         return Through(base, leaf, x)
 
     def _base(self, outputs: np.ndarray) -> np.ndarray:

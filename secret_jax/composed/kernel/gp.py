@@ -52,7 +52,6 @@ class GaussianProcess(Head):
     relevances: bool = False
     max_centers: Annotated[int, at_least(1)] = 1000
 
-    replaces_constants: ClassVar[bool] = True
     kernels: ClassVar[tuple[str, ...]] = tuple(DEFINITE)
     needs: ClassVar[str] = "it is a covariance, so its matrices must be semi-definite"
 

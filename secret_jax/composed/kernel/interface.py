@@ -87,15 +87,19 @@ class Head(Value, ABC):
     smoother: Annotated[str, StrOptions(set(SMOOTHERS))] = "meeb"
     columns: tuple[int, ...] | None = None
 
-    replaces_constants: ClassVar[bool] = False
-    """Whether it predicts in place of a tree with constants in its leaves, and does not
-    add to it: there ``base`` is zero, and the tree says only where regions are."""
     kernels: ClassVar[tuple[str, ...]] = tuple(KERNELS)
     """Names of the kernels that the head can use."""
 
     @abstractmethod
     def fit(self, rows: Regions) -> HeadFit:
         """Fit the head to rows that have its columns only."""
+
+    def base_of(self, said: np.ndarray, constants: bool) -> np.ndarray:
+        """What it adds to, given what a tree says, with ``constants`` in its leaves.
+
+        In place of constants it predicts by itself: they say only where regions are.
+        """
+        return np.zeros_like(said) if constants else said
 
     def of(self, x: np.ndarray) -> np.ndarray:
         """Columns that count for distances, of all."""

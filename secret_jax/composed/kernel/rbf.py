@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -43,8 +43,6 @@ class RadialBasis(Head):
     """
 
     kernel: Annotated[str, StrOptions(set(KERNELS))] = "multiquadric"
-
-    replaces_constants: ClassVar[bool] = True
 
     def fit(self, rows: Regions) -> HeadFit:
         bases = Bases.of(rows, self)

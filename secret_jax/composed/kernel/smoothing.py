@@ -48,6 +48,10 @@ class Smoothing(Head):
     kernels: ClassVar[tuple[str, ...]] = tuple(WEIGHING)
     needs: ClassVar[str] = "it weighs rows, so the kernel must fall with the distance"
 
+    def base_of(self, said: np.ndarray, constants: bool) -> np.ndarray:
+        """What the tree says, also if they are constants."""
+        return said
+
     def fit(self, rows: Regions) -> HeadFit:
         leaves, known, fitted, left_out = {}, [], [], []
         for leaf, part in rows.parts():

@@ -14,9 +14,6 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import Tree
 
-# Squared errors below this share of the target's variance are float32's rounding.
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True, kw_only=True)
 class InformationCriterion(PruningRule):
@@ -78,15 +75,13 @@ class InformationCriterion(PruningRule):
         """
         rows = evidence.training
         error = node_errors(tree, rows)
-        n = float(np.sum(rows.weight))
         splits = _splits_above(tree)
-        normal = tree.loss.least_squares
-        if normal:  # outputs are independent, with one variance in standardised units
-            n = n * tree.n_outputs
         degrees = model_degrees(tree) * tree.loss.n_free(tree.n_outputs)
         path = weakest_links(tree, error, degrees + splits)
-        variance = np.maximum(path.totals(error) / n, _ROUNDING)
-        parameters = path.totals(degrees + splits) + normal
+        n_rows = float(np.sum(rows.weight))
+        totals = path.totals(error)
+        deviance, n, variance = tree.loss.deviance(totals, n_rows, tree.n_outputs)
+        parameters = path.totals(degrees + splits) + (variance is not None)
         if self.criterion == "aic":
             # With as many parameters as rows nothing is left to estimate the noise.
             spare = np.maximum(n - parameters - 1.0, 0.0)
@@ -96,13 +91,11 @@ class InformationCriterion(PruningRule):
             penalty = (np.log(n) + (self.criterion == "caic")) * parameters
         else:
             statistics = node_statistics(tree, rows)
-            if normal:
-                complexity = covariance_complexity(path, statistics, variance)
-            else:
+            noise = None
+            if variance is None:
                 noise = _working_variances(tree.loss, statistics)
-                complexity = covariance_complexity(path, statistics, None, noise)
+            complexity = covariance_complexity(path, statistics, variance, noise)
             penalty = 2.0 * complexity + 2.0 * path.totals(splits)
-        deviance = n * np.log(variance) if normal else 2.0 * path.totals(error)
         value = deviance + penalty
         best = len(value) - 1 - int(np.argmin(value[::-1]))  # of equals the smallest
         return Pruned(path.subtree(tree, best), float(value[best]))

@@ -9,11 +9,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import hold_out
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.prune.path import (
-    PruningPath,
-    training_errors,
-    weakest_links,
-)
+from secret_jax.fit.prune.path import PruningPath, training_errors, weakest_links
 from secret_jax.models.errors import node_errors
 from secret_jax.runtime.values import at_least
 from secret_jax.tree.degrees import model_degrees

@@ -7,11 +7,7 @@ import numpy as np
 
 from secret_jax.fit.prune.cross_validation import cross_validated
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.prune.path import (
-    smallest_within,
-    training_errors,
-    weakest_links,
-)
+from secret_jax.fit.prune.path import smallest_within, training_errors, weakest_links
 from secret_jax.models.errors import row_errors
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.structure import Tree

@@ -42,11 +42,7 @@ class Watch:
     kind that was deep enough.
     """
 
-    def __init__(
-        self,
-        judge: Callable[[int, Sequence[Grown]], Kind],
-        n_kinds: int,
-    ):
+    def __init__(self, judge: Callable[[int, Sequence[Grown]], Kind], n_kinds: int):
         self._judge = judge
         self._next_look = [_FIRST_LOOK] * n_kinds
         self._values = [np.inf] * n_kinds

@@ -80,8 +80,11 @@ class Distillation(Value):
         -------
         Fitted
             With the new tree, of at most as many leaves, and what it learned; or as it
-            was, if the new tree fits the rows too badly.
+            was, if the new tree fits the rows too badly, or the loss leads to no means.
         """
+        tree = fitted.tree
+        if tree.loss.means(tree.coefficient[..., 0]) is None:
+            return fitted  # the mean of medians and rows is no median
         recipe.stage("asking the trees of the folds").at()
         rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
 

@@ -12,12 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secret_jax.runtime.linalg import (
-    guarded_solve,
-    matmul,
-    safe_divide,
-    unit_vectors,
-)
+from secret_jax.runtime.linalg import guarded_solve, matmul, safe_divide, unit_vectors
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
@@ -92,9 +87,7 @@ def _cuts(directions: jax.Array, node: Node) -> tuple[_Cut, _Cut]:
     """Best cuts along directions, with the low side going left or right."""
     projection = matmul(directions, node.x.T)
     return jax.lax.map(
-        lambda values: _best_cuts(values, node),
-        projection,
-        batch_size=_SORTED_TOGETHER,
+        lambda values: _best_cuts(values, node), projection, batch_size=_SORTED_TOGETHER
     )
 
 

@@ -7,11 +7,7 @@ from typing import Any, ClassVar
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
 from secret_jax.inspect.code.procedural import Kind, Procedural, Result
-from secret_jax.inspect.code.program import (
-    are_texts,
-    plain_categories,
-    plain_category,
-)
+from secret_jax.inspect.code.program import are_texts, plain_categories, plain_category
 from secret_jax.tree.soft import HARD_LOGIT
 
 _WORDS = """

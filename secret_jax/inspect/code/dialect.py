@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from secret_jax.inspect.code.program import Program
-from secret_jax.inspect.equations import (
-    AnySplit,
-    CategorySplit,
-    Conjunction,
-    Term,
-)
+from secret_jax.inspect.equations import AnySplit, CategorySplit, Conjunction, Term
 from secret_jax.tree.totals import Side
 
 # A space within a name or literal: no line is broken and no sign is moved there.

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from secret_jax.inspect.arguments import check_choice
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.c import C
@@ -186,7 +185,11 @@ def _functions(model: ExportedModel, language: str, function_name: str | None) -
 
 def _check(language: str, function_name: str | None, table: str | None) -> None:
     """Check the options, but for the name of a function."""
-    check_choice("language", language, ("python", "sql", "c", "javascript"))
+    known = "python", "sql", "c", "javascript"
+    if not isinstance(language, str) or language not in known:
+        raise ValueError(
+            f"language is {language!r}; choose 'python', 'sql', 'c' or 'javascript'."
+        )
     for option, value in (("function_name", function_name), ("table", table)):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{option} is {value!r}; give text or None.")

@@ -1,18 +1,19 @@
 """Trees and their sums as functions: the walk that Python, C and JavaScript share."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE, added
 from secret_jax.inspect.code.procedural import Procedural, wrapped
 from secret_jax.inspect.code.program import Program, decisions
 from secret_jax.inspect.equations import AnySplit, LinearSplit
 from secret_jax.inspect.printing import counted_leaves
+from secret_jax.losses.interface import Link
 from secret_jax.tree.totals import way_to
 
 _EMPTY_LINES = ["", ""]
 # What follows from a sum by the inverse link, and the function of several.
-_OF_LINK = {
+_BY_LINK: Mapping[Link, tuple[str, str]] = {
     "identity": ("total", ""),
     "exponential": ("expected(total)", ""),
     "softmax": ("gate(total)", "softmax"),
@@ -24,8 +25,8 @@ def functions(language: Procedural) -> str:
     """Write the functions of a model; see `secret_jax.inspect.code.export`."""
     model, name = language.model, language.function
     with_all = model.classes is not None and model.only is None
-    whole = len(model.trees) == 1 and model.link == "identity" and not model.classes
-    whole = whole and not any(model.constants)
+    follows, _ = model.by_link(_BY_LINK)
+    whole = len(model.trees) == 1 and follows == "total" and not any(model.constants)
     trees = [] if whole else [f"tree_{i}" for i in range(len(model.trees))]
     lines: list[str] = []
     for tree, outputs in zip(trees, model.trees, strict=False):
@@ -112,7 +113,7 @@ def _share_left(language: Procedural, split: AnySplit) -> str:
 def _answer(language: Procedural, trees: Sequence[str]) -> Iterator[str]:
     """Write the sum, or the list of several, and what follows from it."""
     model, several = language.model, len(language.model.constants) > 1
-    of_total, of_scores = _OF_LINK[model.link]
+    of_total, of_scores = model.by_link(_BY_LINK)
     constants = [language.number(one) for one in model.constants]
     if several:
         yield from language.let_list("scores", constants)

@@ -1,9 +1,9 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
 )
 from secret_jax.inspect.rounding import rounded_split
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, leaves_below
+
+Written = TypeVar("Written")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -92,16 +94,15 @@ class ExportedModel(NamedTuple):
         """Programs of all trees and outputs."""
         return [program for outputs in self.trees for program in outputs]
 
-    @property
-    def link(self) -> str:
-        """Inverse link that turns sums into predictions; see `Loss`."""
+    def by_link(self, written: Mapping[Link, Written]) -> Written:
+        """Choose how a language writes what turns sums into predictions."""
         if (link := self.loss.link) is None:
             raise ValueError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
                 "what its models say. Set its class attribute link to one of "
                 "'identity', 'exponential', 'softmax' and 'clip', if it is one of them."
             )
-        return link
+        return written[link]
 
     @property
     def labels(self) -> list[Any]:

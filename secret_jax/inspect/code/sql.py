@@ -17,10 +17,10 @@ from secret_jax.inspect.code.program import (
     decisions,
     plain_category,
 )
+from secret_jax.losses.interface import HIGHEST_LOG, Link
 
-# Exponents beyond are chances of 0 or 1, and an error in some databases; expected
-# counts stay below e^30, as in `secret_jax.losses.deviance`.
-_MOST_LOG_ODDS, _MOST_LOG_COUNT = 100.0, 30.0
+# Exponents beyond are chances of 0 or 1, and an error in some databases.
+_MOST_LOG_ODDS = 100.0
 _AS = "AS MATERIALIZED"
 
 
@@ -173,17 +173,14 @@ def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator
 
 def _answer(sql: _SQL, model: ExportedModel, sums: list[str]) -> str:
     """Write one number: a sum, its meaning, or the probability of one class."""
-    if model.link == "identity":
-        return sums[0]
     scores, score = f"{sql.prefix}scores", f"{sql.prefix}score_"
     names = [f"{score}{i}" for i in range(len(sums))]
-    if model.classes is None:
-        value = f"EXP({sql.clip(names[0], -math.inf, _MOST_LOG_COUNT)})"
-    else:
-        value = _probabilities(sql, model, names)[
-            1 if model.only is None else model.only
-        ]
-    return _with({scores: "SELECT\n" + ",\n".join(_named(sums, names))}, value)
+    values = model.by_link(_BY_LINK)(sql, names)
+    if values == names:
+        return sums[0]
+    which = 0 if model.classes is None else 1 if model.only is None else model.only
+    stages = {scores: "SELECT\n" + ",\n".join(_named(sums, names))}
+    return _with(stages, values[which])
 
 
 def _named(values: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -206,7 +203,7 @@ def _query_of_classes(
     scores = [free(name) for name in outputs]
     chances = [free(f"probability of {label}") for label in model.labels]
     scored, rated = f"{sql.prefix}scored", f"{sql.prefix}rated"
-    probabilities = _probabilities(sql, model, scores)
+    probabilities = model.by_link(_BY_LINK)(sql, scores)
     chosen = f"{_likeliest(sql, model, chances)} AS {_identifier(column_name)}"
     first = _select(_named(sums, scores), _identifier(table))
     second = _select(_named(probabilities, chances), scored)
@@ -214,11 +211,17 @@ def _query_of_classes(
     return f"WITH {stages}\n{_select([chosen], rated)}"
 
 
-def _probabilities(sql: _SQL, model: ExportedModel, scores: list[str]) -> list[str]:
+def _expected(sql: _SQL, scores: list[str]) -> list[str]:
+    return [f"EXP({sql.clip(each, -math.inf, HIGHEST_LOG)})" for each in scores]
+
+
+def _shares(sql: _SQL, scores: list[str]) -> list[str]:
+    shares = [sql.clip(score, 0.0, 1.0) for score in scores]
+    return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
+
+
+def _probabilities(sql: _SQL, scores: list[str]) -> list[str]:
     """Write the probability of each class, from columns of scores."""
-    if model.link == "clip":
-        shares = [sql.clip(score, 0.0, 1.0) for score in scores]
-        return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
     most = _MOST_LOG_ODDS
     if len(scores) == 1:
         bounded = [sql.clip(f"{sign}{scores[0]}", -most, most) for sign in ("", "-")]
@@ -227,6 +230,15 @@ def _probabilities(sql: _SQL, model: ExportedModel, scores: list[str]) -> list[s
     odds = [f"EXP({sql.clip(f'({s} - {first})', -most, most)})" for s in others]
     total = added(["1e0", *odds])
     return [f"{each} / ({total})" for each in ("1e0", *odds)]
+
+
+# What follows from columns of scores: of two classes with one, a share of each.
+_BY_LINK: Mapping[Link, Callable[[_SQL, list[str]], list[str]]] = {
+    "identity": lambda sql, scores: scores,
+    "exponential": _expected,
+    "softmax": _probabilities,
+    "clip": _shares,
+}
 
 
 def _likeliest(sql: _SQL, model: ExportedModel, chances: list[str]) -> str:

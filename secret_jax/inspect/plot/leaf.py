@@ -192,7 +192,7 @@ def _draw_fit(
     ax: Any, view: TreeView, node: int, value: np.ndarray, actual: np.ndarray
 ) -> None:
     tree = view.tree
-    bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
+    bounds = range_of_node(tree, node) if tree.says_targets else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])

@@ -17,7 +17,7 @@ from secret_jax.inspect.plot.picture import (
     new_axes,
     round_marks,
 )
-from secret_jax.inspect.plot.slices import Side, Slice, column_position
+from secret_jax.inspect.plot.slices import Side, Slice
 from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import Readable, as_view
@@ -89,7 +89,7 @@ def plot_partition(
     import_pyplot()
     view = as_view(tree, output)
     schema = view.tree.schema
-    columns = [column_position(schema, one) for one in (x, y) if one is not None]
+    columns = [schema.place_of(one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
     if len(columns) == 2 and {*columns} & {*schema.discrete}:

@@ -7,14 +7,12 @@ import numpy as np
 
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
-from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.schema import Role
 from secret_jax.inspect.tree_view import Rows, TreeView
-from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import SplitKind, Tree
 
 MOST_POINTS = 800
 _MOST_CATEGORIES = 24
-_COLUMNS_NAMED = 8  # in a message
 _DEVIATIONS = 2.0  # to either side of the mean, where nothing says how far to draw
 _EVEN = 3.0**0.5  # deviations from the middle to the ends of an even spread
 _CLEARLY = 0.2  # deviations from zero to a mean that is on one side of it
@@ -76,7 +74,7 @@ class Slice:
     ):
         self.view, self.tree, self.rows = view, view.tree, rows
         self.held = _held_values(self.tree, at, rows)
-        self.given = {column_position(self.tree.schema, column) for column in at}
+        self.given = {self.tree.schema.place_of(column) for column in at}
         self.sides = [Side(self.tree, column, rows) for column in columns]
 
     def table(self, places: list[np.ndarray]) -> Table:
@@ -100,18 +98,6 @@ class Slice:
         return value.reshape(*map(len, places), *value.shape[1:])
 
 
-def column_position(schema: TableSchema, column: Any) -> int:
-    if isinstance(column, str) and column in schema.names:
-        return schema.names.index(column)
-    if is_integer(column) and 0 <= column < len(schema.names):
-        return int(column)
-    raise ValueError(
-        f"There is no column {column!r}. The columns are "
-        f"{', '.join(map(repr, schema.names[:_COLUMNS_NAMED]))}"
-        + (" and others." if len(schema.names) > _COLUMNS_NAMED else ".")
-    )
-
-
 def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[Any]:
     schema = tree.schema
     held: list[Any] = [None] * len(schema.names)
@@ -129,7 +115,7 @@ def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[A
             values = rows.columns[column].tolist()
             held[column] = max(schema.categories[attribute], key=values.count)
     for column, value in at.items():
-        held[column_position(schema, column)] = value
+        held[schema.place_of(column)] = value
     return held
 
 

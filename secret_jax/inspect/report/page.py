@@ -63,7 +63,7 @@ def to_html(
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
     parts = _parts(view, rows)
-    depth = _deepest(view.tree, _MOST_NODES)
+    depth = _deepest(view.tree)
     nodes = shown_nodes(parts, depth)
     cut = _cut(view.tree, depth), _abbreviated(nodes)
     notes = *facts_of(view.tree), mixture_facts(view.tree), *cut
@@ -108,7 +108,7 @@ def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
     """
     template = _templates().get_template("fragment.html")
     views = [as_view(tree) for tree in trees]
-    depth = max(_deepest(v.tree, _MOST_NODES) or v.tree.max_depth for v in views)
+    depth = max(_deepest(v.tree) or v.tree.max_depth for v in views)
     while True:
         parts = []
         for view in views:
@@ -172,12 +172,12 @@ def _importances(
     return [(str(names[i]), f"{100 * shares[i]:.1f} %", lengths[i]) for i in shown]
 
 
-def _deepest(tree: Tree, most_nodes: int) -> int | None:
-    """Find the deepest level down to which so many nodes are shown; None: all are."""
+def _deepest(tree: Tree) -> int | None:
+    """Find the deepest level down to which nodes are shown; None: all are."""
     shown = np.cumsum(np.bincount(tree.depth))
-    if shown[-1] <= most_nodes:
+    if shown[-1] <= _MOST_NODES:
         return None
-    return max(int(np.searchsorted(shown, most_nodes, side="right")) - 1, 1)
+    return max(int(np.searchsorted(shown, _MOST_NODES, side="right")) - 1, 1)
 
 
 def _cut(tree: Tree, depth: int | None) -> str:

@@ -98,14 +98,14 @@ def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
     ``leaf_of(row)``. None for very large trees, losses of one's own, and categories
     that code cannot hold.
     """
-    if view.tree.n_leaves > _MOST_LEAVES or view.tree.loss.link is None:
+    if view.tree.n_leaves > _MOST_LEAVES:
         return None
     # A title could end the script.
     model = exported(view)._replace(title="prediction", only=None)
     programs = [JavaScript(model, "predict"), JavaScript(_of_leaves(model), "leaf_of")]
     try:
         code = "\n".join(map(functions, programs))
-    except TypeError:  # a category, such as an interval, that no code can hold
+    except (TypeError, ValueError):  # an interval as a category, a link of one's own
         return None
     return {
         "code": code,

@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.code.onnx.graph import ML, Graph
-from secret_jax.inspect.code.program import (
-    ExportedModel,
-    are_texts,
-    plain_categories,
-)
+from secret_jax.inspect.code.program import ExportedModel, are_texts, plain_categories
 from secret_jax.inspect.equations import Term
 
 # Column of the table of numbers (name, value if missing, bounds), flag that a number is

@@ -7,6 +7,7 @@ multiplied by the row. The graph is of opset 17, with ``ai.onnx.ml`` 3, in float
 """
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,19 @@ from secret_jax.inspect.code.onnx.graph import Graph
 from secret_jax.inspect.code.onnx.trees import leaves, mixture
 from secret_jax.inspect.code.program import ExportedModel
 from secret_jax.inspect.views import Readable
+from secret_jax.losses.interface import HIGHEST_LOG, Link
 
-_MOST_LOG_COUNT = 30.0
+# What follows from sums, of several outputs or of one.
+_BY_LINK: Mapping[Link, Callable[[Graph, str, bool], str]] = {
+    "identity": lambda graph, sums, several: sums,
+    "exponential": lambda graph, sums, several: graph.add(
+        "Exp", graph.clip(sums, -math.inf, HIGHEST_LOG)
+    ),
+    "softmax": lambda graph, sums, several: graph.add(
+        "Softmax" if several else "Sigmoid", sums
+    ),
+    "clip": lambda graph, sums, several: graph.clip(sums, 0.0, 1.0),
+}
 
 
 def to_onnx(tree: Readable, *, output: int | str | None = None) -> Any:
@@ -89,16 +101,11 @@ def onnx_model(model: ExportedModel) -> Any:
 
 def _answer(graph: Graph, model: ExportedModel, scores: str) -> None:
     """Add what follows from the sums, of shape (n_rows, n_outputs)."""
-    if model.classes is None:
-        if model.link == "exponential":
-            scores = graph.add("Exp", graph.clip(scores, -math.inf, _MOST_LOG_COUNT))
-        graph.output("prediction", graph.squeeze(scores), np.float64, [None])
-        return
     several = len(model.constants) > 1
-    if model.link == "clip":
-        chances = graph.clip(scores, 0.0, 1.0)
-    else:
-        chances = graph.add("Softmax" if several else "Sigmoid", scores)
+    chances = model.by_link(_BY_LINK)(graph, scores, several)
+    if model.classes is None:
+        graph.output("prediction", graph.squeeze(chances), np.float64, [None])
+        return
     if not several:
         other = graph.add("Sub", graph.constant(1.0), chances)
         chances = graph.concat([other, chances])
