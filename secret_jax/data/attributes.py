@@ -66,7 +66,7 @@ class Attributes:
         """Names of the input columns; the attributes of a date are one column."""
         return input_names(self.names, self.dates)
 
-    def place_of(self, attribute: Any) -> int:
+    def index_of(self, attribute: Any) -> int:
         """Position of an attribute that is given by its position or name."""
         if isinstance(attribute, str) and attribute in self.names:
             return self.names.index(attribute)

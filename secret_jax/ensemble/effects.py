@@ -81,7 +81,7 @@ def effect(
     predictions are averaged: exactly, over all rows.
     """
     schema = ensemble.schema
-    column = schema.place_of(name)
+    column = schema.index_of(name)
     if column in schema.discrete:
         attribute = schema.discrete.index(column)
         observed = rows.table.codes[:, attribute]

@@ -5,16 +5,17 @@ splits have to earn it. What its terms do to rows that the trees of the folds ha
 seen is known without another fit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from secret_jax.data.attributes import Role
+from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
+from secret_jax.data.shards import is_sharded
 from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
-from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import Prepared
+from secret_jax.fit.prepare import CheckedRows, prepare
 from secret_jax.models.errors import weighted_errors
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
@@ -26,20 +27,23 @@ _LEAST_HARM, _WORTH_IT = 0.02, 0.01
 _ROUNDING = 1e-10
 
 
-def of_relevant(first: FitResult, read: Callable[[Plan], Prepared]) -> FitResult:
+def of_relevant(
+    first: FitResult, given: CheckedRows, eval_set: CheckedRows | None
+) -> FitResult:
     """Grow a tree again without the regressors that harm, and take what errs less.
 
-    They are still split on. ``read``: reads the rows as another plan says.
+    They are still split on. Rows that lie on devices stay there, as they are.
     """
     plan, schema = first.plan, first.prepared.schema
-    harmful = _harmful(first) if plan.leaf.drops_regressors else []
+    on_host = not (is_resident(given.X) or is_sharded(given.X))
+    harmful = _harmful(first) if plan.leaf.drops_regressors and on_host else []
     if not harmful:
         return first
     split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
     columns = replace(plan.columns, split_features=split + harmful)
     # Of the kind that has won: the race of kinds is most of a fit.
     plan = replace(plan, columns=columns, oblique=first.fitted.oblique)
-    second = fit_prepared(plan, read(plan))
+    second = fit_prepared(plan, prepare(plan, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
 

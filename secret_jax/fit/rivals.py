@@ -11,8 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.data.device import is_resident
-from secret_jax.data.shards import is_sharded
 from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
@@ -30,37 +28,28 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     """Grow, prune and distil a tree, with the leaf model that errs least.
 
     Errors are of rows that were held out, or of folds; without any there is no race.
-    Equations of logarithms enter it if all targets are positive, the largest at least
-    1.5 times the smallest, of 200 rows or more, and already a single leaf of them errs
-    less than one of sums.
+    Equations of logarithms enter it if all targets are positive, the largest of every
+    output at least 1.5 times the smallest, of 200 rows or more, and already a single
+    leaf of them errs less than one of sums.
     """
     return at_any_size(_winner(plan, given, eval_set))
 
 
 def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
     """Fit the trees that race, none of them finer, and return the best."""
-
-    def read(plan: Plan) -> Prepared:
-        return prepare(plan, given, eval_set)
-
-    def fitted(plan: Plan, prepared: Prepared) -> FitResult:
-        found = fit_prepared(plan, prepared)
-        # Rows that lie on devices stay there, as they are.
-        on_device = is_resident(given.X) or is_sharded(given.X)
-        return found if on_device else of_relevant(found, read)
-
-    first = best = fitted(plan, read(plan))
+    first = fit_prepared(plan, prepare(plan, given, eval_set))
+    first = best = of_relevant(first, given, eval_set)
     if not plan.rivals or not first.fitted.folds:
         return first
     for rival in plan.rivals:
         if rival.of_logarithms and not _has_logarithms(given, eval_set):
             continue
         other = plan.against(rival)
-        prepared = read(other)
+        prepared = prepare(other, given, eval_set)
         if rival.of_logarithms and not _better_as_one_leaf(other, prepared, first):
             continue
         worth = _WORTH_A_LOGARITHM if rival.of_logarithms else _WORTH_IT
-        second = fitted(other, prepared)
+        second = of_relevant(fit_prepared(other, prepared), given, eval_set)
         limit = (1.0 - worth) * unseen_error(best, first)
         best = second if unseen_error(second, first) < limit else best
     return best

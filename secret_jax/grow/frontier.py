@@ -81,7 +81,7 @@ class Level(NamedTuple):
 
     node: np.ndarray  # (n_nodes,), int: ids that count through all trees
     tree: np.ndarray  # (n_nodes,), int: position of the root
-    # start, stop (n_nodes,), int.
+    # start, stop (n_nodes,), int: its rows, in the order.
     start: np.ndarray
     stop: np.ndarray
     weight: np.ndarray  # (n_nodes,), float64

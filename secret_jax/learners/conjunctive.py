@@ -85,7 +85,7 @@ class ConjunctiveSplits(SplitFinder):
     scores: RssSplits = field(default_factory=RssSplits)
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
-        """All of them."""
+        """As they are given."""
         return options
 
     def conflict(self, options: Mapping[str, Any]) -> str:

@@ -25,7 +25,6 @@ Weights = Float[np.ndarray, " n_rows"]
 Outputs = Float[np.ndarray, " n_outputs"]
 Pair = tuple[np.ndarray, np.ndarray]
 
-
 # Logarithms of counts stay below this: exponentials are numbers.
 HIGHEST_LOG = 30.0
 # Maximum Newton step of a row, reached where a prediction is confidently wrong:
@@ -45,8 +44,6 @@ class Loss(Value, ABC):
     returned for every row, have the shape (n_rows, n_outputs).
     """
 
-    is_likelihood: ClassVar[bool] = False
-    """Whether it is a negative log-likelihood up to a constant; see `Likelihood`."""
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
     trains_gates: ClassVar[bool] = False
@@ -129,7 +126,7 @@ class Loss(Value, ABC):
         return np.clip(value, 0.0, 1.0) if self.link == "clip" else value
 
     def means(self, value: Rows) -> Rows | None:
-        """Means of the targets as raw predictions say them; None: it leads to none."""
+        """Means of the targets as raw predictions say them; None: they say no means."""
         return self.prediction(value)
 
     @abstractmethod
@@ -216,9 +213,10 @@ class Loss(Value, ABC):
         own: Float[np.ndarray, "n_nodes n_outputs"],
         mean: Float[np.ndarray, "n_nodes n_outputs"],
     ) -> Float[np.ndarray, "n_nodes n_outputs"]:
-        """`noise` in every node, given mean losses of a tree and of its nodes.
+        """`noise` in every node, given losses per degree of freedom.
 
-        By default that of the whole tree, as few rows say little of a loss.
+        ``overall``: of the whole tree, by default that of all nodes, as few rows say
+        little of a loss; ``own``: of each node, drawn to that of its parent.
         """
         return self.noise(np.broadcast_to(overall, mean.shape), mean)
 
@@ -278,8 +276,6 @@ class Loss(Value, ABC):
 
 class Likelihood(Loss):
     """Base of negative log-likelihoods up to a constant: curvature is information."""
-
-    is_likelihood: ClassVar[bool] = True
 
     def information(self, curvature: Rows, averaged: Callable[[Rows], Rows]) -> Rows:
         """Curvatures as they are."""

@@ -66,8 +66,8 @@ class LeafModel(Value, ABC):
     drops_regressors : bool, default=True
         Whether columns whose terms add 2 % or more to the errors in held-out rows, or
         in those of the folds, are left to the splits, if a tree that is grown without
-        their terms errs less there. Streams that are longer than their sample, rows
-        that lie on devices, and the trees under kernels keep all.
+        their terms errs less there. Streams, rows that lie on devices, and the trees
+        under kernels keep all.
     """
 
     clip_margin: Annotated[float, real(0.0)] | None = 0.1

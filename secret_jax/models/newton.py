@@ -9,7 +9,7 @@ rounded less in each stage.
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.losses.interface import Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.models.interface import Models
 from secret_jax.models.ridge import shrunken
 from secret_jax.models.row_groups import RowGroups
@@ -60,7 +60,7 @@ def penalised_models(
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     strength = _changed(strength, way)
     spread = _spreads(smooth, group, value)
-    if smooth is loss and loss.is_likelihood:
+    if smooth is loss and isinstance(loss, Likelihood):
         model, _ = _likeliest(loss, group, base, base, strength, spread, n_steps)
         return Models(model, degrees.mean(axis=1))
     search = _Search(group, base, _penalty(strength, spread))
@@ -92,7 +92,7 @@ def best_ways(
     best = np.zeros(len(base), int)
     few = np.flatnonzero(rows.total < _MANY_ROWS * n_regressors)
     slow = n_outputs * n_regressors > _MOST_SLOPES
-    if slow or not (loss.is_likelihood and gcv_factor and len(few)):
+    if slow or not (isinstance(loss, Likelihood) and gcv_factor and len(few)):
         return best
     (group, _), (rows, _), base = group.take(few), rows.take(few), base[few]
     model, value = base, group.values(base)

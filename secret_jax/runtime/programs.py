@@ -74,7 +74,7 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     --------
     >>> import secret_jax
     >>> with secret_jax.keep_programs(getfixture("tmp_path")):
-    ...     model = secret_jax.SecretRegressor.m5().fit([[0], [1], [2]], [0, 1, 5])
+    ...     model = secret_jax.SecretRegressor.paper().fit([[0], [1], [2]], [0, 1, 5])
     """
     path = Path(folder).expanduser()
     settings: dict[str, Any] = {
@@ -163,7 +163,9 @@ class Program:
 
 
 def program(
-    *, static_argnames: tuple[str, ...] = (), small_steps: bool = False
+    *,
+    static_argnames: tuple[str, ...] = (),
+    small_steps: bool = False,
 ) -> Callable[[Callable[..., Any]], Program]:
     """Decorate a function as a `Program`: the package's ``jax.jit``."""
     return lambda function: Program(function, static_argnames, small_steps)

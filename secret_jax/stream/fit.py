@@ -10,7 +10,6 @@ from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
-from secret_jax.fit.relevant import of_relevant
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.exchange import Alone, Exchange, of_all
@@ -30,14 +29,7 @@ class StreamOptions(NamedTuple):
 
 def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
     """Fit a tree to the rows of a source, those of this process."""
-
-    def read(plan: Plan) -> Prepared:
-        return prepare_stream(plan, source, options)[1]
-
-    first = fit_prepared(*prepare_stream(plan, source, options))
-    if first.prepared.sampled_share == 1.0:  # of others two more passes would be read
-        first = of_relevant(first, read)
-    finished = at_any_size(first)
+    finished = at_any_size(fit_prepared(*prepare_stream(plan, source, options)))
     _check_agreement(finished.tree, options.exchange)
     return finished
 

@@ -24,11 +24,7 @@ def test_one_copy_beside_itself_errs_the_same(tmp_path, capsys):
     assert seconds > 0
 
 
-def test_a_failed_fit_ends_the_command(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="nowhere"):
-        versions._fitted("tree", "nowhere", 0, 100)
-    # A process that ends like this knows its code, and answers no more.
-    monkeypatch.setattr(versions, "_WORK", "input(); print(1, flush=True); input()")
+def test_a_failed_fit_ends_the_command(tmp_path):
     asked = [ROOT, ROOT, "--sets", "nowhere", "--seeds", "1"]
     with pytest.raises(SystemExit, match="its error stands above"):
         versions.main([*asked, "--records", str(tmp_path / "records")])

@@ -205,17 +205,31 @@ def test_wrong_options_are_refused(options, message):
         export_code(build_tree(STUMP, seed=0), **options)
 
 
+class Odds(Tweedie):
+    """Loss of one's own whose values are log-odds of a share."""
+
+    link = "softmax"
+
+
+class Cut(Tweedie):
+    """Loss of one's own whose values are cut at 0 and 1."""
+
+    link = "clip"
+
+
 @every
-def test_a_log_link_is_undone(run):
-    tree = build_tree(SHAPES["bushy"], seed=1, clip_margin=0.1)
+@pytest.mark.parametrize("loss", [Tweedie(), Odds(), Cut()], ids=repr)
+def test_a_link_is_undone(run, loss):
+    tree = build_tree(SHAPES["bushy"], seed=3, clip_margin=0.1)
     schema = dataclasses.replace(
         tree.schema, target_centers=(0.0,), target_scales=(1.0,)
     )
-    tree = dataclasses.replace(tree, schema=schema, loss=Tweedie())
+    tree = dataclasses.replace(tree, schema=schema, loss=loss)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"colour": "red", "a": rng.normal(size=50), "b": 0.3})
     expected = predicted(tree, frame)
-    assert (expected > 0).all()
+    assert (expected >= 0).all()
+    assert expected.std() > 0
     assert_predicts(run(tree, frame), expected, tree)
 
 

@@ -43,14 +43,6 @@ FINDERS = {
 every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 
 
-def nodes_for(finder, *, oblique=True):
-    """Nodes for one program of a finder: single ones may be without oblique splits."""
-    if not finder.needs_program:
-        return mixed_nodes(finder, oblique=oblique)
-    nodes = mixed_nodes(finder, oblique=finder.max_attributes != 1)
-    return replace(nodes, oblique=np.full(N_NODES, oblique))
-
-
 def find(nodes, finder):
     extra = finder.host_inputs(nodes.x, nodes.weight, nodes.columns)
     nodes = replace(nodes, extra=extra)
@@ -83,7 +75,7 @@ def used(found, k):
     ],
 )
 def test_splits_keep_to_what_is_allowed(finder, oblique):
-    nodes = nodes_for(finder, oblique=oblique)
+    nodes = mixed_nodes(finder, oblique=oblique)
     # Columns that say nearly the same: a model of one could lean on the other.
     x = nodes.x.copy()
     x[:, :, 2] = 0.7 * x[:, :, 0] + 0.7 * x[:, :, 2]
@@ -108,7 +100,7 @@ def test_splits_keep_to_what_is_allowed(finder, oblique):
 
 @every_finder
 def test_what_matters_and_is_not_allowed_gives_way_to_the_next(finder):
-    nodes = nodes_for(finder, oblique=False)
+    nodes = mixed_nodes(finder, oblique=False)
     free = find(nodes, finder)
     assert used(free, 1) == {N_COLUMNS + 1}
     assert used(free, 2) == {2}
@@ -121,7 +113,7 @@ def test_what_matters_and_is_not_allowed_gives_way_to_the_next(finder):
 
 @every_finder
 def test_nodes_of_a_batch_may_be_allowed_different_attributes(finder):
-    nodes = nodes_for(finder)
+    nodes = mixed_nodes(finder)
     allowed = np.ones_like(nodes.allowed)
     allowed[1] = np.arange(N_COLUMNS + N_DISCRETE) == 0
     found, free = find(replace(nodes, allowed=allowed), finder), find(nodes, finder)

@@ -7,7 +7,7 @@ import numpy as np
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import PruningPath, weakest_links
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import Likelihood, Loss
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import node_statistics
 from secret_jax.models.statistics import NodeStatistics
@@ -66,7 +66,7 @@ class InformationCriterion(PruningRule):
 
     def knows(self, loss: Loss) -> bool:
         """Whether the criterion is defined for a loss."""
-        return loss.least_squares or loss.is_likelihood
+        return loss.least_squares or isinstance(loss, Likelihood)
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose from the weakest-link path, with the number of parameters as size.

@@ -97,7 +97,7 @@ class ExportedModel(NamedTuple):
     def by_link(self, written: Mapping[Link, Written]) -> Written:
         """Choose how a language writes what turns sums into predictions."""
         if (link := self.loss.link) is None:
-            raise ValueError(
+            raise TypeError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
                 "what its models say. Set its class attribute link to one of "
                 "'identity', 'exponential', 'softmax' and 'clip', if it is one of them."

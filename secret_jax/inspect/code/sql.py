@@ -178,7 +178,8 @@ def _answer(sql: _SQL, model: ExportedModel, sums: list[str]) -> str:
     values = model.by_link(_BY_LINK)(sql, names)
     if values == names:
         return sums[0]
-    which = 0 if model.classes is None else 1 if model.only is None else model.only
+    # Of one score both shares are known; of a number it is the second that is meant.
+    which = -1 if model.classes is None else 1 if model.only is None else model.only
     stages = {scores: "SELECT\n" + ",\n".join(_named(sums, names))}
     return _with(stages, values[which])
 

@@ -89,7 +89,7 @@ def plot_partition(
     import_pyplot()
     view = as_view(tree, output)
     schema = view.tree.schema
-    columns = [schema.place_of(one) for one in (x, y) if one is not None]
+    columns = [schema.index_of(one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
     if len(columns) == 2 and {*columns} & {*schema.discrete}:

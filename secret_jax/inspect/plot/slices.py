@@ -74,7 +74,7 @@ class Slice:
     ):
         self.view, self.tree, self.rows = view, view.tree, rows
         self.held = _held_values(self.tree, at, rows)
-        self.given = {self.tree.schema.place_of(column) for column in at}
+        self.given = {self.tree.schema.index_of(column) for column in at}
         self.sides = [Side(self.tree, column, rows) for column in columns]
 
     def table(self, places: list[np.ndarray]) -> Table:
@@ -115,7 +115,7 @@ def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[A
             values = rows.columns[column].tolist()
             held[column] = max(schema.categories[attribute], key=values.count)
     for column, value in at.items():
-        held[schema.place_of(column)] = value
+        held[schema.index_of(column)] = value
     return held
 
 

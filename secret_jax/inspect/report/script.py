@@ -95,7 +95,7 @@ def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
     """Write the functions of the page: ``code``, its ``inputs`` and ``labels``.
 
     They are ``predict(row)``, or of classes ``predict_proba(row)``, and
-    ``leaf_of(row)``. None for very large trees, losses of one's own, and categories
+    ``leaf_of(row)``. None for very large trees, losses without a link, and categories
     that code cannot hold.
     """
     if view.tree.n_leaves > _MOST_LEAVES:
@@ -105,7 +105,7 @@ def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
     programs = [JavaScript(model, "predict"), JavaScript(_of_leaves(model), "leaf_of")]
     try:
         code = "\n".join(map(functions, programs))
-    except (TypeError, ValueError):  # an interval as a category, a link of one's own
+    except TypeError:  # of an interval as a category, or a loss without a link
         return None
     return {
         "code": code,
