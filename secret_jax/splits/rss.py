@@ -81,7 +81,7 @@ class RssSplits(SplitFinder):
     proposals: tuple[Proposal, ...] = ()
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
-        """All of them."""
+        """As they are given."""
         return options
 
     @property
