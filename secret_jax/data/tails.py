@@ -13,6 +13,7 @@ import numpy as np
 
 from secret_jax.data.attributes import Role
 from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.left_out import left_out_residuals
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it
 # reaches further from the median than this range is wide.
@@ -85,19 +86,9 @@ def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarra
 
 
 def _error_of_line(x: np.ndarray, outputs: np.ndarray, weight: np.ndarray) -> float:
-    """Squared error of linear regression on x, every row predicted without itself.
-
-    A weight above one is that of copies, of which one is left out (Allen 1974, "The
-    relationship between variable selection and data augmentation and a method for
-    prediction").
-    """
-    hat = np.sqrt(weight)[:, None] * x
-    gram = hat.T @ hat + _PENALTY * weight.sum() * np.eye(x.shape[1])
-    np.matmul(x, np.linalg.inv(gram), out=hat)
-    residual = outputs - hat @ (x.T @ (weight[:, None] * outputs))
-    leverage = np.einsum("ij,ij->i", x, hat) * np.minimum(weight, 1.0)
-    left_out = residual / (1.0 - leverage)[:, None]
-    return float(np.sum(weight @ left_out**2))
+    """Squared error of linear regression on x, every row predicted without itself."""
+    residuals = left_out_residuals(x, outputs, weight, _PENALTY)
+    return float(np.sum(weight @ residuals**2))
 
 
 def _bounds(

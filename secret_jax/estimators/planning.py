@@ -1,6 +1,6 @@
 """From the parameters of an estimator to the plan of its fit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -49,11 +49,11 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     for name, part in parts.items():
         if part is not None and (allowed := part.conflict(parameters | parts)):
             refuse(name, caller, allowed, parameters[name])
-    rivals = tuple(
-        Rival(other, _column_options(parameters, splits, other), of_logarithms)
-        for other, of_logarithms in _rival_leaves(parameters, leaf)
-        if all(rule is None or rule.knows(other.loss) for rule in (prune, refine))
-    )
+    rival = _rival(parameters, splits, leaf)
+    if rival is not None:
+        loss = rival.leaf.loss
+        if not all(rule is None or rule.knows(loss) for rule in (prune, refine)):
+            rival = None
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth"),
         *("min_samples_split", "min_samples_leaf"),
@@ -63,7 +63,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     return Plan(
         splits=splits,
         leaf=leaf,
-        rivals=rivals,
+        rival=rival,
         prune=prune,
         refine=refine,
         distill=distill,
@@ -75,14 +75,18 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     )
 
 
-def _rival_leaves(
-    parameters: Mapping[str, Any], leaf: LeafModel
-) -> Iterator[tuple[LeafModel, bool]]:
-    """Leaf models that race with the one that stands for "auto"; of logarithms?"""
-    if parameters.get("loss") == "auto" and (other := leaf_for_loss(leaf, Poisson())):
-        yield other, True
-    if parameters["leaf"] == "auto":
-        yield ClassFrequencies(), False
+def _rival(
+    parameters: Mapping[str, Any], splits: SplitFinder, leaf: LeafModel
+) -> Rival | None:
+    """Leaf model that races with the one that stands for "auto"."""
+    other, of_logarithms = None, parameters.get("loss") == "auto"
+    if of_logarithms and leaf.uses_regressors:
+        other = leaf_for_loss(leaf, Poisson())
+    elif parameters["leaf"] == "auto":
+        other = ClassFrequencies()
+    if other is None:
+        return None
+    return Rival(other, _column_options(parameters, splits, other), of_logarithms)
 
 
 def _column_options(

@@ -121,10 +121,10 @@ class SecretRegressor(
         (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
         means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
         Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of a
-        positive target and 200 rows or more, where already one equation of the
-        logarithm errs less on rows that it has not seen than one of the target, and the
-        trees have 5 % less squared error: of prices, say, which change by shares. For
-        streams and ``refine="soft"``, which know no logarithms, "auto" is "squared".
+        positive target and 200 rows or more, where one equation of the logarithm errs a
+        tenth less on rows that it has not seen than one of the target: of prices, say,
+        which change by shares. The worst two per cent of the rows count like the next.
+        Of streams, and with ``refine="soft"``, "auto" is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the

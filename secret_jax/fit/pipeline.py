@@ -83,13 +83,8 @@ def refine_tree(result: FitResult) -> Refined:
     return refined._replace(tree=short)
 
 
-def unseen_error(
-    result: FitResult, first: FitResult, *, of_root: bool = False
-) -> float:
-    """Mean error on unseen rows, by the loss of another fit of the same rows.
-
-    ``of_root``: of single leaves.
-    """
+def unseen_error(result: FitResult, first: FitResult) -> float:
+    """Mean error on unseen rows, by the loss of another fit of the same rows."""
     ours, theirs, judge = result.prepared, first.prepared, first.plan.leaf.loss
 
     def errors(value: np.ndarray, rows: Rows, loss: Loss) -> np.ndarray:
@@ -101,8 +96,8 @@ def unseen_error(
         return weighted_errors(value, rows, judge)
 
     folds = result.fitted.folds
-    trees = [of_size(fold.tree, 1) if of_root else fold.tree for fold in folds]
-    return mean_error(trees, [fold.held_out for fold in folds], errors)
+    trees, parts = zip(*((fold.tree, fold.held_out) for fold in folds), strict=True)
+    return mean_error(trees, parts, errors)
 
 
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:

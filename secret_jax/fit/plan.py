@@ -87,13 +87,13 @@ class Plan:
 
     Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
     their names; ``prune`` is still None where the number of rows decides.
-    ``rivals`` are the leaf models that `secret_jax.fit.rivals` sets against ``leaf``
-    where a parameter is "auto".
+    ``rival`` is the leaf model that `secret_jax.fit.rivals` sets against ``leaf`` where
+    a parameter is "auto".
     """
 
     splits: SplitFinder
     leaf: LeafModel
-    rivals: tuple[Rival, ...]
+    rival: Rival | None
     prune: PruningRule | None
     refine: Refinement | None
     distill: Distillation | None
@@ -110,7 +110,7 @@ class Plan:
 
     def against(self, rival: Rival) -> Self:
         """Same plan with the leaf model of a rival."""
-        return replace(self, leaf=rival.leaf, columns=rival.columns, rivals=())
+        return replace(self, leaf=rival.leaf, columns=rival.columns, rival=None)
 
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
         """Growth settings for rows of a total weight.

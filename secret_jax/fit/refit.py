@@ -32,12 +32,8 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
 
 def _leaf_of(plan: Plan, tree: Tree) -> LeafModel:
     """Leaf model of a tree: the plan's, or the rival that has won."""
-    linear = tree.schema.n_regressors > 0
-    return next(
-        (
-            rival.leaf
-            for rival in plan.rivals
-            if (rival.leaf.loss, rival.leaf.uses_regressors) == (tree.loss, linear)
-        ),
-        plan.leaf,
-    )
+    rival, linear = plan.rival, tree.schema.n_regressors > 0
+    if rival is None:
+        return plan.leaf
+    won = (rival.leaf.loss, rival.leaf.uses_regressors) == (tree.loss, linear)
+    return rival.leaf if won else plan.leaf

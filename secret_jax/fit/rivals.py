@@ -3,68 +3,58 @@
 Prices and counts often change by shares: a room more adds a tenth to a price, not a sum
 that is the same for all houses. An equation of the logarithm says so in one leaf, where
 sums need many. Its loss is that of Poisson: it predicts means, as squared error does
-(Gourieroux, Monfort & Trognon 1984), so both are compared by squared errors. Shares of
-classes say in many small leaves what log-odds cannot say in one.
+(Gourieroux, Monfort & Trognon 1984). One line of each chooses, before a tree is grown.
+Shares of classes say in many small leaves what log-odds cannot say in one: of those two
+whole trees race.
 """
-
-from dataclasses import replace
 
 import numpy as np
 
 from secret_jax.fit.finer import at_any_size
+from secret_jax.fit.logarithms import logarithms_err_less
 from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.relevant import of_relevant
 
-# Share of the error that a rival must save; logarithms are harder to read than sums.
-_WORTH_IT, _WORTH_A_LOGARITHM = 0.01, 0.05
-# Fewer rows cannot tell logarithms from sums, nor can targets that vary by less than
-# this factor: of these, logarithms are sums that are harder to read.
-_FEWEST, _LEAST_RANGE = 200, 1.5
+# Share of the error that a rival must save.
+_WORTH_IT = 0.01
 
 
 def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
     """Grow, prune and distil a tree, with the leaf model that errs least.
 
-    Errors are of rows that were held out, or of folds; without any there is no race.
-    Equations of logarithms enter it if all targets are positive, the largest of every
-    output at least 1.5 times the smallest, of 200 rows or more, and already a single
-    leaf of them errs less than one of sums.
+    Logarithms are chosen by one line of them, see
+    `secret_jax.fit.logarithms.logarithms_err_less`; other models by trees, on rows that
+    were held out, or on folds; without any there is no race.
     """
     return at_any_size(_winner(plan, given, eval_set))
 
 
 def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
     """Fit the trees that race, none of them finer, and return the best."""
-    first = fit_prepared(plan, prepare(plan, given, eval_set))
-    first = best = of_relevant(first, given, eval_set)
-    if not plan.rivals or not first.fitted.folds:
+
+    def fitted(plan: Plan, prepared: Prepared) -> FitResult:
+        return of_relevant(fit_prepared(plan, prepared), given, eval_set)
+
+    prepared, rival = prepare(plan, given, eval_set), plan.rival
+    if rival is None:
+        return fitted(plan, prepared)
+    other = plan.against(rival)
+    if rival.of_logarithms:
+        every = [given] if eval_set is None else [given, eval_set]
+        lowest = np.min([_lowest(rows) for rows in every], axis=0)
+        if not logarithms_err_less(prepared.schema, prepared.rows, lowest):
+            return fitted(plan, prepared)
+        return fitted(other, prepare(other, given, eval_set))
+    first = fitted(plan, prepared)
+    if not first.fitted.folds:
         return first
-    for rival in plan.rivals:
-        if rival.of_logarithms and not _has_logarithms(given, eval_set):
-            continue
-        other = plan.against(rival)
-        prepared = prepare(other, given, eval_set)
-        if rival.of_logarithms and not _better_as_one_leaf(other, prepared, first):
-            continue
-        worth = _WORTH_A_LOGARITHM if rival.of_logarithms else _WORTH_IT
-        second = of_relevant(fit_prepared(other, prepared), given, eval_set)
-        limit = (1.0 - worth) * unseen_error(best, first)
-        best = second if unseen_error(second, first) < limit else best
-    return best
+    second = fitted(other, prepare(other, given, eval_set))
+    limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
+    return second if unseen_error(second, first) < limit else first
 
 
-def _has_logarithms(given: CheckedRows, eval_set: CheckedRows | None) -> bool:
-    """Whether all targets are positive, of enough rows and a wide enough range."""
-    every = [given] if eval_set is None else [given, eval_set]
-    targets = np.concatenate([rows.targets[rows.weight > 0] for rows in every])
-    low, high = targets.min(axis=0), targets.max(axis=0)
-    wide = (low > 0).all() and (high >= _LEAST_RANGE * low).all()
-    return bool(wide) and given.copies[given.weight > 0].sum() >= _FEWEST
-
-
-def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: FitResult) -> bool:
-    """Whether a single leaf of a plan errs less than one of the first."""
-    single = fit_prepared(replace(plan, max_depth=0), prepared)
-    return unseen_error(single, first) < unseen_error(first, first, of_root=True)
+def _lowest(rows: CheckedRows) -> np.ndarray:
+    """Least targets of the rows that count, shape (n_outputs,)."""
+    return rows.targets[rows.weight > 0].min(axis=0, initial=np.inf)
