@@ -63,10 +63,11 @@ def fit(arguments: argparse.Namespace) -> None:
     # Probabilities say how sure they are, and other losses predict no means.
     loss = model.get_params().get("loss", model.get_params().get("tree__loss"))
     has_intervals = hasattr(model, "conformalize") and not classes
-    has_intervals = has_intervals and loss in ("squared", None)
+    has_intervals = has_intervals and loss in ("auto", "squared", None)
     if arguments.calibrate and not has_intervals:
         raise CommandError(
-            f"--calibrate needs --loss squared and one tree, and the loss is {loss!r}"
+            "--calibrate needs --loss auto or squared and one tree, and the loss is "
+            f"{loss!r}"
         )
     aside = None
     if n_aside := round(len(table.X) * arguments.calibrate):  # for intervals alone

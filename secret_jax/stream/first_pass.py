@@ -121,6 +121,11 @@ class FirstPass:
             if not merged:
                 self.pool.shrink(n_used, enough(n_used))
 
+    @property
+    def lowest_targets(self) -> np.ndarray:
+        """Least targets of all rows, shape (n_outputs,)."""
+        return joint_sums(self.learner.target_sums).lowest
+
     def finished(
         self, loss: Loss, enough: Callable[[int], int]
     ) -> tuple[TableSchema, Rows]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.fit.finer import at_any_size
+from secret_jax.fit.logarithms import logarithms_err_less
 from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
@@ -39,7 +40,8 @@ def prepare_stream(
 ) -> tuple[Plan, Prepared]:
     """Measure and sample the rows in a first pass.
 
-    The plan returned has the seed of the first process.
+    The plan returned has the seed of the first process, and the leaf model of
+    logarithms where these err less.
     """
     exchange, seed = options.exchange, plan.seed
 
@@ -62,6 +64,10 @@ def prepare_stream(
         own.reduce(sum(n_used), enough, any(merged))
         whole = together(of_all(exchange, lambda: own))
     schema, rows = whole.finished(plan.leaf.loss, enough)
+    rival, lowest = plan.rival, whole.lowest_targets
+    if rival and rival.of_logarithms and logarithms_err_less(schema, rows, lowest):
+        plan = plan.against(rival)
+        schema, rows = whole.finished(plan.leaf.loss, enough)
     assert whole.layout is not None
     stream = StreamRows(
         schema,

@@ -110,13 +110,12 @@ class Pool:
         *,
         counts: bool,
     ) -> Rows:
-        """Draw the sample of all rows seen; this empties the pool.
+        """Draw the sample of all rows seen.
 
         ``places`` map codes to those of the schema; weights that are ``counts`` are
         numbers of rows, and are multiplied by ``factor``.
         """
         columns, targets, weight, number, hashed = self.rows
-        self._parts = []
         copies = weight.astype(np.int64) if counts else number
         columns = columns.recoded(places)
         source = HostRows(schema, columns, targets, weight * factor, copies)

@@ -45,6 +45,21 @@ def test_a_few_wild_rows_do_not_decide(monkeypatch):
     assert fitted(X, y, max_depth=0).tree_.loss == SquaredError()
 
 
+def test_a_stream_chooses_as_memory_does():
+    X, level, noise = table()
+    y = np.exp(level + 0.1 * noise)
+
+    def streamed(y):
+        parts = [(X[:100], y[:100]), (X[100:], y[100:])]
+        return SecretRegressor(loss="auto").fit_stream(parts)
+
+    model = streamed(y)
+    assert model.tree_.loss == Poisson()
+    np.testing.assert_array_equal(model.predict(X), fitted(X, y).predict(X))
+    y[0] = 0.0
+    assert streamed(y).tree_.loss == SquaredError()
+
+
 def test_what_is_linear_stays_a_sum():
     X, level, noise = table()
     y = 10.0 + level + 0.3 * noise
