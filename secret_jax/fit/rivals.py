@@ -16,6 +16,7 @@ from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.relevant import of_relevant
+from secret_jax.runtime.warning import each_once
 
 # Share of the error that a rival must save; logarithms are harder to read than sums.
 _WORTH_IT, _WORTH_A_LOGARITHM = 0.01, 0.05
@@ -32,7 +33,8 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     output at least 1.5 times the smallest, of 200 rows or more, and already a single
     leaf of them errs less than one of sums.
     """
-    return at_any_size(_winner(plan, given, eval_set))
+    with each_once():  # the same rows are read again for every tree
+        return at_any_size(_winner(plan, given, eval_set))
 
 
 def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
@@ -66,5 +68,5 @@ def _has_logarithms(given: CheckedRows, eval_set: CheckedRows | None) -> bool:
 
 def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: FitResult) -> bool:
     """Whether a single leaf of a plan errs less than one of the first."""
-    single = fit_prepared(replace(plan, max_depth=0), prepared)
+    single = fit_prepared(plan.again("one leaf", max_depth=0), prepared)
     return unseen_error(single, first) < unseen_error(first, first, of_root=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax import HoldOut, SecretClassifier, SecretRegressor
 from secret_jax.losses.deviance import Poisson
 from secret_jax.losses.numbers import SquaredError
 
@@ -100,6 +103,24 @@ def test_held_out_rows_judge_and_refinements_go_on_with_the_winner():
     assert np.median(deviation / prediction) == pytest.approx(0.1, rel=0.2)
     assert np.mean(np.abs(y - prediction) < 2.0 * deviation) > 0.9
     assert np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var()
+
+
+def test_what_concerns_the_rows_is_warned_of_once_whatever_races(capfd):
+    X, level, noise = table()
+    y = np.exp(level + 0.1 * noise)
+    frame = pd.DataFrame(X, columns=[*"abc"]).assign(copy=y, kind=["u", "v"] * 150)
+    others = frame[:50].assign(kind="w")
+    model = SecretRegressor(loss="auto", prune=HoldOut(refit=False), verbose=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(frame, y, eval_set=(others, y[:50]))
+        model.fit(frame, y, eval_set=(others, y[:50]))
+    told = [str(each.message).split(":")[0].split(" equals")[0] for each in caught]
+    of_one_fit = ["Column 'copy'", "There are categories that training never saw"]
+    assert told == 2 * of_one_fit
+    stages = [line[6:] for line in capfd.readouterr().err.splitlines()]
+    read = [stage for stage in stages if stage.endswith("reading the columns")]
+    assert read == 2 * ["reading the columns", "logarithms: reading the columns"]
 
 
 def classes(of_levels: bool):
