@@ -7,7 +7,6 @@ sums need many. Its loss is that of Poisson: it predicts means, as squared error
 classes say in many small leaves what log-odds cannot say in one.
 """
 
-
 import numpy as np
 
 from secret_jax.fit.finer import at_any_size
