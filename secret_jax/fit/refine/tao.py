@@ -21,6 +21,7 @@ from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import row_errors
 from secret_jax.models.fitting import fit_models
+from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
@@ -184,6 +185,7 @@ def alternate(
         best, n_sweeps = tree, 0
     else:
         factor = options.gcv_factor
+        best = with_final_thresholds(best, rows.table)
         best = fit_models([best], [rows], recipe.leaf)[0]
         if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
