@@ -100,7 +100,9 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.parametrize(
-    "estimator", [SecretRegressor(**_STUMP), *CLASSES], ids=lambda one: type(one).__name__
+    "estimator",
+    [SecretRegressor(**_STUMP), *CLASSES],
+    ids=lambda one: type(one).__name__,
 )
 def test_dictionaries_and_copies_of_unfitted_and_fitted_estimators(estimator):
     X, y = crease()

@@ -84,7 +84,7 @@ class Distillation(Value):
             was, if the new tree fits the rows too badly, or the loss leads to no means.
         """
         tree = fitted.tree
-        if tree.loss.means(tree.coefficient[..., 0]) is None:
+        if not tree.loss.says_means:
             return fitted  # the mean of medians and rows is no median
         recipe.stage("asking the trees of the folds").at()
         rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
