@@ -117,6 +117,8 @@ def test_dictionaries_and_copies_of_unfitted_and_fitted_estimators(estimator):
         assert asdict(same) == parameters
         assert (same.predict(X) == model.predict(X)).all()
         assert (clone(same).fit(X, y).predict(X) == model.predict(X)).all()
+    model.note_ = "of one's own"
+    assert model.fit(X, y).note_ == "of one's own"
 
 
 def test_subclasses_with_parameters_of_their_own():

@@ -134,9 +134,9 @@ def test_ordered_categories_that_differ_between_processes_are_named(table):
     for levels in (("high", "low"), ("low", "middle", "high")):
         parts = [[], part("low", "high"), part(*levels)]
         message = (
-            "Process 2 is unlike process 1 in its first rows: it has ordered categories "
-            rf"\({' < '.join(levels)}\) in column 'size', and not ordered categories "
-            r"\(low < high\). Give all processes"
+            "Process 2 is unlike process 1 in its first rows: it has ordered "
+            rf"categories \({' < '.join(levels)}\) in column 'size', and not ordered "
+            r"categories \(low < high\). Give all processes"
         )
         for error in fit_together(parts, max_depth=0):
             with pytest.raises(StreamError, match=message):
