@@ -149,7 +149,8 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
     def _refined(self, plan: Plan, finished: FitResult) -> Self:
         """Refine the stored tree if requested."""
         if plan.refine is not None:
-            refined = refine_tree(finished)
+            told = replace(finished.plan, progress=plan.progress)
+            refined = refine_tree(finished._replace(plan=told))
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps

@@ -40,8 +40,8 @@ def at_any_size(first: FitResult) -> FitResult:
     unjudged = not folded or not first.fitted.folds or prepared.sampled_share < 1.0
     if plan.pruning_tolerance or given or few or unjudged:
         return first
-    finer = replace(
-        plan,
+    finer = plan.again(
+        "smaller leaves",
         min_samples_split=_SPLIT,
         min_samples_leaf=_LEAF,
         splits=replace(plan.splits, min_gain=_GAIN),

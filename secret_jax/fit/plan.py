@@ -14,7 +14,7 @@ from secret_jax.grow.fixed import fixed_splits_of
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
-from secret_jax.runtime.progress import Progress, silent
+from secret_jax.runtime.progress import Progress, silent, told_apart
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder
 
@@ -110,7 +110,13 @@ class Plan:
 
     def against(self, rival: Rival) -> Self:
         """Same plan with the leaf model of a rival."""
-        return replace(self, leaf=rival.leaf, columns=rival.columns, rival=None)
+        what = "logarithms" if rival.of_logarithms else "constant leaves"
+        changes = {"leaf": rival.leaf, "columns": rival.columns, "rival": None}
+        return self.again(what, **changes)
+
+    def again(self, what: str, **changes: Any) -> Self:
+        """Same plan but for some fields, whose work is told apart by a name."""
+        return replace(self, progress=told_apart(self.progress, what), **changes)
 
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
         """Growth settings for rows of a total weight.

@@ -42,10 +42,16 @@ def of_relevant(
     split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
     columns = replace(plan.columns, split_features=split + harmful)
     # Of the kind that has won: the race of kinds is most of a fit.
-    plan = replace(plan, columns=columns, oblique=first.fitted.oblique)
+    of_kind = {"columns": columns, "oblique": first.fitted.oblique}
+    plan = plan.again(f"equations without {_some(harmful)}", **of_kind)
     second = fit_prepared(plan, prepare(plan, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a few words."""
+    return names[0] if len(names) == 1 else f"{len(names)} columns"
 
 
 def _harmful(result: FitResult) -> list[str]:

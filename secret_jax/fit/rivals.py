@@ -16,6 +16,7 @@ from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.relevant import of_relevant
+from secret_jax.runtime.warning import each_once
 
 # Share of the error that a rival must save.
 _WORTH_IT = 0.01
@@ -28,7 +29,8 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     `secret_jax.fit.logarithms.logarithms_err_less`; other models by trees, on rows that
     were held out, or on folds; without any there is no race.
     """
-    return at_any_size(_winner(plan, given, eval_set))
+    with each_once():  # the same rows are read again for every tree
+        return at_any_size(_winner(plan, given, eval_set))
 
 
 def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from secret_jax.data.labels import refuse_other_classes
 from secret_jax.data.sampling import draws_of_groups, group_numbers
 from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.classes import Classes, with_all_classes
@@ -80,7 +81,11 @@ def stability(
     model = estimator_of(model)
     if not is_integer(n_resamples) or n_resamples < 2:
         raise ValueError(f"n_resamples is {n_resamples}; give at least 2.")
-    tree, targets = model.tree_, model._targets(y, X, np.ones(len(X))).values
+    tree, given = model.tree_, model._targets(y, X, np.ones(len(X)))
+    classes, of_classes = Classes.of_estimator(model), {}
+    if classes is not None:
+        refuse_other_classes(given.learned["classes_"], model.classes_)
+    targets = given.values
     if targets.shape[1] != tree.n_outputs:
         raise ValueError(
             f"y has {targets.shape[1]} output(s), but the tree has {tree.n_outputs}. "
@@ -104,7 +109,6 @@ def stability(
                 predictions.append(again._outputs(X).reshape(targets.shape))
             trees.append(again.tree_)
     apart = np.average(np.std(predictions, axis=0), axis=0, weights=weight)
-    classes, of_classes = Classes.of_estimator(model), {}
     if classes is None:
         mean = np.average(targets, axis=0, weights=weight)
         spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))

@@ -50,9 +50,7 @@ class FunctionLoss(Loss):
     function: Callable[[Any, Any], Any]
     standardised: bool = True
     link: ClassVar = "identity"
-
-    def means(self, value: np.ndarray) -> None:
-        """None: a function of any kind may say something else."""
+    says_means: ClassVar = False  # a function of any kind may say something else
 
     def check(self) -> None:
         """Refuse invalid fields; compiled programs are kept by the function's hash."""

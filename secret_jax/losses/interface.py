@@ -46,6 +46,8 @@ class Loss(Value, ABC):
 
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
+    says_means: ClassVar[bool] = True
+    """Whether predictions are means of the targets, which another tree can learn."""
     trains_gates: ClassVar[bool] = False
     """Whether it has `row_losses` and `row_slopes`, by which soft trees are trained."""
     link: ClassVar[Link | None] = None
@@ -124,10 +126,6 @@ class Loss(Value, ABC):
         if self.link == "softmax":
             return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
         return np.clip(value, 0.0, 1.0) if self.link == "clip" else value
-
-    def means(self, value: Rows) -> Rows | None:
-        """Means of the targets as raw predictions say them; None: they say no means."""
-        return self.prediction(value)
 
     @abstractmethod
     def losses(self, targets: Rows, value: Rows) -> Rows:

@@ -119,9 +119,7 @@ class Huber(Loss):
     delta: Annotated[float, POSITIVE] = 0.3
     link: ClassVar = "identity"
     units: ClassVar = "robust"
-
-    def means(self, value: np.ndarray) -> None:
-        """None: what errs far counts less."""
+    says_means: ClassVar = False  # what errs far counts less
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         size = np.abs(targets - value)

@@ -10,8 +10,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from secret_jax.data.rows import Table
 from secret_jax.models.sides import directions_of_columns, metric_of, put_in_order
 from secret_jax.models.statistics import NodeStatistics
+from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.structure import Tree
 
 
@@ -32,6 +34,15 @@ def with_monotone_models(tree: Tree, statistics: NodeStatistics) -> Tree:
     return replace(
         tree, coefficient=coefficient, lower=low, upper=high, clip_margin=margin
     )
+
+
+def with_final_thresholds(tree: Tree, table: Table) -> Tree:
+    """Round the splits of a tree before its models are fitted, as in the end.
+
+    The borders between the sides lie at thresholds. ``table``: rows that grow it.
+    Without constraints the tree itself.
+    """
+    return with_plain_splits(tree, table) if tree.schema.monotonic else tree
 
 
 def _with_signs(tree: Tree, statistics: NodeStatistics) -> np.ndarray:

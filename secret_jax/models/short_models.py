@@ -94,10 +94,10 @@ def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
     every node back to that of the full model. Losses without means keep their level.
     """
     loss, coefficient = short.loss, short.coefficient.copy()
+    if not loss.says_means:
+        return short
     for group in levels:
-        wanted = loss.means(group.values(full.coefficient[group.node]))
-        if wanted is None:
-            return short
+        wanted = loss.prediction(group.values(full.coefficient[group.node]))
         for _ in range(2):
             for output in range(short.n_outputs):
                 value = group.values(coefficient[group.node])

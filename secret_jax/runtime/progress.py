@@ -25,6 +25,11 @@ def silent(event: Step) -> None:
     del event
 
 
+def told_apart(progress: Progress, what: str) -> Progress:
+    """Receive the stages of work that is done again, named by what is other in it."""
+    return lambda step: progress(step._replace(stage=f"{what}: {step.stage}"))
+
+
 @dataclass(frozen=True)
 class Stage:
     """Stage of the work, with the receiver of its progress."""

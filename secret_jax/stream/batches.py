@@ -298,14 +298,25 @@ class Layout(NamedTuple):
         )
         return cls(tuple(batch.columns), kinds, batch.targets.shape[1], levels)
 
-    def described(self, other: Layout) -> str:
-        """Write the columns and their kinds, those that another one lacks first."""
-        return listed(sorted(self._columns(), key=other._columns().__contains__))
+    def differences(self, other: Layout) -> str:
+        """Say what is other in these columns than in those of another layout."""
+        here, there = self._contents(), other._contents()
+        found = [f"lacks column {name!r}" for name in there if name not in here]
+        found += [
+            f"has the further column {name!r}" for name in here if name not in there
+        ]
+        found += [
+            f"has {here[name]} in column {name!r}, and not {content}"
+            for name, content in there.items()
+            if name in here and here[name] != content
+        ]
+        return ", ".join(found) or f"has the columns in the order {listed(self.names)}"
 
-    def _columns(self) -> list[str]:
-        known = {name: f"ordered: {' < '.join(levels)}" for name, levels in self.levels}
-        pairs = zip(self.names, self.kinds, strict=True)
-        return [f"{name} ({known.get(name, kind)})" for name, kind in pairs]
+    def _contents(self) -> dict[str, str]:
+        """What the columns hold, in words."""
+        order = {name: f" ({' < '.join(levels)})" for name, levels in self.levels}
+        kinds = zip(self.names, self.kinds, strict=True)
+        return {name: _WORDS[kind] + order.get(name, "") for name, kind in kinds}
 
 
 def _kind_of(column: np.ndarray) -> str:

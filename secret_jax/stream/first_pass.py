@@ -176,22 +176,22 @@ def digest_of(columns: Sequence[np.ndarray], weight: np.ndarray, before: int) ->
 
 def together(parts: Sequence[FirstPass]) -> FirstPass:
     """Merge the first passes of several processes, in their order."""
-    seen = [part for part in parts if part.layout is not None]
+    seen = [(rank, part) for rank, part in enumerate(parts) if part.layout is not None]
     if not seen:
         return parts[0]
-    first = seen[0]
-    for number, part in enumerate(seen):
-        if part.layout != first.layout or (
-            vars(part.learner.attributes) != vars(first.learner.attributes)
-        ):
-            assert part.layout is not None
-            assert first.layout is not None
+    (before, first), *others = seen
+    for rank, part in others:
+        assert part.layout is not None
+        assert first.layout is not None
+        own, known = (vars(each.learner.attributes) for each in (part, first))
+        if part.layout != first.layout or own != known:
             raise StreamError(
-                f"The rows of process {number} have other columns, or columns of other "
-                f"kinds, than those of the first: {part.layout.described(first.layout)}"
-                f", and {first.layout.described(part.layout)}."
+                f"Process {rank} is unlike process {before} in its first rows: it "
+                f"{part.layout.differences(first.layout)}. Give all processes the same "
+                "columns in one order, of the same types, with the same ordered "
+                "categories."
             )
-    for part in seen[1:]:
+    for _, part in others:
         first.weights = first.weights.plus(part.weights)
         first.pool.merge(part.pool, first.learner.merge(part.learner))
     return first

@@ -5,12 +5,14 @@ The default regressor goes through them in `test_conformance`.
 
 from __future__ import annotations
 
+import copy
+import pickle
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 from configurations import crease, refusal
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from secret_jax import (
@@ -97,9 +99,26 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("kind", [SecretRegressor, *map(type, CLASSES)])
-def test_parameters_as_a_dictionary(kind):
-    assert asdict(kind()).keys() >= kind().get_params(deep=False).keys()
+@pytest.mark.parametrize(
+    "estimator",
+    [SecretRegressor(**_STUMP), *CLASSES],
+    ids=lambda one: type(one).__name__,
+)
+def test_dictionaries_and_copies_of_unfitted_and_fitted_estimators(estimator):
+    X, y = crease()
+    y = y > 0 if is_classifier(estimator) else y
+    parameters = asdict(estimator)
+    assert parameters.keys() == estimator.get_params(deep=False).keys()
+    model = clone(estimator).fit(X, y)
+    assert asdict(model) == parameters
+    for copied in (copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))):
+        assert asdict(copied(estimator)) == parameters
+        same = copied(model)
+        assert asdict(same) == parameters
+        assert (same.predict(X) == model.predict(X)).all()
+        assert (clone(same).fit(X, y).predict(X) == model.predict(X)).all()
+    model.note_ = "of one's own"
+    assert model.fit(X, y).note_ == "of one's own"
 
 
 def test_subclasses_with_parameters_of_their_own():

@@ -45,6 +45,15 @@ def test_useless_columns_leave_the_equations_and_trees_err_less():
     assert sum(errors[::2]) < 0.7 * sum(errors[1::2])
 
 
+def test_stages_of_the_second_tree_say_what_it_is(capfd):
+    SecretRegressor(verbose=1).fit(*table(500, 2))
+    stages = [line[6:] for line in capfd.readouterr().err.splitlines()]
+    again = [s for s in stages if s.startswith("equations without ")]
+    assert "reading the columns" in stages
+    assert any(s.endswith(" columns: reading the columns") for s in again)
+    assert len({*stages}) == len(stages)
+
+
 def test_useful_columns_all_stay():
     X, y = table()
     X = X[:, :N_USEFUL]

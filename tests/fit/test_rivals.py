@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax import HoldOut, SecretClassifier, SecretRegressor
 from secret_jax.fit import logarithms
 from secret_jax.losses.deviance import Poisson
 from secret_jax.losses.numbers import SquaredError
@@ -29,7 +32,7 @@ def test_what_is_linear_in_the_logarithm_has_one_equation_of_it():
     assert model.n_leaves_ == 1
     errors = [
         np.mean((each.predict(X[200:]) - y[200:]) ** 2)
-        for each in (model, SecretRegressor().fit(X[:200], y[:200]))
+        for each in (model, SecretRegressor(loss="squared").fit(X[:200], y[:200]))
     ]
     assert errors[0] < 0.5 * errors[1]
     same = SecretRegressor(loss="poisson", oblique=False).fit(X[:200], y[:200])
@@ -66,7 +69,7 @@ def test_what_is_linear_stays_a_sum():
     model = fitted(X, y)
     assert model.tree_.loss == SquaredError()
     np.testing.assert_array_equal(
-        model.predict(X), SecretRegressor().fit(X, y).predict(X)
+        model.predict(X), SecretRegressor(loss="squared").fit(X, y).predict(X)
     )
 
 
@@ -77,12 +80,15 @@ def test_without_equations_or_a_counterpart_there_are_no_logarithms(parameters):
     assert model.tree_.loss == SquaredError()
 
 
-def test_the_accurate_tree_races_unless_it_has_gates():
-    plans = [SecretRegressor.accurate(gates=gates)._plan() for gates in (False, True)]
-    assert plans[0].rival is not None
-    assert plans[0].rival.leaf.loss == Poisson()
-    assert plans[1].rival is None  # gates know no logarithms
-    assert SecretRegressor()._plan().rival is None
+def test_default_and_accurate_trees_choose_unless_they_have_gates():
+    accurate, soft = (SecretRegressor.accurate(gates=gates) for gates in (False, True))
+    for model in (SecretRegressor(), accurate):
+        rival = model._plan().rival
+        assert rival is not None
+        assert rival.leaf.loss == Poisson()
+    assert soft._plan().rival is None  # gates know no logarithms
+    assert SecretRegressor.paper()._plan().rival is None
+    assert SecretRegressor.guide()._plan().rival is None
 
 
 def test_few_rows_have_no_race():
@@ -134,6 +140,23 @@ def classes(of_levels: bool):
     X[:, 0] = random.integers(0, 20, 300)
     random_class = random.uniform(size=300) < 1 / (1 + np.exp(-2.0 * X[:, 1]))
     return X, X[:, 0] % 3 > 0 if of_levels else random_class
+
+
+def test_what_concerns_the_rows_is_warned_of_once_whatever_races(capfd):
+    X, y = classes(True)
+    frame = pd.DataFrame(X, columns=[*"abc"]).assign(kind=["u", "v"] * 150)
+    others = frame[:50].assign(kind="w")
+    model = SecretClassifier(leaf="auto", prune=HoldOut(refit=False), verbose=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(frame, y, eval_set=(others, y[:50]))
+        model.fit(frame, y, eval_set=(others, y[:50]))
+    told = [str(each.message).split(":")[0] for each in caught]
+    of_one_fit = ["There are categories that training never saw"]
+    assert told == 2 * of_one_fit
+    stages = [line[6:] for line in capfd.readouterr().err.splitlines()]
+    read = [stage for stage in stages if stage.endswith("reading the columns")]
+    assert read == 2 * ["reading the columns", "constant leaves: reading the columns"]
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,24 @@ def test_what_means_nothing_is_refused(model, changes, message):
         model.stability(X, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["low", "low", "mid"], "no row of the class 'high'.*Give rows of every class"),
+        (["low", "top", "mid"], "no row of the class 'high'"),
+        (["low", "high", "mid", "top"], "holds the class 'top', which.*Leave its rows"),
+        (["low", "high", "mid"], "in the order 'high', 'low', 'mid'.*ordered categor"),
+    ],
+)
+def test_rows_of_other_classes_are_refused_by_name(names, message):
+    X, _ = jumps()
+    order = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    y = pd.Series(np.resize(["low", "mid", "high"], N), dtype=order)
+    model = SecretClassifier(**SMALL).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        model.stability(X, np.resize(names, N), n_resamples=2)
+
+
 def test_a_model_that_was_not_fitted_has_no_tree_to_compare_with():
     with pytest.raises(NotFittedError):
         SecretRegressor().stability(*jumps())

@@ -237,9 +237,7 @@ class Expectile(Loss):
 
     level: float = 0.8
     link: ClassVar = "identity"
-
-    def means(self, value):
-        return None
+    says_means: ClassVar = False
 
     def _side(self, residual):
         return np.where(residual > 0, self.level, 1.0 - self.level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from secret_jax.runtime import progress_line
-from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.progress import Stage, told_apart
 from secret_jax.runtime.progress_line import shown
 
 
@@ -26,6 +26,17 @@ def test_a_pipe_gets_a_line_for_each_stage():
     assert told(io.StringIO()).splitlines() == [
         "00:00 growing, level 1",
         "00:00 pruning",
+    ]
+
+
+def test_work_that_is_done_again_says_what_is_other():
+    stream = io.StringIO()
+    with shown(True, stream) as progress:
+        for told in (progress, told_apart(progress, "smaller leaves")):
+            Stage("growing", told).at()
+    assert stream.getvalue().splitlines() == [
+        "00:00 growing",
+        "00:00 smaller leaves: growing",
     ]
 
 

@@ -104,7 +104,15 @@ def test_uneven_and_empty_parts_and_a_category_that_one_process_has_seen(with_vi
     ("change", "messages"),
     [
         (lambda f: f.assign(y=np.nan), ["In process 1: .*NaN", "NaN"]),
-        (lambda f: f.rename(columns={"day": "date"}), ["other columns"] * 2),
+        (
+            lambda f: f.rename(columns={"day": "date"}),
+            ["it lacks column 'day', has the further column 'date'"] * 2,
+        ),
+        (
+            lambda f: f.assign(a="few"),
+            ["has text or truth values in column 'a', and not numbers"] * 2,
+        ),
+        (lambda f: f[f.columns[::-1]], ["has the columns in the order 'day'"] * 2),
         (lambda f: f.head(0), ["stream is empty"] * 2),
     ],
 )
@@ -117,14 +125,22 @@ def test_an_error_of_one_process_is_told_to_all(table, change, messages):
 
 
 def test_ordered_categories_that_differ_between_processes_are_named(table):
+    many = {f"other {i}": table["a"].head(50) for i in range(12)}
+
     def part(*levels):
         size = pd.Categorical(["low", "high"] * 25, levels, ordered=True)
-        return [table.head(50).assign(size=size)]
+        return [table.head(50).assign(**many, size=size)]
 
-    errors = fit_together([part("low", "high"), part("high", "low")], max_depth=0)
-    for error in errors:
-        with pytest.raises(StreamError, match=r"high < low.*and 'size .*low < high"):
-            raise error
+    for levels in (("high", "low"), ("low", "middle", "high")):
+        parts = [[], part("low", "high"), part(*levels)]
+        message = (
+            "Process 2 is unlike process 1 in its first rows: it has ordered "
+            rf"categories \({' < '.join(levels)}\) in column 'size', and not ordered "
+            r"categories \(low < high\). Give all processes"
+        )
+        for error in fit_together(parts, max_depth=0):
+            with pytest.raises(StreamError, match=message):
+                raise error
 
 
 def launch(folder: Path, out: Path, n_processes: int) -> None:

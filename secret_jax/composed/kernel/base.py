@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedEstimator
+from secret_jax.composed.kernel.covariances import without_rounding
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
 from secret_jax.composed.kernel.rbf import RadialBasis
@@ -242,15 +243,18 @@ class KernelTree(ComposedEstimator):
 def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Regions:
     """Distinct rows: one is left out with all its copies, which would tell what it is.
 
-    Rows without weight are dropped.
+    Rows without weight are dropped. The order is that of their values, of which some
+    heads take every other one, and smoothers tell equal ones apart. Means that rows in
+    another order round otherwise leave it as it is.
     """
     used = weight > 0
     parts = [through.leaf[:, None], through.x, target, through.base]
     table = np.column_stack(parts)[used]
     rows, copy_of = np.unique(table, axis=0, return_inverse=True)
+    order = np.lexsort(without_rounding(rows).T[::-1])
     ends = np.cumsum([part.shape[1] for part in parts])[:-1]
-    leaf, x, target, base = np.split(rows, ends, axis=1)
-    total = np.bincount(copy_of.ravel(), weight[used])
+    leaf, x, target, base = np.split(rows[order], ends, axis=1)
+    total = np.bincount(copy_of.ravel(), weight[used])[order]
     return Regions(x, leaf[:, 0].astype(int), target, base, total)
 
 

@@ -14,6 +14,15 @@ from secret_jax.tree.state import recorded
 _LEAST_VARIANCE = 1e-3
 # A correlation matrix of a lower eigenvalue has no inverse to speak of.
 _SINGULAR = 1e-10
+# Standardised values that differ in later decimals alone are equal but for rounding.
+_DECIMALS = 9
+
+
+def without_rounding(x: np.ndarray) -> np.ndarray:
+    """Values by which rows are put in order: means of rows in another order round
+    otherwise, and part what is equal.
+    """
+    return np.round(x, _DECIMALS)
 
 
 def _likelihood(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -37,7 +46,8 @@ def _entropy(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """
     if len(x) < 2:
         return np.zeros((x.shape[1], x.shape[1]))
-    order = np.argsort(x, axis=0, kind="stable")
+    # Of equal values, the first and the last row have other midpoints than the rest.
+    order = np.argsort(without_rounding(x), axis=0, kind="stable")
     value = np.take_along_axis(x, order, axis=0)
     around = np.pad(value, [(1, 1), (0, 0)], mode="edge")
     inside = (around[2:] - around[:-2]) ** 2 / 48.0

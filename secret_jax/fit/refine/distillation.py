@@ -23,6 +23,7 @@ from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, real
 from secret_jax.tree.reshape import compact
@@ -83,7 +84,7 @@ class Distillation(Value):
             was, if the new tree fits the rows too badly, or the loss leads to no means.
         """
         tree = fitted.tree
-        if tree.loss.means(tree.coefficient[..., 0]) is None:
+        if not tree.loss.says_means:
             return fitted  # the mean of medians and rows is no median
         recipe.stage("asking the trees of the folds").at()
         rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
@@ -217,6 +218,7 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     ``tree``: with models, which it keeps; ``leaf``: how predictions are clipped;
     ``min_weight``: splits with a child of less weight are taken back.
     """
+    tree = with_final_thresholds(tree, rows.table)
     found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))

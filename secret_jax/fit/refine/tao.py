@@ -21,6 +21,7 @@ from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import row_errors
 from secret_jax.models.fitting import fit_models
+from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
@@ -95,7 +96,7 @@ class Tao(Refinement):
             ratio = fitted.student_rows.weight.sum() / fitted.training.weight.sum()
             rows, check = fitted.student_rows, None
             recipe = replace(recipe, min_leaf_weight=ratio * recipe.min_leaf_weight)
-        tree, n_sweeps, _ = improve(fitted.tree, rows, check, recipe, self)
+        tree, n_sweeps = improve(fitted.tree, rows, check, recipe, self)
         if fitted.student_rows is not None and n_sweeps:
             own = fitted.training
             tree = measured_on(tree, own, recipe.leaf, 0.0)
@@ -110,8 +111,6 @@ class Alternated(NamedTuple):
     tree: Tree
     # Number of passes over all levels; 0 if it is the tree that was given.
     n_sweeps: int
-    # The objective at the start and after every level of every pass.
-    objectives: tuple[float, ...]
 
 
 def improve(
@@ -128,7 +127,7 @@ def improve(
         return alternate(tree, rows, check, recipe, options)
     trained, check = without_share(rows, _CHECKED_SHARE)
     if check is None:
-        return Alternated(tree, 0, ())
+        return Alternated(tree, 0)
     trained, check = (part.take(slice(MOST_ROWS)) for part in (trained, check))
     smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
     start = fit_models([tree], [trained], recipe.leaf)[0]
@@ -155,39 +154,39 @@ def alternate(
     current = fit_models([tree], [used], recipe.leaf)[0]
     least = recipe.min_leaf_weight * used.weight.sum() / rows.weight.sum()
     costs = subtree_costs(current, options.gcv_factor)
-    objectives = [float(costs[0])]
+    first = objective = float(costs[0])
     first_errors = best_errors = _errors(current, check)
     best, n_sweeps = current, 0
     active = np.ones(tree.n_nodes, bool)
     stage = recipe.stage("choosing the splits again")
     for sweep in range(1, options.max_sweeps + 1):
-        before = objectives[-1]
+        before = objective
         for level in range(current.max_depth - 1, -1, -1):
             current, costs = _improve_level(
                 current, costs, level, active, used, recipe, least, options
             )
-            objectives.append(float(costs[0]))
             done = sweep - level / current.max_depth
             detail = f"pass {sweep} of at most {options.max_sweeps}"
             stage.at(done, options.max_sweeps, detail)
-        errors = _errors(current, check)
+        objective, errors = float(costs[0]), _errors(current, check)
         if check is None or errors.sum() < best_errors.sum():
             best, best_errors, n_sweeps = current, errors, sweep
-        if objectives[-1] > before * (1 - options.tol):
+        if objective > before * (1 - options.tol):
             break
         if sweep - n_sweeps >= _PATIENCE:
             break
-    if objectives[-1] == objectives[0] or (
+    if objective == first or (
         check is not None
         and not _clearly_positive(first_errors - best_errors, options.margin)
     ):
         best, n_sweeps = tree, 0
     else:
         factor = options.gcv_factor
+        best = with_final_thresholds(best, rows.table)
         best = fit_models([best], [rows], recipe.leaf)[0]
         if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
-    return Alternated(best, n_sweeps, tuple(objectives))
+    return Alternated(best, n_sweeps)
 
 
 def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:

@@ -136,6 +136,24 @@ def test_copies_are_left_out_together_and_weights_are_copies():
     np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-6)
 
 
+def test_the_order_of_the_rows_does_not_matter():
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(40, 2)).round(3)
+    # A row at the means, which are rounded by the order, and rows without a value.
+    X = (
+        np.concatenate([half, -half, np.zeros((1, 2)), rng.normal(size=(20, 2))])
+        + 0.217
+    )
+    X[-20:, 0] = np.nan
+    y = np.abs(np.nan_to_num(X[:, 0])) + X[:, 1] + 0.1 * rng.normal(size=101)
+    tree = SecretRegressor(missing_values="mean", max_depth=0)
+    value = KernelTreeRegressor(tree, head="gp").fit(X, y).predict(X)
+    for _ in range(4):
+        order = rng.permutation(101)
+        model = KernelTreeRegressor(tree, head="gp").fit(X[order], y[order])
+        np.testing.assert_allclose(model.predict(X), value, atol=1e-9)
+
+
 @pytest.mark.parametrize("head", ["rbf", "gp"])
 def test_weights_that_are_no_counts_have_no_scale(head):
     X, y = waves(4, 60)

@@ -105,6 +105,15 @@ def test_smoothed_covariances_are_their_equations(name):
 
 
 @pytest.mark.parametrize("name", SMOOTHERS)
+def test_equal_values_that_are_rounded_otherwise_are_equal(name):
+    rng = np.random.default_rng(3)
+    x = rng.integers(-2, 3, (40, 3)).astype(float)
+    rounded = x + 1e-16 * rng.normal(size=x.shape)
+    found, weight = SMOOTHERS[name](x, np.ones(40)), np.ones(40)
+    np.testing.assert_allclose(SMOOTHERS[name](rounded, weight), found, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SMOOTHERS)
 @pytest.mark.parametrize(("n", "p"), [(1, 3), (2, 5), (3, 1), (4, 0)])
 def test_smoothers_answer_of_few_rows(name, n, p):
     x = RNG.normal(size=(n, p))
