@@ -12,7 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from secret_jax.fit.finer import at_any_size
-from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
+from secret_jax.fit.pipeline import (
+    Contender,
+    FitResult,
+    contender,
+    finished,
+    unseen_error,
+)
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.relevant import of_relevant
@@ -32,12 +38,12 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     output at least 1.5 times the smallest, of 200 rows or more, and already a single
     leaf of them errs less than one of sums.
     """
-    return at_any_size(_winner(plan, given, eval_set))
+    return finished(at_any_size(_winner(plan, given, eval_set)))
 
 
-def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
-    """Fit the trees that race, none of them finer, and return the best."""
-    first = fit_prepared(plan, prepare(plan, given, eval_set))
+def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Contender:
+    """Grow the trees that race, none of them finer, and return the best."""
+    first = contender(plan, prepare(plan, given, eval_set))
     first = best = of_relevant(first, given, eval_set)
     if not plan.rivals or not first.fitted.folds:
         return first
@@ -49,7 +55,7 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fit
         if rival.of_logarithms and not _better_as_one_leaf(other, prepared, first):
             continue
         worth = _WORTH_A_LOGARITHM if rival.of_logarithms else _WORTH_IT
-        second = of_relevant(fit_prepared(other, prepared), given, eval_set)
+        second = of_relevant(contender(other, prepared), given, eval_set)
         limit = (1.0 - worth) * unseen_error(best, first)
         best = second if unseen_error(second, first) < limit else best
     return best
@@ -64,7 +70,7 @@ def _has_logarithms(given: CheckedRows, eval_set: CheckedRows | None) -> bool:
     return bool(wide) and given.copies[given.weight > 0].sum() >= _FEWEST
 
 
-def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: FitResult) -> bool:
+def _better_as_one_leaf(plan: Plan, prepared: Prepared, first: Contender) -> bool:
     """Whether a single leaf of a plan errs less than one of the first."""
-    single = fit_prepared(replace(plan, max_depth=0), prepared)
+    single = contender(replace(plan, max_depth=0), prepared)
     return unseen_error(single, first) < unseen_error(first, first, of_root=True)
