@@ -122,9 +122,10 @@ def left_of_splits(
     """
     row = np.arange(len(at)) if row is None else row
     projection = _projections(splits.direction, table.x, at, row)
-    discrete = splits.kind[at] == SplitKind.DISCRETE
-    if not (table.codes.shape[1] and discrete.any()):
-        return projection <= splits.threshold[at]
+    is_discrete = splits.kind == SplitKind.DISCRETE
+    if not (table.codes.shape[1] and is_discrete.any()):
+        return projection <= splits.threshold.take(at)
+    discrete = is_discrete[at]
     attribute = np.where(discrete, splits.attribute[at], 0)
     code = table.codes[row, attribute]
     listed = splits.goes_left[at, np.maximum(code, 0)]
