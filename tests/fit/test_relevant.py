@@ -13,6 +13,7 @@ from secret_jax.data.schema import Role
 from secret_jax.data.shards import shard_rows
 from secret_jax.fit.pipeline import contender
 from secret_jax.fit.prepare import prepare
+from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.relevant import _Equations
 from secret_jax.models.errors import total_error
 
@@ -43,6 +44,19 @@ def test_useless_columns_leave_the_equations_and_trees_err_less():
             n = len(regressors_of(model))
             assert n < 13 if drops else n == N_USEFUL + N_USELESS
     assert sum(errors[::2]) < 0.7 * sum(errors[1::2])
+
+
+def test_only_the_winner_is_distilled(monkeypatch):
+    taught, distil = [], Distillation.__call__
+
+    def counted(distillation, fitted, recipe):
+        taught.append(recipe.schema.roles)
+        return distil(distillation, fitted, recipe)
+
+    monkeypatch.setattr(Distillation, "__call__", counted)
+    model = SecretRegressor().fit(*table(500))
+    assert len(regressors_of(model)) < N_USEFUL + N_USELESS  # the second tree has won
+    assert taught == [model.tree_.schema.roles]
 
 
 def test_useful_columns_all_stay():
