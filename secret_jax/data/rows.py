@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
     def take(self, index: np.ndarray | slice) -> Table:
         """Select rows."""
-        return Table(self.x[index], self.codes[index])
+        return Table(_taken(self.x, index), _taken(self.codes, index))
 
 
 class Rows(NamedTuple):
@@ -67,6 +67,14 @@ class Rows(NamedTuple):
         table = self.table.take(index)
         group = None if self.group is None else self.group[index]
         return Rows(table, self.targets[index], self.weight[index], group)
+
+
+def _taken(array: Any, index: np.ndarray | slice) -> Any:
+    """Select rows; to take whole ones costs NumPy a quarter of what indices cost."""
+    if isinstance(index, slice) or not isinstance(array, np.ndarray) or not array.size:
+        return array[index]
+    index = np.flatnonzero(index) if index.dtype == bool else index
+    return array.take(index, axis=0)
 
 
 def join(parts: list[Rows]) -> Rows:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.fit.pipeline import FitResult, chosen_rule, fit_prepared, unseen_error
+from secret_jax.fit.pipeline import Contender, chosen_rule, contender, unseen_error
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.tree.structure import StopReason
 
@@ -22,7 +22,7 @@ _SPLIT, _LEAF, _GAIN = 20, 5, 0.5
 _WORTH_ITS_LENGTH = 0.01
 
 
-def at_any_size(first: FitResult) -> FitResult:
+def at_any_size(first: Contender) -> Contender:
     """Grow a tree finer where size has no price and pruning has kept most of it.
 
     The finer tree is taken if its folds err less on the rows that they have not seen.
@@ -47,6 +47,6 @@ def at_any_size(first: FitResult) -> FitResult:
         splits=replace(plan.splits, min_gain=_GAIN),
         distill=None,  # points between rows blur small regions
     )
-    second = fit_prepared(finer, prepared)
+    second = contender(finer, prepared)
     limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first

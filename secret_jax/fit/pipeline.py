@@ -1,8 +1,9 @@
 """Pipeline from a plan and rows to a fitted tree.
 
 rows -> a sample in hash order -> training and held-out rows -> several trees grown
-together -> models -> pruning -> a second growth -> refinement. The rows outside the
-sample are read once more, for the models of the final tree.
+together -> models -> pruning -> (a race of leaf models and columns) -> a second growth
+-> refinement. The rows outside the sample are read once more, for the models of the
+final tree.
 """
 
 from dataclasses import replace
@@ -39,6 +40,14 @@ from secret_jax.tree.structure import Tree
 _MOST_CROSS_VALIDATED = 8192
 
 
+class Contender(NamedTuple):
+    """Pruned tree that others may race against: by rows that it has not seen."""
+
+    fitted: Fitted  # with the pruned tree, whose models are from the training rows
+    prepared: Prepared
+    plan: Plan
+
+
 class FitResult(NamedTuple):
     """Result of a fit."""
 
@@ -48,9 +57,16 @@ class FitResult(NamedTuple):
     plan: Plan
 
 
-def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
-    """Grow, prune and distil a tree, from rows that were read and measured."""
+def contender(plan: Plan, prepared: Prepared) -> Contender:
+    """Grow and prune a tree, from rows that were read and measured."""
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
+    return Contender(fitted, prepared, plan)
+
+
+def finished(winner: Contender) -> FitResult:
+    """Grow the tree that has won again, on all rows or distilled, with final models."""
+    fitted, prepared, plan = winner
+    fitted = _grown_again(plan, prepared, fitted)
     full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
     short = replace(short, longer=fitted.longer)
     return FitResult(short, fitted._replace(tree=full), prepared, plan)
@@ -83,7 +99,7 @@ def refine_tree(result: FitResult) -> Refined:
     return refined._replace(tree=short)
 
 
-def unseen_error(result: FitResult, first: FitResult) -> float:
+def unseen_error(result: Contender, first: Contender) -> float:
     """Mean error on unseen rows, by the loss of another fit of the same rows."""
     ours, theirs, judge = result.prepared, first.prepared, first.plan.leaf.loss
 
@@ -138,7 +154,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 
 
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
-    """Grow trees of every kind, prune them and keep the best, distilled."""
+    """Grow trees of every kind, prune them and keep the best."""
     evidence = divided(prepared, rule)
     training, held_out, unseen, *_ = evidence
     evidence = evidence._replace(
@@ -158,7 +174,7 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
                 zip(unseen, pruned.fold_trees, strict=True)
             )
         ]
-    fitted = Fitted(
+    return Fitted(
         tree=pruned.tree,
         oblique=kinds[0].oblique,
         n_leaves_grown=whole.n_leaves,
@@ -169,12 +185,18 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         refit=rule.refit,
         longer=pruned.longer,
     )
-    if not rule.refit or prepared.source is not None:
+
+
+def _grown_again(plan: Plan, prepared: Prepared, fitted: Fitted) -> Fitted:
+    """Grow the tree again: on held-out rows as well, or to learn from its folds."""
+    if not fitted.refit or prepared.source is not None:
         return fitted
-    if held_out is not None:
+    if fitted.held_out is not None:
         return fitted._replace(tree=_refitted(plan, prepared, fitted))
-    if plan.distill is None or len(folds) < 2 or fitted.tree.n_leaves == 1:
+    if plan.distill is None or len(fitted.folds) < 2 or fitted.tree.n_leaves == 1:
         return fitted
+    total = fitted.training.weight.sum()
+    recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
     return plan.distill(fitted, plan.of_student(recipe))
 
 

@@ -14,7 +14,7 @@ from secret_jax.data.attributes import Role
 from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
 from secret_jax.data.shards import is_sharded
-from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
+from secret_jax.fit.pipeline import Contender, contender, unseen_error
 from secret_jax.fit.prepare import CheckedRows, prepare
 from secret_jax.models.errors import weighted_errors
 from secret_jax.tree.routing import apply
@@ -28,8 +28,8 @@ _ROUNDING = 1e-10
 
 
 def of_relevant(
-    first: FitResult, given: CheckedRows, eval_set: CheckedRows | None
-) -> FitResult:
+    first: Contender, given: CheckedRows, eval_set: CheckedRows | None
+) -> Contender:
     """Grow a tree again without the regressors that harm, and take what errs less.
 
     They are still split on. Rows that lie on devices stay there, as they are.
@@ -44,7 +44,7 @@ def of_relevant(
     # Of the kind that has won: the race of kinds is most of a fit.
     of_kind = {"columns": columns, "oblique": first.fitted.oblique}
     plan = plan.again(f"equations without {_some(harmful)}", **of_kind)
-    second = fit_prepared(plan, prepare(plan, given, eval_set))
+    second = contender(plan, prepare(plan, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
 
@@ -54,7 +54,7 @@ def _some(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} columns"
 
 
-def _harmful(result: FitResult) -> list[str]:
+def _harmful(result: Contender) -> list[str]:
     """Names of the regressors without whose terms the folds err less, all together."""
     schema, folds = result.prepared.schema, result.fitted.folds
     n_columns = schema.n_regressors - schema.n_indicators

@@ -12,7 +12,13 @@ import numpy as np
 
 from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.logarithms import logarithms_err_less
-from secret_jax.fit.pipeline import FitResult, fit_prepared, unseen_error
+from secret_jax.fit.pipeline import (
+    Contender,
+    FitResult,
+    contender,
+    finished,
+    unseen_error,
+)
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.relevant import of_relevant
@@ -30,29 +36,29 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     were held out, or on folds; without any there is no race.
     """
     with each_once():  # the same rows are read again for every tree
-        return at_any_size(_winner(plan, given, eval_set))
+        return finished(at_any_size(_winner(plan, given, eval_set)))
 
 
-def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
-    """Fit the trees that race, none of them finer, and return the best."""
+def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Contender:
+    """Grow the trees that race, none of them finer, and return the best."""
 
-    def fitted(plan: Plan, prepared: Prepared) -> FitResult:
-        return of_relevant(fit_prepared(plan, prepared), given, eval_set)
+    def pruned(plan: Plan, prepared: Prepared) -> Contender:
+        return of_relevant(contender(plan, prepared), given, eval_set)
 
     prepared, rival = prepare(plan, given, eval_set), plan.rival
     if rival is None:
-        return fitted(plan, prepared)
+        return pruned(plan, prepared)
     other = plan.against(rival)
     if rival.of_logarithms:
         every = [given] if eval_set is None else [given, eval_set]
         lowest = np.min([_lowest(rows) for rows in every], axis=0)
         if not logarithms_err_less(prepared.schema, prepared.rows, lowest):
-            return fitted(plan, prepared)
-        return fitted(other, prepare(other, given, eval_set))
-    first = fitted(plan, prepared)
+            return pruned(plan, prepared)
+        return pruned(other, prepare(other, given, eval_set))
+    first = pruned(plan, prepared)
     if not first.fitted.folds:
         return first
-    second = fitted(other, prepare(other, given, eval_set))
+    second = pruned(other, prepare(other, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
 

@@ -72,8 +72,8 @@ def divide(parents: Level, splits: Split, places: Places) -> Division:
                 decisions.append(_decisions(own, larger_left))
 
         def left(block: slice) -> np.ndarray:
-            table = places.table.take(row[block])
-            every = [left_of_splits(one, table, slot[block]) for one in decisions]
+            here = places.table, slot[block], row[block]
+            every = [left_of_splits(one, *here) for one in decisions]
             return np.logical_and.reduce(every)
 
         go_left = np.concatenate(list(in_blocks(left, len(row))))

@@ -108,11 +108,15 @@ class Padding:
     def wider_codes(self, codes: np.ndarray) -> np.ndarray:
         """Codes with the discrete attributes along their last axis, and zeros."""
         n_more = self.n_discrete - codes.shape[-1]
+        if not n_more:
+            return codes
         return np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, n_more)])
 
     def wider_models(self, coefficient: np.ndarray) -> np.ndarray:
         """Intercepts and slopes along the last axis, with slopes of zero."""
         n_more = 1 + self.columns.n_regressors - coefficient.shape[-1]
+        if not n_more:
+            return coefficient
         pairs = [(0, 0)] * (coefficient.ndim - 1)
         return np.pad(coefficient, [*pairs, (0, n_more)])
 

@@ -257,11 +257,12 @@ class BatchSearch(Search):
         """Columns, codes, targets and weights of places; of padding without weight."""
         inside, place = at >= 0, np.maximum(at, 0)
         row = self._places.row[place]
+        targets, weight = self._places.targets.take(place, axis=0), self._weight[place]
         return [
-            self._x[row],
-            self._codes[row],
-            np.where(inside[..., None], self._places.targets[place], np.float32(0)),
-            np.where(inside, self._weight[place], np.float32(0)),
+            self._x.take(row, axis=0),
+            self._codes.take(row, axis=0),
+            np.where(inside[..., None], targets, np.float32(0)),
+            np.where(inside, weight, np.float32(0)),
         ]
 
     def _rows_at_once(self, size: int) -> int:

@@ -52,8 +52,8 @@ def node_errors(
         leaf = apply(tree, rows.table.take(part))
         start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
         order = part.start + np.argsort(start[leaf], kind="stable")
-        x = rows.table.on_host().x[order, : tree.schema.n_regressors]
-        x, last = x.astype(np.float64), 0
+        x = rows.table.on_host().x.take(order, axis=0)
+        x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
         value = np.empty((np.sum(stop - start), tree.n_outputs))
         for node in np.flatnonzero(stop > start).tolist():
             first, last = last, last + stop[node] - start[node]

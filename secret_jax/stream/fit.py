@@ -8,7 +8,7 @@ import numpy as np
 
 from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.logarithms import logarithms_err_less
-from secret_jax.fit.pipeline import FitResult, fit_prepared
+from secret_jax.fit.pipeline import FitResult, contender, finished
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.stream.batches import StreamError
@@ -30,9 +30,10 @@ class StreamOptions(NamedTuple):
 
 def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
     """Fit a tree to the rows of a source, those of this process."""
-    finished = at_any_size(fit_prepared(*prepare_stream(plan, source, options)))
-    _check_agreement(finished.tree, options.exchange)
-    return finished
+    winner = at_any_size(contender(*prepare_stream(plan, source, options)))
+    result = finished(winner)
+    _check_agreement(result.tree, options.exchange)
+    return result
 
 
 def prepare_stream(

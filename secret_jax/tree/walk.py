@@ -60,9 +60,9 @@ def leaves_by_steps(tree: Tree, table: Table) -> np.ndarray:
     while len(row):
         row = row[tree.left[found[row]] >= 0]
         at = found[row]
-        here = table.take(row)
         # All conditions of a conjunction hold; elsewhere they send all to the left.
-        left = np.all([left_of_splits(p, here, at) for p in tree.comparisons], axis=0)
+        every = [left_of_splits(part, table, at, row) for part in tree.comparisons]
+        left = np.logical_and.reduce(every)
         found[row] = np.where(left, tree.left[at], tree.right[at])
     return found
 
@@ -112,20 +112,44 @@ def _decisions(splits: _Splits, table: Table) -> np.ndarray:
     return left.view(np.int8)
 
 
-def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
+def left_of_splits(
+    splits: Any, table: Table, at: np.ndarray, row: np.ndarray | None = None
+) -> np.ndarray:
     """Whether rows go left, each at a split of its own.
 
-    ``at`` (n_rows,), int: the split of every row. Returns (n_rows,), bool.
+    ``at`` (n_rows,), int: the split of every row; ``row`` (n_rows,), int: which ones of
+    the table these are; None: all in turn. Returns (n_rows,), bool.
     """
-    projection = np.einsum("ij,ij->i", table.x, splits.direction.take(at, axis=0))
-    discrete = splits.kind[at] == SplitKind.DISCRETE
-    if not (table.codes.shape[1] and discrete.any()):
-        return projection <= splits.threshold[at]
+    row = np.arange(len(at)) if row is None else row
+    projection = _projections(splits.direction, table.x, at, row)
+    is_discrete = splits.kind == SplitKind.DISCRETE
+    if not (table.codes.shape[1] and is_discrete.any()):
+        return projection <= splits.threshold.take(at)
+    discrete = is_discrete[at]
     attribute = np.where(discrete, splits.attribute[at], 0)
-    code = table.codes[np.arange(len(at)), attribute]
+    code = table.codes[row, attribute]
     listed = splits.goes_left[at, np.maximum(code, 0)]
     threshold, larger_left = splits.threshold[at], splits.larger_left[at]
     return goes_left(projection, threshold, discrete, code, listed, larger_left, np)
+
+
+def _projections(
+    direction: np.ndarray, x: np.ndarray, at: np.ndarray, row: np.ndarray
+) -> np.ndarray:
+    """Rows along the directions of their splits, which for axes are single numbers."""
+    split, column = np.nonzero(direction)
+    is_axis, axis = np.zeros(len(direction), bool), np.zeros(len(direction), int)
+    is_axis[split], axis[split] = direction[split, column] == 1.0, column
+    is_axis &= np.bincount(split, minlength=len(direction)) == 1
+    single = is_axis.take(at)
+    if single.all():
+        return x[row, axis.take(at)]
+    found = np.empty(len(at), x.dtype)
+    some, sums = np.flatnonzero(single), np.flatnonzero(~single)
+    found[some] = x[row.take(some), axis.take(at.take(some))]
+    directions = direction.take(at.take(sums), axis=0)
+    found[sums] = np.einsum("ij,ij->i", x.take(row.take(sums), axis=0), directions)
+    return found
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
@@ -136,6 +160,6 @@ def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
     """
     low, high = tree.clip_range()
     regressors = table.x[:, : tree.schema.n_regressors]
-    coefficient = tree.coefficient[node]
+    coefficient = tree.coefficient.take(node, axis=0)
     value = np.einsum("ij,ikj->ik", regressors, coefficient[:, :, 1:])
     return np.clip(coefficient[:, :, 0] + value, low[node], high[node])

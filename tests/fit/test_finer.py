@@ -7,7 +7,7 @@ import pytest
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.fit import finer
-from secret_jax.fit.pipeline import fit_prepared
+from secret_jax.fit.pipeline import contender
 
 
 def calendar(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -66,9 +66,9 @@ def test_what_a_finer_growth_cannot_change_is_fitted_once(options, monkeypatch):
     fits = []
 
     def counted(*given):
-        fits.append(fit_prepared(*given))
+        fits.append(contender(*given))
         return fits[-1]
 
-    monkeypatch.setattr(finer, "fit_prepared", counted)
+    monkeypatch.setattr(finer, "contender", counted)
     fitted((X, y), pruning_tolerance=0.0, **options)
     assert not fits  # beside the first, which is given

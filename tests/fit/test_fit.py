@@ -10,7 +10,7 @@ import pytest
 from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit.pipeline import divided, fit_prepared
+from secret_jax.fit.pipeline import contender, divided
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.cross_validation import CrossValidation
@@ -125,7 +125,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     grow = Recipe.grow
     monkeypatch.setattr(Recipe, "grow", recorded)
     parameters = plan(distill=False)
-    found = fit_prepared(
+    found = contender(
         parameters,
         prepare(parameters, CheckedRows(X, y[:, None], *np.ones((2, 400))), None),
     ).fitted

@@ -11,8 +11,9 @@ from secret_jax import KernelTreeRegressor, Ridge, SecretClassifier, SecretRegre
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
 from secret_jax.data.shards import shard_rows
-from secret_jax.fit.pipeline import fit_prepared
+from secret_jax.fit.pipeline import contender
 from secret_jax.fit.prepare import prepare
+from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.relevant import _Equations
 from secret_jax.models.errors import total_error
 
@@ -54,6 +55,19 @@ def test_stages_of_the_second_tree_say_what_it_is(capfd):
     assert len({*stages}) == len(stages)
 
 
+def test_only_the_winner_is_distilled(monkeypatch):
+    taught, distil = [], Distillation.__call__
+
+    def counted(distillation, fitted, recipe):
+        taught.append(recipe.schema.roles)
+        return distil(distillation, fitted, recipe)
+
+    monkeypatch.setattr(Distillation, "__call__", counted)
+    model = SecretRegressor().fit(*table(500))
+    assert len(regressors_of(model)) < N_USEFUL + N_USELESS  # the second tree has won
+    assert taught == [model.tree_.schema.roles]
+
+
 def test_useful_columns_all_stay():
     X, y = table()
     X = X[:, :N_USEFUL]
@@ -69,7 +83,7 @@ def test_errors_without_a_column_are_those_at_its_mean():
     X, y = table()
     model = SecretRegressor(max_depth=0)
     plan, (given, _) = model._plan(), model._given(X, y, None)
-    fold = fit_prepared(plan, prepare(plan, given, None)).fitted.folds[0]
+    fold = contender(plan, prepare(plan, given, None)).fitted.folds[0]
     tree, rows = fold.tree, fold.held_out
     x = rows.table.on_host().x.copy()
     x[:, [1, 4]] = tree.center[0, [1, 4]]

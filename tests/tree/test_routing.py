@@ -94,6 +94,9 @@ def test_rows_at_splits_of_their_own():
             for node, x, codes in zip(at, *table, strict=True)
         ]
         assert left_of_splits(tree, table, at).tolist() == expected
+        order = np.random.default_rng(seed).permutation(500)
+        moved = left_of_splits(tree, table, at[order], order)
+        assert moved.tolist() == [expected[place] for place in order]
 
 
 def test_values_at_given_nodes():
