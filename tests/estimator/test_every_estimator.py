@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from secret_jax import (
+    CrossValidation,
     KernelTreeClassifier,
     KernelTreeRegressor,
     SecretAdditiveRegressor,
@@ -27,7 +28,12 @@ from secret_jax import (
 )
 
 _SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "prune": StandardErrors(n_folds=2)}
-_STUMP: dict[str, Any] = {"max_depth": 1, "oblique": False, "distill": False}
+_STUMP: dict[str, Any] = {
+    "max_depth": 1,
+    "oblique": False,
+    "distill": False,
+    "prune": CrossValidation(n_folds=2),
+}
 _FEW: dict[str, Any] = {
     "max_leaf_nodes": 4,
     "max_iter": 2,
@@ -40,7 +46,7 @@ CLASSES = [
     KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
     KernelTreeClassifier(SecretClassifier(**_STUMP), head="rbf"),
     SecretOrdinalClassifier(SecretRegressor(**_STUMP)),
-    SecretAdditiveRegressor(SecretRegressor(**_STUMP)),
+    SecretAdditiveRegressor(SecretRegressor(**_STUMP | {"prune": "auto"})),
     SecretForestRegressor(n_estimators=2),
     SecretBoostingRegressor(**_FEW),
     SecretClassifier.cart(),
