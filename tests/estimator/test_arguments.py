@@ -148,7 +148,7 @@ def test_fields_of_values(parameter, kind, field):
     X, y = shop(20)
 
     def fit(**fields):
-        # Held out, not cross-validated: six trees of a node say no more than one.
+        # Held out, not cross-validated: trees of folds get the same fields.
         single = SecretRegressor(max_depth=0, min_samples_split=1000, prune="holdout")
         before = single.set_params(**{parameter: kind()}).get_params()
         (given,) = fields.values()
