@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -58,6 +59,11 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 from secret_jax.runtime import programs  # noqa: E402
 
 programs.OPTIMIZATION_LEVEL = 0
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: the collector of garbage need not look at it again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,7 +19,13 @@ import pytest
 from configurations import refusal, regressor, shop
 from refusals import assert_meant, only_deserved_warnings
 
-from secret_jax import CostComplexity, SecretClassifier, SecretRegressor, datasets
+from secret_jax import (
+    CostComplexity,
+    CrossValidation,
+    SecretClassifier,
+    SecretRegressor,
+    datasets,
+)
 from secret_jax.estimators.parameters import NAMED
 
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -68,6 +74,8 @@ JUNK: dict[str, Any] = {
     "an object": object(),
     "a date": datetime.date(2020, 2, 2),
 }
+# Trees of folds teach the second growth, of two folds as of the default's ten.
+FOLDS = CrossValidation(n_folds=2, n_repeats=1)
 # What would take hours or gigabytes, and is no mistake.
 _LAVISH = {"resolution", "n_samples", "n_features", "max_samples", "n_starts"}
 
@@ -148,7 +156,7 @@ def test_fields_of_values(parameter, kind, field):
     X, y = shop(20)
 
     def fit(**fields):
-        single = SecretRegressor(max_depth=0, min_samples_split=1000)
+        single = SecretRegressor(max_depth=0, min_samples_split=1000, prune=FOLDS)
         before = single.set_params(**{parameter: kind()}).get_params()
         (given,) = fields.values()
         single.set_params(**{f"{parameter}__{field}": given})

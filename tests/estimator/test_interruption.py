@@ -19,20 +19,21 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from strange_tables import drawn
 
-from secret_jax import CostComplexity, SecretRegressor
+from secret_jax import CostComplexity, CrossValidation, SecretRegressor
 from secret_jax.tree.file import ModelFileError
 
 FILES = sorted(GOLDEN.glob("v*/*.model"))
 # Functions that a fit passes through, early and late, and options that lead there.
-FOLDS: dict[str, Any] = {"prune": "cross-validation"}
+# Two folds twice are stages like five.
+FOLDS: dict[str, Any] = {"prune": CrossValidation(n_folds=2)}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "reading the table": ("fit.prepare.read_columns", {}),
-    "shuffling": ("data.source.merged", {}),
+    "reading the table": ("fit.prepare.read_columns", FOLDS),
+    "shuffling": ("data.source.merged", FOLDS),
     "holding rows out": ("fit.pipeline.without_share", {"prune": "holdout"}),
     "a level": ("grow.division.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.hold_out.node_errors", {"prune": "holdout"}),
-    "forgetting": ("estimators.base.forget_calibration", {}),
+    "forgetting": ("estimators.base.forget_calibration", FOLDS),
     "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),
     "distillation": ("fit.refine.distillation.student_rows", FOLDS),
     "cutting the distilled tree": ("fit.refine.distillation.of_size", FOLDS),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from configurations import assert_same_tree, crease, planes, regressor, shop, tree_bytes
 
-from secret_jax import HoldOut, RssSplits, SecretRegressor, Tao
+from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor, Tao
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
@@ -183,7 +183,7 @@ def test_refinement_helps_where_there_is_no_noise():
 
 
 @pytest.mark.parametrize(
-    "prune", [HoldOut(refit=False), "cross-validation", None], ids=str
+    "prune", [HoldOut(refit=False), CrossValidation(n_folds=2), None], ids=str
 )
 def test_every_way_of_pruning_can_be_refined(prune):
     X, y = shop(256)
