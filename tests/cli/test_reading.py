@@ -339,6 +339,19 @@ def test_most_numbers_or_dates_but_not_all_are_refused_with_the_options(tmp_path
         learned(tmp_path, lines(wrong, Y, header="x,y"))
 
 
+@pytest.mark.parametrize("unit", [" yrs", "kg", " years old"])
+def test_most_numbers_with_one_unit_are_numbers_as_well(tmp_path, unit):
+    wrong = [f"{18 + i}{unit}" for i in range(N - 1)] + ["unknown"]
+    with pytest.raises(TableFileError, match=r"'unknown', 1 of 40 .* are numbers"):
+        learned(tmp_path, lines(wrong, Y, header="x,y"))
+    X, _, _ = learned(tmp_path, lines(wrong, Y, header="x,y"), na=("unknown",))
+    assert X["x"].iloc[0] == 18
+    # Names that begin with digits are categories still.
+    for names in (["1Fam", "2fmCon", "3Twn", "4Dup", "Other"], ["2WD", "4WD", "AWD"]):
+        X, _, _ = learned(tmp_path, lines((names * N)[:N], Y, header="x,y"))
+        assert set(X["x"]) <= set(names)
+
+
 def test_eight_digits_are_dates_only_if_all_of_them_are(tmp_path):
     dates = [f"2020{1 + i % 12:02}{1 + i % 28:02}" for i in range(N)]
     X, _, _ = learned(tmp_path, lines(dates, Y, header="x,y"))
