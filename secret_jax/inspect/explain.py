@@ -93,6 +93,7 @@ def explain_rows(
         target=targets[shown[0]] if alike else tuple(targets[i] for i in of_row),
         names=schema.names,
         values=values,
+        categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
         baseline=part.baseline if alike else baseline,
         linear=linear,
         splits=splits,

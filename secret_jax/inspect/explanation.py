@@ -33,6 +33,8 @@ class Explanation:
         The input columns.
     values : ndarray of shape (n_rows, n_columns), object
         What the rows hold.
+    categorical : tuple of bool
+        Whether a column holds categories, which have all their digits in words.
     baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: its equation at the mean of the training rows, which is
         the mean of the target.
@@ -65,6 +67,7 @@ class Explanation:
     target: str | tuple[str, ...]
     names: tuple[str, ...]
     values: np.ndarray = field(repr=False)
+    categorical: tuple[bool, ...] = field(repr=False)
     baseline: float | np.ndarray
     linear: np.ndarray = field(repr=False)
     splits: np.ndarray = field(repr=False)
@@ -120,7 +123,8 @@ class Explanation:
         for column in np.argsort(-np.abs(added), kind="stable").tolist():
             if added[column] != 0:
                 value = self.values[row, column]
-                held = "missing" if is_missing(value) else entry(value)
+                word = quoted if self.categorical[column] else entry
+                held = "missing" if is_missing(value) else word(value)
                 words = f"{quoted(self.names[column])} = {held}"
                 steps.append((words, float(added[column])))
         return steps

@@ -165,7 +165,10 @@ def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) 
             return quoted(name)
         return f"({quoted(name)} {'-' if term.at > 0 else '+'} {number(abs(term.at))})"
     if len(categories) == 1:
-        return f"[{name} = {categories[0]}]"
+        only = categories[0]
+        # Brackets stand in for quotes, but not around blanks.
+        plain = isinstance(only, str) and only and only == only.strip()
+        return f"[{name} = {only if plain else quoted(only)}]"
     # There is no other side to list instead.
     return f"[{' '.join(_membership(name, categories, categories, max_categories))}]"
 
