@@ -195,6 +195,14 @@ def test_a_tree_of_counts_reads_in_logarithms_and_is_kept(tmp_path):
     why = model.explain(X[:5])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping
     np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
+    written = why.to_dataframe()
+    np.testing.assert_allclose(written["prediction"], model.predict(X[:5]), rtol=1e-4)
+    np.testing.assert_allclose(written["score"], total)
+    lines = str(why).splitlines()
+    assert float(lines[0].removeprefix("row 0: y = ")) == pytest.approx(
+        model.predict(X[:1])[0], rel=1e-3
+    )
+    assert lines[2].startswith("  log of y = ")
     model.save(tmp_path / "counts")
     again = SecretRegressor.load(tmp_path / "counts")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
