@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -192,6 +193,9 @@ def test_a_tree_of_counts_reads_in_logarithms_and_is_kept(tmp_path):
     assert (model.predict(X) > 0).all()
     assert np.corrcoef(model.predict(X), mean)[0, 1] > 0.9
     assert "log of y = " in model.export_text()
+    # Means have steps of the target's deviation, whatever the equations say.
+    scarce = SecretRegressor(loss="gamma", max_depth=0).fit(X, 1e4 * (1.0 + y))
+    assert re.search(r"mean \d+,\d00, loss", scarce.export_text())
     why = model.explain(X[:5])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping
     np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
