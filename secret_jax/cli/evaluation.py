@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from secret_jax.cli.messages import say
-from secret_jax.inspect.class_errors import class_errors
+from secret_jax.inspect.class_errors import log_losses
 from secret_jax.inspect.printing import number
 
 if TYPE_CHECKING:
@@ -130,17 +130,18 @@ def measured(model: Any, X: Any, y: Any, weight: Any = None) -> Score:
     R² is None if the targets are constant. Of classes ``error``, the share that is
     wrong, and ``log_loss``, in nats; a class that the model has never seen is wrong.
     """
+
+    def mean(values: np.ndarray) -> float:
+        return float(np.average(values, weights=weight))
+
     y = np.asarray(y)
     if is_classifier(model):
         probability = model.predict_proba(X)
         member = y[:, None] == model.classes_
         actual = np.where(member.any(axis=1), member.argmax(axis=1), -1)
-        errors = class_errors(probability, probability.argmax(axis=1), actual)
-        return {"error": 1.0 - errors.accuracy, "log_loss": errors.log_loss}
-
-    def mean(values: np.ndarray) -> float:
-        return float(np.average(values, weights=weight))
-
+        wrong = probability.argmax(axis=1) != actual
+        losses = log_losses(probability, actual)
+        return {"error": mean(wrong), "log_loss": mean(losses)}
     residual = model.predict(X) - y
     mse, variance = mean(residual**2), mean((y - mean(y)) ** 2)
     return {
@@ -188,11 +189,14 @@ def _baselines(
     judging, growing = _choosing(grown_on, seed)
     some, judges = grown_on.take(growing), grown_on.take(judging)
 
-    def error_with(size: int) -> float:
+    def error_with(size: int) -> tuple[float, ...]:
         model = cart(max_leaf_nodes=size, random_state=seed)
         model.fit(training[growing], some.y, sample_weight=some.weight)
         score = measured(model, training[judging], judges.y, judges.weight)
-        return score["log_loss" if classes else "mse"] or 0.0
+        # A pure leaf that is wrong once has no end of log-loss: of trees with such
+        # leaves that would choose the smallest.
+        measures = ("error", "log_loss") if classes else ("mse",)
+        return tuple(score[measure] or 0.0 for measure in measures)
 
     sizes = [2**k for k in range(1, 12) if 2**k <= max(2, len(growing))]
     chosen = cart(max_leaf_nodes=min(sizes, key=error_with), random_state=seed)

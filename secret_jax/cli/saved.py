@@ -186,7 +186,10 @@ def _say_what_it_takes(model: Any, language: str) -> None:
     reading = _reading(model)
     dates = "its parts as numbers, each a column of its own"
     dates = "dates, or text as in 2024-02-29" if language == "python" else dates
+    asked = _asked_columns(model)
     for name in model._schema.input_names:
+        if name not in asked:
+            continue
         chosen = reading.formats[reading.name_of(name)]
         if isinstance(chosen, NumberFormat) and not chosen.is_plain:
             say(f"{name}: the program takes numbers, not the texts of the file")

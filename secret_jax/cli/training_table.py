@@ -75,7 +75,11 @@ def read(
     path, sheet, skip = arguments.file, arguments.sheet, arguments.skip
     say(f"reading {'standard input' if path == '-' else path}")
     table = read_file(path, text_columns, sheet=sheet, skip=skip, columns=columns)
-    say(f"{table.frame.shape[0]} rows, {table.frame.shape[1]} columns")
+    from secret_jax.inspect.printing import counted
+
+    n_rows, n_columns = table.frame.shape
+    width = counted(n_columns, "column", "columns")
+    say(f"{counted(n_rows, 'row', 'rows')}, {width}")
     for note in table.notes:
         say(f"  {note}")
     return table

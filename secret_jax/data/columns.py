@@ -81,7 +81,12 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """Wrap a table as a narwhals DataFrame; None if it is not a DataFrame."""
     if isinstance(X, np.ndarray):  # spares narwhals's long list of questions
         return None
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(
+            f"X is a table whose rows are not read yet ({type(X).__name__}). Read "
+            "them first: of polars X.collect(), of DuckDB X.df()."
+        )
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
@@ -140,7 +145,9 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
             f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
             "example of hours) or into text before fitting."
         )
-    return _object_column(np.asarray(series.to_numpy(), object))
+    values = series.to_numpy()
+    refuse_complex(values, f"column {name!r}")
+    return _object_column(np.asarray(values, object))
 
 
 def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:

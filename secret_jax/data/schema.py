@@ -86,7 +86,7 @@ class TableSchema(Attributes):
             [self.names[column] for column in self.continuous],
             [
                 f"[{self.names[self.discrete[attribute]]} "
-                + (f"= {value}]" if value is not None else "is missing]")
+                + (f"= {_in_short(value)}]" if value is not None else "is missing]")
                 for attribute, code in self.indicators
                 for value in [self.categories[attribute][code]]
             ],
@@ -217,3 +217,9 @@ class TableSchema(Attributes):
     def restore_target(self, value: Any) -> np.ndarray:
         """Convert standardised values of a single target back to its units, float64."""
         return np.asarray(value, np.float64) * self.target_scale + self.target_center
+
+
+def _in_short(category: Any) -> Any:
+    """A category in words: a whole number, which is a float here, without its zero."""
+    whole = isinstance(category, float) and category.is_integer()
+    return int(category) if whole else category

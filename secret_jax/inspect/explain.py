@@ -37,7 +37,8 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     Returns
     -------
     secret_jax.inspect.explanation.Explanation
-        Of classes with their probabilities; what is taken apart are log-odds.
+        Of classes with their probabilities; what is taken apart are log-odds. Of
+        losses whose equations are of logarithms these are.
 
     Examples
     --------
@@ -88,11 +89,16 @@ def explain_rows(
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
     targets = [tree.schema.target_name for tree in equations]
+    outcome = ""
+    if isinstance(source, TreeView) and not (classes or source.tree.says_targets):
+        outcome = source.target
+        predicted = source.tree.loss.prediction(prediction)
     alike = len(shown) == 1
     return Explanation(
         target=targets[shown[0]] if alike else tuple(targets[i] for i in of_row),
         names=schema.names,
         values=values,
+        categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
         baseline=part.baseline if alike else baseline,
         linear=linear,
         splits=splits,
@@ -102,6 +108,7 @@ def explain_rows(
         share=share,
         path=tuple(words[node] for node in leaf.tolist()),
         classes=classes,
+        outcome=outcome,
         predicted=prediction if predicted is None else predicted,
         probability=probability,
     )

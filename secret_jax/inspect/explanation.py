@@ -7,7 +7,7 @@ import numpy as np
 
 from secret_jax.data.columns import is_missing
 from secret_jax.inspect.frame import import_pandas
-from secret_jax.inspect.printing import entry, quoted
+from secret_jax.inspect.printing import entry, number, quoted
 
 # What a screen has room for.
 _ROWS_SHOWN = 5
@@ -27,12 +27,14 @@ class Explanation:
     Attributes
     ----------
     target : str, or tuple of str
-        Name of what is taken apart: the target, of classes their log-odds; of several
-        the score of each row's predicted class.
+        Name of what is taken apart: the target, or its logarithm; of classes their
+        log-odds, of several the score of each row's predicted class.
     names : tuple of str
         The input columns.
     values : ndarray of shape (n_rows, n_columns), object
         What the rows hold.
+    categorical : tuple of bool
+        Whether a column holds categories, which have all their digits in words.
     baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: its equation at the mean of the training rows, which is
         the mean of the target.
@@ -46,8 +48,8 @@ class Explanation:
     clipping : ndarray of shape (n_rows,), float64
         What clipping to the range of the leaf's outputs adds.
     prediction : ndarray of shape (n_rows,), float64
-        What is taken apart: as `predict` gives it, without its float32 rounding; of
-        classes as `decision_function` does.
+        What is taken apart: as `predict` gives it, without its float32 rounding, or the
+        logarithm of that; of classes as `decision_function` does.
     leaf : ndarray of shape (n_rows,), int32
         Node id of the leaf, of a soft tree the one with the largest share.
     share : ndarray of shape (n_rows,), float64
@@ -56,8 +58,12 @@ class Explanation:
         The conditions on the way to that leaf, in words.
     classes : tuple
         Labels; empty where numbers are predicted.
+    outcome : str
+        Name of the number that is predicted where its logarithm is taken apart;
+        otherwise empty.
     predicted : ndarray of shape (n_rows,)
-        Of classes their labels as `predict` gives them; of numbers ``prediction``.
+        As `predict` gives it: of classes their labels, of numbers ``prediction`` or
+        what it is the logarithm of.
     probability : ndarray of shape (n_rows, n_classes), float64
         As `predict_proba` gives it.
     """
@@ -65,6 +71,7 @@ class Explanation:
     target: str | tuple[str, ...]
     names: tuple[str, ...]
     values: np.ndarray = field(repr=False)
+    categorical: tuple[bool, ...] = field(repr=False)
     baseline: float | np.ndarray
     linear: np.ndarray = field(repr=False)
     splits: np.ndarray = field(repr=False)
@@ -74,6 +81,7 @@ class Explanation:
     share: np.ndarray = field(repr=False)
     path: tuple[str, ...] = field(repr=False)
     classes: tuple[Any, ...]
+    outcome: str
     predicted: np.ndarray = field(repr=False)
     probability: np.ndarray = field(repr=False)
 
@@ -100,10 +108,16 @@ class Explanation:
         share = self.share[row]
         part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
         value = f"{quoted(self.target_of(row))} = {prediction:.{digits}f}"
+        head, told_apart = value, []
+        if self.classes:
+            head, told_apart = self._in_chances(row), [f"  {value}"]
+        elif self.outcome:
+            mean = number(self.predicted[row], digits=_DIGITS_SHOWN)
+            head, told_apart = f"{quoted(self.outcome)} = {mean}", [f"  {value}"]
         lines = [
-            f"row {row}: {self._in_chances(row) if self.classes else value}",
+            f"row {row}: {head}",
             f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
-            *([f"  {value}"] if self.classes else []),
+            *told_apart,
         ]
         baseline, steps = self.baseline_of(row), self.steps(row)
         if abs(self.clipping[row]) > _EXACT * step:
@@ -120,7 +134,8 @@ class Explanation:
         for column in np.argsort(-np.abs(added), kind="stable").tolist():
             if added[column] != 0:
                 value = self.values[row, column]
-                held = "missing" if is_missing(value) else entry(value)
+                word = quoted if self.categorical[column] else entry
+                held = "missing" if is_missing(value) else word(value)
                 words = f"{quoted(self.names[column])} = {held}"
                 steps.append((words, float(added[column])))
         return steps
@@ -153,14 +168,14 @@ class Explanation:
         -------
         pandas.DataFrame
             One row per row; ``baseline``, a column for every input column,
-            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes the sum is
-            called ``score``, ``prediction`` is the class, and there is a
-            ``probability of ...`` each. An underscore is added to those of these names
-            that an input column has.
+            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes and where
+            logarithms are taken apart the sum is called ``score``, and ``prediction``
+            is as `predict` gives it; of classes there is a ``probability of ...`` each.
+            An underscore is added to those of these names that an input column has.
         """
         before = {"baseline": np.broadcast_to(self.baseline, len(self))}
         after: dict[str, Any] = {"clipping": self.clipping}
-        if self.classes:
+        if self.classes or self.outcome:
             after["score"] = self.prediction
         after["prediction"] = self.predicted
         for label, chance in zip(self.classes, self.probability.T, strict=True):

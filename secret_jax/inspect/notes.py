@@ -79,14 +79,16 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
 
 def missing_facts(tree: Tree) -> str:
     """Say what missing numbers count as in sums, and which columns hold no number."""
-    schema = tree.schema
+    schema, in_sums = tree.schema, _in_sums(tree)
     means, nothing = [], []
     for column, share in schema.missing_shares:
-        name = quoted(schema.names[column])
+        name, position = quoted(schema.names[column]), schema.position_of(column)
         if share >= 1:
             nothing.append(name)
             continue
-        mean = number(schema.center[schema.position_of(column)], digits=4)
+        if not in_sums[position]:
+            continue
+        mean = number(schema.center[position], digits=4)
         means.append(f"{name} {mean} ({number(100 * share, digits=2)} % missing)")
     facts = []
     for fact, columns in (
@@ -100,10 +102,7 @@ def missing_facts(tree: Tree) -> str:
 
 def tail_facts(tree: Tree) -> str:
     """Say at which bounds columns are flat in the sums of a tree."""
-    schema, leaf = tree.schema, tree.is_leaf
-    in_sums = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
-    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
-    in_sums |= np.any(tree.direction[sums, : schema.n_regressors], axis=0)
+    schema, in_sums = tree.schema, _in_sums(tree)
     bounded = []
     for column, low, high in schema.tails:
         if in_sums[schema.position_of(column)]:
@@ -117,10 +116,24 @@ def tail_facts(tree: Tree) -> str:
     return f"far values are cut in sums: {some(bounded, most=_COLUMNS_SHOWN)}"
 
 
+def _in_sums(tree: Tree) -> np.ndarray:
+    """Mask of the columns that equations, sums in splits and gates compute with."""
+    leaf = tree.is_leaf
+    in_sums = np.zeros(tree.direction.shape[1], bool)
+    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
+    in_sums[: len(slopes)] |= slopes
+    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
+    return in_sums | np.any(tree.direction[sums], axis=0)
+
+
 def mixture_facts(tree: Tree) -> str:
     """Say to which range mixtures of leaves are clipped; empty if each leaf is."""
     if tree.n_outputs == 1:
-        return clipped_to(*mixture_range(tree), digits=_DIGITS_OF_RANGE)
+        low, high = mixture_range(tree)
+        # A bound as good as zero is zero to the digits of the other one.
+        least = 10.0**-_DIGITS_OF_RANGE * (high - low)
+        ends = (0.0 if abs(end) < least else end for end in (low, high))
+        return clipped_to(*ends, digits=_DIGITS_OF_RANGE)
     outputs = [tree.output(which) for which in range(tree.n_outputs)]
     facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
     return ", ".join(f"{name} {fact}" for name, fact in facts if fact)

@@ -26,6 +26,7 @@ from secret_jax.tree.totals import Side, way_to
 PLAIN = Wording()
 _MOVING = 5  # columns that are named where equations have no room
 _TERMS_OF_PATH = 4  # of each condition on the way to a node
+_OR_MISSING = " or missing"
 
 
 def split_sentence(tree: Tree, node: int, side: Side = "left", **options: Any) -> str:
@@ -107,7 +108,7 @@ def _remark(split: LinearSplit, side: Side) -> str:
         return f" (soft, width {number(split.width)}{missing})"
     if split.missing_left is None:
         return ""
-    return " or missing" if split.missing_left == (side == "left") else ""
+    return _OR_MISSING if split.missing_left == (side == "left") else ""
 
 
 def _membership(
@@ -165,7 +166,10 @@ def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) 
             return quoted(name)
         return f"({quoted(name)} {'-' if term.at > 0 else '+'} {number(abs(term.at))})"
     if len(categories) == 1:
-        return f"[{name} = {categories[0]}]"
+        only = categories[0]
+        # Brackets stand in for quotes, but not around blanks.
+        plain = isinstance(only, str) and only and only == only.strip()
+        return f"[{name} = {only if plain else quoted(only)}]"
     # There is no other side to list instead.
     return f"[{' '.join(_membership(name, categories, categories, max_categories))}]"
 
@@ -214,7 +218,10 @@ def path_sentence(tree: Tree, node: int) -> str:
                 continue
             conditions.pop(key, None)
             conditions[key] = (bound, sentence)
-    return " and ".join(words for _, words in conditions.values()) or "all rows"
+    told = [words for _, words in conditions.values()]
+    if len(told) > 1:  # "and" binds more closely than the "or" of gaps
+        told = [f"({one})" if one.endswith(_OR_MISSING) else one for one in told]
+    return " and ".join(told) or "all rows"
 
 
 def _bound(split: LinearSplit | CategorySplit, side: Side) -> tuple[Any, float]:

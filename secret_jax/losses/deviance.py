@@ -122,5 +122,6 @@ class Tweedie(LogMean):
 
     @property
     def _needs(self) -> str:
-        kind = "numbers above zero" if self.power == 2 else "no negative numbers"
-        return f"Tweedie(power={self.power:g}) needs {kind}"
+        if self.power == 2:
+            return "loss='gamma', Tweedie(power=2), needs numbers above zero"
+        return f"Tweedie(power={self.power:g}) needs no negative numbers"

@@ -53,6 +53,21 @@ def test_a_target_of_text_fits_a_classifier(flowers, run):
     assert head.split()[-3:] == ["wrong", "log-loss", "leaves"]
 
 
+def test_trees_beside_are_as_large_as_they_are_right(fitted):
+    errors = json.loads((fitted[1] / "errors.json").read_text())["errors"]
+    assert errors["CART (scikit-learn)"]["error"] < 0.2
+
+
+def test_a_row_of_weight_two_is_measured_twice(fitted, flowers):
+    model, frame = SecretClassifier.load(fitted[0]), flowers[1]
+    rows = frame[frame["kind"] != "NA"]
+    weight = np.where(rows["kind"] == "virginica", 3, 1)
+    X, y = rows[["a", "b", "c", "d"]], rows["kind"]
+    of_copies = measured(model, X.loc[X.index.repeat(weight)], y.repeat(weight))
+    assert measured(model, X, y, weight) == pytest.approx(of_copies)
+    assert measured(model, X, y) != pytest.approx(of_copies)
+
+
 def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, run):
     path, frame = flowers
     model = SecretClassifier.load(fitted[0])

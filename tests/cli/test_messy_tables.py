@@ -96,6 +96,9 @@ def test_columns_that_the_tree_does_not_ask_for_may_be_away(run, model, tmp_path
     assert code == 0, err
     assert "not in the file, and not asked for: Verkauft" in err
     assert out == expected
+    _, _, err = run("export", model, "python")
+    assert "Wohnfläche" in err
+    assert "Verkauft" not in err
     rows.drop(columns="Wohnfläche").to_csv(tmp_path / "less.csv", sep=";", index=False)
     code, _, err = run("predict", model, tmp_path / "less.csv")
     assert code == 2

@@ -92,6 +92,10 @@ DATES = {
     "29/02/2024": ("%d/%m/%Y", "2024-02-29"),
     "02/29/2024": ("%m/%d/%Y", "2024-02-29"),
     "2/29/24 8:30": ("%m/%d/%y %H:%M", "2024-02-29T08:30"),
+    "2/29/2024 3:45 PM": ("%m/%d/%Y %I:%M %p", "2024-02-29T15:45"),
+    "29-Feb-2024 15:45:10": ("%d-%b-%Y %H:%M:%S", "2024-02-29T15:45:10"),
+    "Feb 29, 2024 3:45PM": ("%b %d, %Y %I:%M%p", "2024-02-29T15:45"),
+    "2024/02/29 08:30": ("%Y/%m/%d %H:%M", "2024-02-29T08:30"),
     "29.02.2024": ("%d.%m.%Y", "2024-02-29"),
     "01.02.2024": ("%d.%m.%Y", "2024-02-01"),
     "29-02-2024": ("%d-%m-%Y", "2024-02-29"),
@@ -337,6 +341,19 @@ def test_most_numbers_or_dates_but_not_all_are_refused_with_the_options(tmp_path
     wrong = [f"2020-01-{1 + i % 28:02}" for i in range(N - 1)] + ["soon"]
     with pytest.raises(TableFileError, match=r"\('soon', .* are dates; .*--na 'soon'"):
         learned(tmp_path, lines(wrong, Y, header="x,y"))
+
+
+@pytest.mark.parametrize("unit", [" yrs", "kg", " years old"])
+def test_most_numbers_with_one_unit_are_numbers_as_well(tmp_path, unit):
+    wrong = [f"{18 + i}{unit}" for i in range(N - 1)] + ["unknown"]
+    with pytest.raises(TableFileError, match=r"'unknown', 1 of 40 .* are numbers"):
+        learned(tmp_path, lines(wrong, Y, header="x,y"))
+    X, _, _ = learned(tmp_path, lines(wrong, Y, header="x,y"), na=("unknown",))
+    assert X["x"].iloc[0] == 18
+    # Names that begin with digits are categories still.
+    for names in (["1Fam", "2fmCon", "3Twn", "4Dup", "Other"], ["2WD", "4WD", "AWD"]):
+        X, _, _ = learned(tmp_path, lines((names * N)[:N], Y, header="x,y"))
+        assert set(X["x"]) <= set(names)
 
 
 def test_eight_digits_are_dates_only_if_all_of_them_are(tmp_path):

@@ -250,6 +250,18 @@ def test_a_missing_value_is_named_with_column_row_and_remedy(kind):
         schema_of(frame)
 
 
+def test_a_table_without_rows_yet_is_refused_with_the_remedy():
+    lazy = pl.DataFrame({"a": [1.0, 2.0]}).lazy()
+    with pytest.raises(TypeError, match=r"not read yet \(LazyFrame\).*X\.collect\(\)"):
+        SecretRegressor().fit(lazy, [1.0, 2.0])
+
+
+def test_complex_numbers_of_a_table_are_no_categories():
+    frame = pd.DataFrame({"fine": [1.0, 2.0], "wave": [1.0 + 2.0j, 1.0]})
+    with pytest.raises(ValueError, match="column 'wave' holds complex numbers"):
+        schema_of(frame)
+
+
 def test_two_columns_of_one_name_are_refused():
     frame = pd.DataFrame(np.eye(3), columns=["a", "b", "a"])
     with pytest.raises(ValueError, match=r"'a'"):

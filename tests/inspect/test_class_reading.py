@@ -277,7 +277,7 @@ def test_categories_stand_beside_each_other(names):
     rows = pd.DataFrame([held | {"sex": sex} for sex in "FIM"])[list(NAMES)]
     np.testing.assert_allclose(heights.T, model.predict_proba(rows), rtol=1e-5)
     assert [label.get_text() for label in ax.get_xticklabels()] == ["F", "I", "M"]
-    with pytest.raises(ValueError, match="draw categories alone"):
+    with pytest.raises(ValueError, match="'place' holds categories; draw it alone"):
         model.plot_partition("place", "length")
 
 

@@ -133,6 +133,27 @@ def test_the_estimator_explains_a_data_frame(shop_model):
         assert total == pytest.approx(printed, abs=0.01 * max(1, abs(printed)))
 
 
+def test_categories_that_are_numbers_have_all_their_digits_everywhere():
+    random = np.random.default_rng(0)
+    place, x = (
+        np.array([80331, 10115])[random.integers(0, 2, 200)],
+        random.normal(size=200),
+    )
+    X, y = np.stack([place, 80331.0 * x], axis=1), 3.0 * (place == 80331) + x
+    model = SecretRegressor(categorical_features=[0], max_depth=0).fit(X, y)
+    home = X[:, 0] == 80331
+    assert "  x0 = 80331\n" in f"{model.explain(X[home][:1])}\n"
+    assert (
+        "[x0 = 80331]" in model.export_text() or "[x0 = 10115]" in model.export_text()
+    )
+    terms = [term for term in model.coefficients(0)["term"] if "x0" in term]
+    assert terms
+    assert not any(".0" in term for term in terms)
+    assert "x0 = 80331" in model.plot_partition("x1", at={"x0": 80331}).ax.get_title(
+        "left"
+    )
+
+
 def test_contributions_as_a_data_frame(shop_model):
     model, X, _ = shop_model
     why = model.explain(X[:10])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
+from secret_jax import SecretRegressor
 from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.equations import (
     LinearSplit,
@@ -273,6 +274,14 @@ def test_categories_that_cannot_reach_a_node_are_not_listed():
     tree = replace(tree, goes_left=goes_left, attribute=attribute)
     assert split_sentence(tree, child) == "sex in {F}"
     assert split_sentence(tree, child, side="right") == "sex in {I}"
+
+
+def test_categories_of_blanks_stand_in_quotes():
+    place = np.resize(["", " a", "b"], 300)
+    X = np.array([[one, i] for i, one in enumerate(place)], object)
+    y = np.select([place == "", place == " a"], [1.0, 2.0], 5.0)
+    text = SecretRegressor(max_depth=0).fit(X, y).export_text()
+    assert "[x0 = '']" in text
 
 
 def test_models_that_are_shown_and_lines():

@@ -20,7 +20,7 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit.refine.soft.parameters import to_parameters, to_tree, with_widths
 from secret_jax.inspect.equations import split_in_original_units
-from secret_jax.inspect.words import split_sentence
+from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind
 
@@ -162,6 +162,18 @@ def test_an_axis_split_learns_the_side_of_the_gaps(side):
     assert model.score(X, y) > 0.95
 
 
+def test_gaps_on_the_way_to_a_leaf_stand_in_brackets():
+    X, y = step("left")
+    options = STUMP | {"max_depth": 2}
+    model = regressor("default", **options).fit(X, y + (X[:, 1] > 0) * (y > 1))
+    tree = model.tree_
+    assert path_sentence(tree, int(tree.left[0])).endswith(" or missing")
+    ways = [path_sentence(tree, leaf) for leaf in np.flatnonzero(tree.is_leaf)]
+    both = [way for way in ways if " and " in way and " or missing" in way]
+    assert both
+    assert all(re.search(r"\([^()]+ or missing\)", way) for way in both)
+
+
 def test_gaps_that_differ_from_all_values_are_split_off():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(128, 3))
@@ -173,7 +185,7 @@ def test_gaps_that_differ_from_all_values_are_split_off():
     assert split_sentence(model.tree_, 0, side="right") == "x1 is missing"
     assert model.to_dataframe()["attribute"][0] == "x1"
     assert (model.apply(X[gone]) == model.tree_.right[0]).all()
-    assert "missing numbers count as means in sums: x1" in model.export_text()
+    assert "count as means" not in model.export_text()  # where no sum has them
     assert "x1 is not missing" in model.export_dot()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -192,9 +193,20 @@ def test_a_tree_of_counts_reads_in_logarithms_and_is_kept(tmp_path):
     assert (model.predict(X) > 0).all()
     assert np.corrcoef(model.predict(X), mean)[0, 1] > 0.9
     assert "log of y = " in model.export_text()
+    # Means have steps of the target's deviation, whatever the equations say.
+    scarce = SecretRegressor(loss="gamma", max_depth=0).fit(X, 1e4 * (1.0 + y))
+    assert re.search(r"mean \d+,\d00, loss", scarce.export_text())
     why = model.explain(X[:5])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping
     np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
+    written = why.to_dataframe()
+    np.testing.assert_allclose(written["prediction"], model.predict(X[:5]), rtol=1e-4)
+    np.testing.assert_allclose(written["score"], total)
+    lines = str(why).splitlines()
+    assert float(lines[0].removeprefix("row 0: y = ")) == pytest.approx(
+        model.predict(X[:1])[0], rel=1e-3
+    )
+    assert lines[2].startswith("  log of y = ")
     model.save(tmp_path / "counts")
     again = SecretRegressor.load(tmp_path / "counts")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -222,7 +234,7 @@ def test_what_does_not_go_together_is_refused():
     refused("all are zero", y=np.zeros(60), loss="poisson")
     refused("'level' parameter", loss=Quantile(level=1.0))
     refused("'loss' parameter", loss="cauchy")
-    refused("needs numbers above zero", loss="gamma")
+    refused("^loss='gamma', .* needs numbers above zero", loss="gamma")
     refused("'loss' parameter.*use SecretClassifier", loss=CrossEntropy())
     refused("'refine' parameter", loss="absolute", refine="soft", prune="holdout")
     refused("'leaf' parameter", loss="absolute", leaf="implied", splits="secret")

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 ISO = "ISO8601"
-_TIMES = ("", " %H:%M", " %H:%M:%S")
-_CLOCK = r"( \d{1,2}:\d{2}(:\d{2})?)?"
-_NUMERIC = re.compile(rf"(\d{{1,2}})([/.-])(\d{{1,2}})\2(\d{{4}}|\d{{2}}){_CLOCK}")
+_CLOCK = re.compile(r" \d{1,2}:\d{2}(?P<seconds>:\d{2})?(?P<half>( ?)[AaPp][Mm])?\Z")
+_NUMERIC = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})")
 _ZONED = r"[T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _ISO = re.compile(rf"\d{{4}}-\d{{1,2}}(-\d{{1,2}}({_ZONED})?)?")
 _NAMED = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y")
@@ -71,14 +70,25 @@ def _families(text: str) -> list[list[str]]:
         return [["%Y%m%d"]]
     if _ISO.fullmatch(text):
         return [[ISO]]
-    if re.fullmatch(r"\d{4}/\d{1,2}/\d{1,2}", text):
-        return [["%Y/%m/%d"]]
-    match = _NUMERIC.fullmatch(text)
+    day, time = _without_clock(text)
+    if re.fullmatch(r"\d{4}/\d{1,2}/\d{1,2}", day):
+        return [["%Y/%m/%d" + time]]
+    match = _NUMERIC.fullmatch(day)
     if match is not None:
         mark, year = match[2], "%Y" if len(match[4]) == 4 else "%y"
-        time = _TIMES[(match[5] or "").count(":")]
         orders = [["%d", "%m"], ["%m", "%d"]][: 1 if mark == "." else 2]
         return [[mark.join([*order, year]) + time for order in orders]]
-    if re.search(r"[^\W\d]", text) and re.search(r"\d{2}", text):
-        return [[chosen] for chosen in _NAMED]
+    if re.search(r"[^\W\d]", day) and re.search(r"\d{2}", day):
+        return [[chosen + time] for chosen in _NAMED]
     return []
+
+
+def _without_clock(text: str) -> tuple[str, str]:
+    """Part a text into a day and the format of the time of day after it, if any."""
+    clock = _CLOCK.search(text)
+    if clock is None:
+        return text, ""
+    seconds = ":%S" if clock["seconds"] else ""
+    half = clock["half"]
+    time = f" %H:%M{seconds}" if half is None else f" %I:%M{seconds}{clock[3]}%p"
+    return text[: clock.start()], time

@@ -172,10 +172,18 @@ def _find_numbers(texts: Sequence[str]) -> FoundNumbers:
 
 
 def are_numbers(texts: Sequence[str]) -> np.ndarray:
-    """Tell which texts are numbers in some convention, without a word behind, bool."""
+    """Tell which texts are numbers in some convention, bool.
+
+    A word may stand behind them if it is the same one, as a unit is: "1Fam" and
+    "2fmCon" are names.
+    """
     parts = _taken_apart(texts)
     values = [_values(parts, mark, decimal) for mark, decimal in _CONVENTIONS]
     wordless = parts["after"].isin(["", *_SIGNS]) | (parts["before"] != "")
+    worded = parts[~wordless]
+    one_unit = worded["after"].nunique() == 1
+    if one_unit and worded["body"].nunique() >= _FEWEST_WITH_UNIT:
+        wordless[:] = True
     written = ~np.isnan(values).all(axis=0) & wordless.to_numpy()
     return ~np.isnan(plain_numbers(texts)) | written
 

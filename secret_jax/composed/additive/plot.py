@@ -15,6 +15,7 @@ from secret_jax.inspect.plot.picture import (
     Picture,
     import_pyplot,
     open_frame,
+    round_marks,
 )
 from secret_jax.inspect.printing import number
 
@@ -64,7 +65,10 @@ def _draw(ax: Axes, view: CurveView) -> None:
         ax.axhline(view.missing, color=DARK_COLOR, linestyle="--", linewidth=0.8)
     # Numbers mark themselves; categories, weekdays and dates have words.
     worded = view.place is None or any(not _is_number(each) for each in view.label)
-    if worded:
+    round_marks(ax.yaxis)
+    if not worded:
+        round_marks(ax.xaxis)
+    else:
         shown = np.linspace(0, len(place) - 1, min(len(place), _MOST_TICKS))
         shown = np.unique(shown.round().astype(int))
         labels = [view.label[i] for i in shown]
@@ -78,7 +82,7 @@ def _draw(ax: Axes, view: CurveView) -> None:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        float(text.replace(",", ""))
     except ValueError:
         return False
     return True

@@ -92,7 +92,7 @@ def curves_text(views: Sequence[CurveView], intercept: float, target: str) -> st
 
 def _place_in_words(schema: TableSchema, column: int, place: float) -> str:
     written = schema.place_written(column, round(place))
-    return number(place).replace(",", "") if written is None else written[1]
+    return number(place) if written is None else written[1]
 
 
 def _rounded(values: np.ndarray, step: float) -> np.ndarray:

@@ -92,8 +92,12 @@ def plot_partition(
     columns = [schema.index_of(one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
-    if len(columns) == 2 and {*columns} & {*schema.discrete}:
-        raise ValueError("Two columns hold numbers; draw categories alone.")
+    discrete = [one for one in columns if one in schema.discrete]
+    if len(columns) == 2 and discrete:
+        raise ValueError(
+            f"Column {schema.names[discrete[0]]!r} holds categories; draw it alone, or "
+            "two columns of numbers."
+        )
     if at is not None and not isinstance(at, Mapping):
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
@@ -131,7 +135,9 @@ def _title(picture: Slice) -> str:
     own = {side.column for side in picture.sides}
     told = (picture.given | set(schema.discrete)) - own
     words = ", ".join(
-        f"{quoted(schema.names[c])} = {entry(held[c])}" for c in sorted(told)
+        f"{quoted(schema.names[c])} = {word(held[c])}"
+        for c in sorted(told)
+        for word in [quoted if c in schema.discrete else entry]
     )
     title = picture.view.target + (f" where {words}" if words else "")
     if len(schema.names) > len(told) + len(own):

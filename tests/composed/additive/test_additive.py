@@ -96,6 +96,7 @@ def test_pictures(model):
     assert len(axes) == len(model.curves_)
     top = max(model.curves_, key=lambda curve: np.ptp(curve.value))
     assert min(ax.get_ylim()[0] for ax in axes) <= top.value.min()
+    assert axes[0].yaxis.get_major_formatter()(150_000) == "150k"
     assert len(model.plot_curves(max_curves=2).axes) == 2
     nothing = SecretAdditiveRegressor(TREE).fit(np.zeros((30, 1)), np.arange(30.0))
     with pytest.raises(ValueError, match="no curves"):
