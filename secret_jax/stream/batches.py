@@ -156,7 +156,7 @@ def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Bat
     """Convert a table, or a tuple (X, y[, sample_weight]), to a batch."""
     try:
         if isinstance(item, tuple | list):
-            return _of_arrays(item, where)
+            return _of_arrays(item, wanted.targets if targets else None, where)
         return _of_table(_columns_of(item), wanted, where, targets)
     except StreamError:
         raise
@@ -164,7 +164,7 @@ def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Bat
         raise StreamError(f"In {where}: {error}") from None
 
 
-def _of_arrays(item: Sequence[Any], where: str) -> Batch:
+def _of_arrays(item: Sequence[Any], names: Sequence[str] | None, where: str) -> Batch:
     if len(item) not in (2, 3):
         raise StreamError(
             f"{sentence(where)} is a tuple of {len(item)}; give (X, y) or "
@@ -185,6 +185,11 @@ def _of_arrays(item: Sequence[Any], where: str) -> Batch:
         raise StreamError(
             f"In {where}: y has the shape {y.shape} and sample_weight {weight.shape}; "
             "give (n_rows,) or (n_rows, n_outputs), and (n_rows,)."
+        )
+    if names is not None and y.shape[1] != len(names):
+        raise StreamError(
+            f"In {where}: y has {y.shape[1]} outputs, and the target is called "
+            f"{listed(names)}. Give a name of each, as target=('a', 'b')."
         )
     return _checked(columns, isinstance(read, dict), y, weight, where)
 
