@@ -78,21 +78,21 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
 
 
 def missing_facts(tree: Tree) -> str:
-    """Say what missing numbers count as in sums, and which columns hold no number."""
-    schema, in_sums = tree.schema, _in_sums(tree)
+    """Say what missing numbers count as, and which columns hold no number."""
+    schema, in_sums, compared = tree.schema, _in_sums(tree), _compared_as_means(tree)
     means, nothing = [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
         if share >= 1:
             nothing.append(name)
             continue
-        if not in_sums[position]:
+        if not (in_sums | compared)[position]:
             continue
         mean = number(schema.center[position], digits=4)
         means.append(f"{name} {mean} ({number(100 * share, digits=2)} % missing)")
-    facts = []
+    facts, where = [], "" if compared.any() else " in sums"
     for fact, columns in (
-        ("missing numbers count as means in sums", means),
+        (f"missing numbers count as means{where}", means),
         ("left out, without any value", nothing),
     ):
         if columns:
@@ -124,6 +124,16 @@ def _in_sums(tree: Tree) -> np.ndarray:
     in_sums[: len(slopes)] |= slopes
     sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
     return in_sums | np.any(tree.direction[sums], axis=0)
+
+
+def _compared_as_means(tree: Tree) -> np.ndarray:
+    """Mask of the columns with splits on them alone that know no side of the gaps."""
+    sided = [column for column, _ in tree.schema.missing_columns]
+    compared = np.zeros(tree.direction.shape[1], bool)
+    for part in tree.comparisons:
+        axis = (part.kind == SplitKind.AXIS) & ~np.isin(part.attribute, sided)
+        compared |= np.any(part.direction[axis], axis=0)
+    return compared
 
 
 def mixture_facts(tree: Tree) -> str:
