@@ -32,7 +32,9 @@ def logarithms_err_less(schema: TableSchema, rows: Rows, lowest: np.ndarray) -> 
     sample; ``lowest`` (n_outputs,): least targets of all rows.
     """
     rows = rows.take(slice(_MOST))
-    targets, weight = schema.restore_outputs(rows.targets), rows.weight
+    weight = rows.weight
+    # The least ones may have been rounded to zero on their way to units and back.
+    targets = np.maximum(schema.restore_outputs(rows.targets), lowest)
     low, high = targets.min(axis=0), targets.max(axis=0)
     varies = (lowest > 0).all() and (high >= _LEAST_RANGE * low).all()
     if not (varies and schema.n_regressors and weight.sum() >= _FEWEST):

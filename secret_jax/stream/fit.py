@@ -11,6 +11,7 @@ from secret_jax.fit.logarithms import logarithms_err_less
 from secret_jax.fit.pipeline import FitResult, contender, finished
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
+from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.exchange import Alone, Exchange, of_all
@@ -30,8 +31,9 @@ class StreamOptions(NamedTuple):
 
 def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
     """Fit a tree to the rows of a source, those of this process."""
-    winner = at_any_size(contender(*prepare_stream(plan, source, options)))
-    result = finished(winner)
+    with each_once():  # the columns are measured again for logarithms
+        winner = at_any_size(contender(*prepare_stream(plan, source, options)))
+        result = finished(winner)
     _check_agreement(result.tree, options.exchange)
     return result
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import HoldOut, SecretClassifier, SecretRegressor
+from secret_jax import HoldOut, Ridge, SecretClassifier, SecretRegressor
 from secret_jax.fit import logarithms
 from secret_jax.losses.deviance import Poisson
 from secret_jax.losses.numbers import SquaredError
@@ -63,6 +63,26 @@ def test_a_stream_chooses_as_memory_does():
     assert streamed(y).tree_.loss == SquaredError()
 
 
+def test_a_stream_warns_once_whatever_it_chooses():
+    X, level, noise = table()
+    Y = np.exp(np.stack([level, level + 0.1 * noise], axis=1))
+    X[:, 2] = Y[:, 1]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = SecretRegressor(max_depth=0).fit_stream([(X, Y)], ("a", "b"))
+    assert model.tree_.loss == Poisson()
+    (told,) = caught
+    assert "equals the target in every row" in str(told.message)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_least_targets_may_be_lost_in_the_digits_of_others(seed):
+    X = np.random.default_rng(seed).normal(size=(400, 2))
+    y = np.exp(9.0 * X @ [1.0, 0.7])
+    assert y.min() < 1e-16 * y.mean()
+    assert np.isfinite(fitted(X, y, max_depth=0).predict(X)).all()
+
+
 def test_what_is_linear_stays_a_sum():
     X, level, noise = table()
     y = 10.0 + level + 0.3 * noise
@@ -78,6 +98,16 @@ def test_without_equations_or_a_counterpart_there_are_no_logarithms(parameters):
     X, level, _ = table()
     model = fitted(X, np.exp(level), **parameters)
     assert model.tree_.loss == SquaredError()
+
+
+def test_a_leaf_model_of_ones_own_is_not_left_for_logarithms():
+    class Halved(Ridge):
+        def fit(self, statistics, parent):
+            models = super().fit(statistics, parent)
+            return models._replace(coefficient=models.coefficient / 2)
+
+    X, level, _ = table()
+    assert fitted(X, np.exp(level), leaf=Halved()).tree_.loss == SquaredError()
 
 
 def test_default_and_accurate_trees_choose_unless_they_have_gates():
