@@ -124,7 +124,8 @@ class SecretRegressor(
         a positive target and 200 rows or more, where one equation of the logarithm errs
         a tenth less on rows that it has not seen than one of the target: of prices,
         say, which change by shares. The worst two per cent of the rows count like the
-        next. With ``refine="soft"``, which knows no logarithms, it is "squared".
+        next. With ``refine="soft"``, constant leaves or a leaf model of your own, which
+        know no logarithms, it is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
