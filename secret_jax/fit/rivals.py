@@ -46,18 +46,17 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Con
         return of_relevant(contender(plan, prepared), given, eval_set)
 
     prepared, rival = prepare(plan, given, eval_set), plan.rival
-    if rival is None:
-        return pruned(plan, prepared)
-    other = plan.against(rival)
-    if rival.of_logarithms:
+    if rival is not None and rival.of_logarithms:
         every = [given] if eval_set is None else [given, eval_set]
         lowest = np.min([_lowest(rows) for rows in every], axis=0)
-        if not logarithms_err_less(prepared.schema, prepared.rows, lowest):
-            return pruned(plan, prepared)
-        return pruned(other, prepare(other, given, eval_set))
+        if logarithms_err_less(prepared.schema, prepared.rows, lowest):
+            plan = plan.against(rival)
+            prepared = prepare(plan, given, eval_set)  # the others are let go
+        return pruned(plan, prepared)
     first = pruned(plan, prepared)
-    if not first.fitted.folds:
+    if rival is None or not first.fitted.folds:
         return first
+    other = plan.against(rival)
     second = pruned(other, prepare(other, given, eval_set))
     limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
     return second if unseen_error(second, first) < limit else first
