@@ -125,7 +125,7 @@ class SecretRegressor(
         a tenth less on rows that it has not seen than one of the target: of prices,
         say, which change by shares. The worst two per cent of the rows count like the
         next. With ``refine="soft"``, constant leaves or a leaf model of your own, which
-        know no logarithms, it is "squared".
+        know no logarithms, and with information criteria it is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the

@@ -93,7 +93,11 @@ def test_what_is_linear_stays_a_sum():
     )
 
 
-@pytest.mark.parametrize("parameters", [{"leaf": "constant"}, {"leaf": "m5"}])
+@pytest.mark.parametrize(
+    "parameters",
+    # An information criterion would take amounts for counts.
+    [{"leaf": "constant"}, {"leaf": "m5"}, {"prune": "bic"}],
+)
 def test_without_equations_or_a_counterpart_there_are_no_logarithms(parameters):
     X, level, _ = table()
     model = fitted(X, np.exp(level), **parameters)
