@@ -79,20 +79,25 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
 
 def missing_facts(tree: Tree) -> str:
     """Say what missing numbers count as, and which columns hold no number."""
-    schema, in_sums, compared = tree.schema, _in_sums(tree), _compared_as_means(tree)
-    means, nothing = [], []
+    schema, in_sums, compared = tree.schema, _in_sums(tree), _compared_alone(tree)
+    # Otherwise splits on one column know a side of its gaps.
+    compared &= not schema.missing_columns
+    means, in_splits, nothing = [], [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
         if share >= 1:
             nothing.append(name)
             continue
-        if not (in_sums | compared)[position]:
-            continue
         mean = number(schema.center[position], digits=4)
-        means.append(f"{name} {mean} ({number(100 * share, digits=2)} % missing)")
-    facts, where = [], "" if compared.any() else " in sums"
+        words = f"{name} {mean} ({number(100 * share, digits=2)} % missing)"
+        if in_sums[position]:
+            means.append(words)
+        elif compared[position]:
+            in_splits.append(words)
+    facts = []
     for fact, columns in (
-        (f"missing numbers count as means{where}", means),
+        ("missing numbers count as means in sums", means),
+        ("missing numbers count as means in splits", in_splits),
         ("left out, without any value", nothing),
     ):
         if columns:
@@ -126,12 +131,11 @@ def _in_sums(tree: Tree) -> np.ndarray:
     return in_sums | np.any(tree.direction[sums], axis=0)
 
 
-def _compared_as_means(tree: Tree) -> np.ndarray:
-    """Mask of the columns with splits on them alone that know no side of the gaps."""
-    sided = [column for column, _ in tree.schema.missing_columns]
+def _compared_alone(tree: Tree) -> np.ndarray:
+    """Mask of the columns with splits on them alone."""
     compared = np.zeros(tree.direction.shape[1], bool)
     for part in tree.comparisons:
-        axis = (part.kind == SplitKind.AXIS) & ~np.isin(part.attribute, sided)
+        axis = part.kind == SplitKind.AXIS
         compared |= np.any(part.direction[axis], axis=0)
     return compared
 
