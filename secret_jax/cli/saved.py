@@ -46,7 +46,8 @@ def predict(arguments: argparse.Namespace) -> None:
     if arguments.interval is not None and not hasattr(model, "conformity_scores_"):
         raise CommandError(
             "--interval needs a model that knows how far off it may be: fit it to "
-            "numbers without --loss, and with --calibrate 0.2 or without --refit-all"
+            "numbers with --loss squared or auto, and --calibrate 0.2 or without "
+            "--refit-all"
         )
     table, X, _ = _read_rows(model, arguments, arguments.keep)
     with flags_for_parameters(), table.placing():

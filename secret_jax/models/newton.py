@@ -58,7 +58,7 @@ def penalised_models(
     value = group.values(base)
     smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
-    # Degrees stay those of the strengths before: up to a fourth too many. With those of
+    # Degrees stay those of the strengths before: up to a third too many. With those of
     # the changed ones 4 of 62 trees were others, by cross-validation, AIC or BIC, and
     # no better.
     strength = _changed(strength, way)
