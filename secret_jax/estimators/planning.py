@@ -9,7 +9,7 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan, Rival
-from secret_jax.losses.deviance import Poisson
+from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import checked_parameters, refuse
@@ -81,7 +81,7 @@ def _rival(
     """Leaf model that races with the one that stands for "auto"."""
     other, of_logarithms = None, parameters.get("loss") == "auto"
     if of_logarithms and leaf.uses_regressors:
-        other = leaf_for_loss(leaf, Poisson())
+        other = leaf_for_loss(leaf, QuasiPoisson())
     elif parameters["leaf"] == "auto":
         other = ClassFrequencies()
     if other is None:
