@@ -9,7 +9,7 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan, Rival
-from secret_jax.losses.deviance import Poisson, Tweedie
+from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import checked_parameters, refuse
@@ -51,10 +51,8 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
             refuse(name, caller, allowed, parameters[name])
     rival = _rival(parameters, splits, leaf)
     if rival is not None:
-        # Amounts are no counts: Poisson's likelihood of them depends on their unit.
-        losses = [rival.leaf.loss, *([Tweedie()] if rival.of_logarithms else [])]
-        rules = [rule for rule in (prune, refine) if rule is not None]
-        if not all(rule.knows(loss) for rule in rules for loss in losses):
+        loss = rival.leaf.loss
+        if not all(rule is None or rule.knows(loss) for rule in (prune, refine)):
             rival = None
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth"),
@@ -83,7 +81,7 @@ def _rival(
     """Leaf model that races with the one that stands for "auto"."""
     other, of_logarithms = None, parameters.get("loss") == "auto"
     if of_logarithms and leaf.uses_regressors:
-        other = leaf_for_loss(leaf, Poisson())
+        other = leaf_for_loss(leaf, QuasiPoisson())
     elif parameters["leaf"] == "auto":
         other = ClassFrequencies()
     if other is None:

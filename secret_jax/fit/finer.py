@@ -48,5 +48,5 @@ def at_any_size(first: Contender) -> Contender:
         distill=None,  # points between rows blur small regions
     )
     second = contender(finer, prepared)
-    limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first, first)
-    return second if unseen_error(second, first) < limit else first
+    limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first)
+    return second if unseen_error(second) < limit else first

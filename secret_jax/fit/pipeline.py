@@ -9,9 +9,7 @@ final tree.
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from secret_jax.data.rows import Rows, join, merged
+from secret_jax.data.rows import join, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import RowSource
 from secret_jax.fit.kinds import judged_kinds
@@ -28,8 +26,6 @@ from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.prune.watch import LEVELS_BELOW
 from secret_jax.fit.refine.distillation import mean_error
 from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
-from secret_jax.losses.interface import Loss
-from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.runtime.progress import Stage
@@ -99,21 +95,10 @@ def refine_tree(result: FitResult) -> Refined:
     return refined._replace(tree=short)
 
 
-def unseen_error(result: Contender, first: Contender) -> float:
-    """Mean error on unseen rows, by the loss of another fit of the same rows."""
-    ours, theirs, judge = result.prepared, first.prepared, first.plan.leaf.loss
-
-    def errors(value: np.ndarray, rows: Rows, loss: Loss) -> np.ndarray:
-        if loss != judge:
-            said = np.stack([rows.targets, loss.prediction(value)])
-            own = [ours.schema.restore_outputs(each) for each in said]
-            targets, value = map(theirs.schema.scale_targets, own)
-            rows = rows._replace(targets=targets)
-        return weighted_errors(value, rows, judge)
-
+def unseen_error(result: Contender) -> float:
+    """Mean error on unseen rows, by the loss of the trees."""
     folds = result.fitted.folds
-    trees, parts = zip(*((fold.tree, fold.held_out) for fold in folds), strict=True)
-    return mean_error(trees, parts, errors)
+    return mean_error([fold.tree for fold in folds], [fold.held_out for fold in folds])
 
 
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:

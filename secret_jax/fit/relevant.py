@@ -45,8 +45,8 @@ def of_relevant(
     of_kind = {"columns": columns, "oblique": first.fitted.oblique}
     plan = plan.again(f"equations without {_some(harmful)}", **of_kind)
     second = contender(plan, prepare(plan, given, eval_set))
-    limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
-    return second if unseen_error(second, first) < limit else first
+    limit = (1.0 - _WORTH_IT) * unseen_error(first)
+    return second if unseen_error(second) < limit else first
 
 
 def _some(names: Sequence[str]) -> str:

@@ -58,8 +58,8 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Con
         return first
     other = plan.against(rival)
     second = pruned(other, prepare(other, given, eval_set))
-    limit = (1.0 - _WORTH_IT) * unseen_error(first, first)
-    return second if unseen_error(second, first) < limit else first
+    limit = (1.0 - _WORTH_IT) * unseen_error(first)
+    return second if unseen_error(second) < limit else first
 
 
 def _lowest(rows: CheckedRows) -> np.ndarray:

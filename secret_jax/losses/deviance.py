@@ -96,6 +96,20 @@ class Poisson(Likelihood, LogMean):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuasiPoisson(LogMean):
+    """Half the Poisson deviance of amounts in any unit: no likelihood, as of counts.
+
+    How far they vary is told by their errors (Wedderburn 1974), so that shrinkage and
+    standard errors do not depend on the unit.
+    """
+
+    _power: ClassVar[float] = 1.0  # pyright: ignore[reportIncompatibleMethodOverride]
+    _needs: ClassVar[str] = (
+        "Logarithms, which loss='auto' chose, need no negative numbers"  # pyright: ignore[reportIncompatibleMethodOverride]
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tweedie(LogMean):
     """Half the deviance of a Tweedie distribution: many zeros, or a long tail.
 

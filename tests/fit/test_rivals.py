@@ -10,7 +10,7 @@ import pytest
 
 from secret_jax import HoldOut, Ridge, SecretClassifier, SecretRegressor
 from secret_jax.fit import logarithms
-from secret_jax.losses.deviance import Poisson
+from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.losses.numbers import SquaredError
 
 
@@ -28,14 +28,14 @@ def test_what_is_linear_in_the_logarithm_has_one_equation_of_it():
     X, level, noise = table()
     y = np.exp(level + 0.1 * noise)
     model = fitted(X[:200], y[:200])
-    assert model.tree_.loss == Poisson()
+    assert model.tree_.loss == QuasiPoisson()
     assert model.n_leaves_ == 1
     errors = [
         np.mean((each.predict(X[200:]) - y[200:]) ** 2)
         for each in (model, SecretRegressor(loss="squared").fit(X[:200], y[:200]))
     ]
     assert errors[0] < 0.5 * errors[1]
-    same = SecretRegressor(loss="poisson", oblique=False).fit(X[:200], y[:200])
+    same = SecretRegressor(loss=QuasiPoisson(), oblique=False).fit(X[:200], y[:200])
     np.testing.assert_array_equal(model.predict(X), same.predict(X))
 
 
@@ -43,7 +43,7 @@ def test_a_few_wild_rows_do_not_decide(monkeypatch):
     X, level, noise = table()
     y = np.exp(level + 0.1 * noise)
     y[np.argsort(level)[-4:]] = y.mean()  # sold to friends
-    assert fitted(X, y, max_depth=0).tree_.loss == Poisson()
+    assert fitted(X, y, max_depth=0).tree_.loss == QuasiPoisson()
     monkeypatch.setattr(logarithms, "_COUNTED", 1.0)  # now they do
     assert fitted(X, y, max_depth=0).tree_.loss == SquaredError()
 
@@ -57,7 +57,7 @@ def test_a_stream_chooses_as_memory_does():
         return SecretRegressor(loss="auto").fit_stream(parts)
 
     model = streamed(y)
-    assert model.tree_.loss == Poisson()
+    assert model.tree_.loss == QuasiPoisson()
     np.testing.assert_array_equal(model.predict(X), fitted(X, y).predict(X))
     y[0] = 0.0
     assert streamed(y).tree_.loss == SquaredError()
@@ -70,7 +70,7 @@ def test_a_stream_warns_once_whatever_it_chooses():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = SecretRegressor(max_depth=0).fit_stream([(X, Y)], ("a", "b"))
-    assert model.tree_.loss == Poisson()
+    assert model.tree_.loss == QuasiPoisson()
     (told,) = caught
     assert "equals the target in every row" in str(told.message)
 
@@ -81,6 +81,18 @@ def test_least_targets_may_be_lost_in_the_digits_of_others(seed):
     y = np.exp(9.0 * X @ [1.0, 0.7])
     assert y.min() < 1e-16 * y.mean()
     assert np.isfinite(fitted(X, y, max_depth=0).predict(X)).all()
+
+
+def test_logarithms_do_not_depend_on_the_unit_of_the_target():
+    X, level, noise = table()
+    y = np.exp(level + 0.1 * noise)
+    models = [fitted(X, unit * y, max_depth=0) for unit in (2.0**-10, 1.0, 2.0**20)]
+    slopes = [model.coefficients(0)[1:] for model in models]
+    for one in slopes[1:]:
+        for name in ("coefficient", "standard_error"):
+            np.testing.assert_allclose(one[name], slopes[0][name], rtol=0.05)
+    # Information criteria need likelihoods.
+    assert fitted(X, y, prune="bic").tree_.loss == SquaredError()
 
 
 def test_what_is_linear_stays_a_sum():
@@ -119,7 +131,7 @@ def test_default_and_accurate_trees_choose_unless_they_have_gates():
     for model in (SecretRegressor(), accurate):
         rival = model._plan().rival
         assert rival is not None
-        assert rival.leaf.loss == Poisson()
+        assert rival.leaf.loss == QuasiPoisson()
     assert soft._plan().rival is None  # gates know no logarithms
     assert SecretRegressor.paper()._plan().rival is None
     assert SecretRegressor.guide()._plan().rival is None
@@ -135,7 +147,7 @@ def test_weights_are_copies_and_rows_of_none_are_no_rows():
     y, weight = np.exp(level + 0.1 * noise), np.full(120, 2)
     y[0], weight[0] = -1.0, 0
     model = SecretRegressor(loss="auto").fit(X, y, weight)
-    assert model.tree_.loss == Poisson()
+    assert model.tree_.loss == QuasiPoisson()
     rows = np.repeat(np.arange(120), weight)
     copies = fitted(X[rows], y[rows])
     np.testing.assert_allclose(model.predict(X), copies.predict(X), rtol=1e-6)
@@ -154,14 +166,14 @@ def test_targets_that_hardly_vary_have_sums():
     model = fitted(X, np.exp(np.log(1.45) * level), pruning_tolerance=0.0)
     assert model.tree_.loss == SquaredError()
     model = fitted(X, np.exp(np.log(1.55) * level), pruning_tolerance=0.0)
-    assert model.tree_.loss == Poisson()
+    assert model.tree_.loss == QuasiPoisson()
 
 
 def test_held_out_rows_judge_and_refinements_go_on_with_the_winner():
     X, level, noise = table(600)
     y = np.exp(level + 0.1 * noise)
     model = fitted(X, y, prune="holdout", refine="blend")
-    assert model.tree_.loss == Poisson()
+    assert model.tree_.loss == QuasiPoisson()
     prediction, deviation = model.predict(X, return_std=True)
     assert np.median(deviation / prediction) == pytest.approx(0.1, rel=0.2)
     assert np.mean(np.abs(y - prediction) < 2.0 * deviation) > 0.9

@@ -19,7 +19,6 @@ from secret_jax.fit.prune.watch import LEVELS_BELOW
 from secret_jax.fit.refine.interface import Fitted
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
-from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
@@ -116,16 +115,12 @@ class Distillation(Value):
         return fitted._replace(tree=tree, student_rows=learned) if kept else fitted
 
 
-def mean_error(
-    trees: Sequence[Tree],
-    parts: Sequence[Rows],
-    errors: Callable[[np.ndarray, Rows, Loss], np.ndarray] = weighted_errors,
-) -> float:
-    """Mean error of hard trees, each on rows of its own; ``errors`` of all rows."""
+def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
+    """Mean error of hard trees, each on rows of its own."""
     error = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
         (value,) = raw_predictions([tree], rows.table)
-        error += float(errors(value, rows, tree.loss).sum())
+        error += float(weighted_errors(value, rows, tree.loss).sum())
         weight += float(rows.weight.sum())
     return error / weight
 
