@@ -166,7 +166,7 @@ class RegressorParameters(TreeParameters):
     leaf: Annotated[str | LeafModel, *_choices("leaf", LeafModel)] = "ridge"
     splits: Annotated[str | SplitFinder, *_choices("splits", SplitFinder)] = "rss"
     prune: Annotated[str | PruningRule | None, *_choices("prune", PruningRule)] = "auto"
-    loss: Annotated[str | Loss, *_choices("loss", Loss)] = "auto"
+    loss: Annotated[str | Loss, *_choices("loss", Loss)] = "squared"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

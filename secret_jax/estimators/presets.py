@@ -51,7 +51,6 @@ def _linear_parameters(splits: SplitFinder) -> dict[str, Any]:
     """Parameters of trees with least squares in their leaves."""
     return _AS_GROWN | {
         "splits": replace(splits, max_samples=None),
-        "loss": "squared",
         "leaf": LeastSquares(indicators=False, **_AS_IS),
         "prune": StandardErrors(factor=0.0),
     }
@@ -80,8 +79,8 @@ class AccuratePreset:
         Parameters
         ----------
         gates : bool, default=True
-            False: hard splits, short equations; with gates there are no equations of
-            logarithms, see ``loss``.
+            False: hard splits, short equations; numbers are predicted by equations of
+            their logarithms where these err less (``loss="auto"``).
         **parameters
             Other parameters of the estimator.
 
@@ -104,6 +103,8 @@ class Presets(AccuratePreset):
     Keyword arguments are parameters of the estimator that override the preset's. The
     sources are those of the split finders.
     """
+
+    _accurate: ClassVar[dict[str, Any]] = {"loss": "auto"}
 
     @classmethod
     def paper(
@@ -156,7 +157,6 @@ class Presets(AccuratePreset):
             oblique=oblique,
             splits=SecretSplits(start=start, n_starts=1, max_samples=None),
             leaf=models[leaf](**_AS_IS),
-            loss="squared",
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
             equation_tolerance=0.0,
             pruning_tolerance=0.0,

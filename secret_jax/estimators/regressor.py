@@ -114,18 +114,18 @@ class SecretRegressor(
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two per cent, up
         to 80; of a sample, at least half of what a search sees.
-    loss : str or Loss, default="auto"
+    loss : str or Loss, default="squared"
         Loss of the leaf models and of pruning, while splits compare squared errors:
-        "squared"; "absolute" leads to medians (`Quantile`, which has a ``level``),
-        "huber" to means that outliers hardly move (`Huber`), "poisson" to expected
-        counts (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie"
-        to means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of
-        JAX. Medians and Huber's are not distilled. "auto": "squared"; or "poisson", of
-        a positive target and 200 rows or more, where one equation of the logarithm errs
-        a tenth less on rows that it has not seen than one of the target: of prices,
-        say, which change by shares. The worst two per cent of the rows count like the
-        next. With ``refine="soft"``, constant leaves or a leaf model of your own, which
-        know no logarithms, and with information criteria it is "squared".
+        "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
+        means that outliers hardly move (`Huber`), "poisson" to expected counts
+        (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
+        means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
+        Medians and Huber's are not distilled. "auto": "squared"; or equations of the
+        logarithm of a positive target, of 200 rows or more, where one such equation
+        errs a tenth less on rows that it has not seen than one of the target: of
+        prices, say, which change by shares. The worst two per cent of the rows count
+        like the next. With ``refine="soft"``, constant leaves or a leaf model of your
+        own, which know no logarithms, and with information criteria it is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the

@@ -17,8 +17,7 @@ class Case:
     def __init__(self, kind: str, seed: int):
         self.kind, self.rng = kind, np.random.default_rng([seed, len(kind)])
         rng, n_rows = self.rng, int(self.rng.integers(30, 160))
-        # Of 200 rows or more the default chooses between sums and logarithms.
-        n_rows += 120 * (kind in ("tree", "accurate"))
+        n_rows += 120 * (kind == "accurate")  # which chooses logarithms
         X, signal = tables.table(rng, n_rows)
         self.model = estimators.ALL[kind](rng)
         self.has_classes = is_classifier(self.model)

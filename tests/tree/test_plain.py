@@ -203,8 +203,7 @@ def test_rows_of_real_tables_keep_their_way(data_home: Path, name, monkeypatch):
         return plain
 
     monkeypatch.setattr("secret_jax.fit.pipeline.with_plain_splits", remembered)
-    options = {"prune": None, "distill": False, "loss": "squared"}
-    SecretRegressor(max_leaf_nodes=12, **options).fit(frame, y)
+    SecretRegressor(prune=None, distill=False, max_leaf_nodes=12).fit(frame, y)
     ((before, after, table),) = seen
     assert before.n_leaves > 4
     np.testing.assert_array_equal(paths_of(before, table), paths_of(after, table))
