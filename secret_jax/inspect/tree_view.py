@@ -66,7 +66,8 @@ class TreeView:
         """Rows of a node, what they are like, and last the error of its model."""
         tree, mean = self.tree, float(self.means[node])
         scale, mean_loss = tree.schema.target_scale, float(tree.train_error[node, 0])
-        spread = scale * (1.0 if tree.says_targets else float(tree.deviation[0, 0]))
+        spread = 1.0 if tree.says_targets else float(tree.deviation[0, 0])
+        spread = scale * (spread or 1.0)  # one target alone does not vary
         error = 0.0 if mean_loss < _EXACT else tree.loss.reported(mean_loss, scale)
         kind = tree.loss.error_name.split()[-1]
         facts = f"mean {in_steps(mean, spread)}", f"{kind} {number(error, digits=3)}"

@@ -356,3 +356,10 @@ def test_leaves_have_no_split_and_unknown_nodes_nothing():
         split_in_original_units(tree, 1)
     with pytest.raises(ValueError, match="Node 3 does not exist"):
         model_in_original_units(tree, 3)
+
+
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
+def test_one_target_alone_is_told(loss):
+    X = np.arange(40.0)[:, None]
+    model = SecretRegressor(loss=loss, max_leaf_nodes=1).fit(X, np.full(40, 3.0))
+    assert "mean 3, " in model.export_text()
