@@ -7,6 +7,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
 from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.tree.structure import Tree
@@ -31,9 +32,10 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
 
 
 def _leaf_of(plan: Plan, tree: Tree) -> LeafModel:
-    """Leaf model of a tree: the plan's, or the rival that has won."""
+    """Leaf model of a tree: the plan's, or the one that "auto" chose."""
     rival, linear = plan.rival, tree.schema.n_regressors > 0
     if rival is None:
         return plan.leaf
-    won = (rival.leaf.loss, rival.leaf.uses_regressors) == (tree.loss, linear)
-    return rival.leaf if won else plan.leaf
+    if rival.of_logarithms:
+        return leaf_for_loss(plan.leaf, tree.loss) or plan.leaf
+    return rival.leaf if rival.leaf.uses_regressors == linear else plan.leaf

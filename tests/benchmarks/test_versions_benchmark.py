@@ -25,9 +25,6 @@ def test_one_copy_beside_itself_errs_the_same(tmp_path, capsys):
 
 
 def test_a_failed_fit_ends_the_command(tmp_path):
-    side = versions.Side(Path(ROOT), "tree")
-    with (
-        versions._Worker(side, tmp_path / "records") as worker,
-        pytest.raises(SystemExit, match="its error stands above"),
-    ):
-        worker.fit("nowhere", 0, 120)
+    asked = [ROOT, ROOT, "--sets", "nowhere", "--seeds", "1"]
+    with pytest.raises(SystemExit, match="its error stands above"):
+        versions.main([*asked, "--records", str(tmp_path / "records")])

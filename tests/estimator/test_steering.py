@@ -81,6 +81,17 @@ def test_refit_is_least_squares_on_the_new_rows_of_a_leaf():
 
 
 def test_refit_keeps_the_loss_of_the_tree():
+    X, y = shop(128)
+    y = np.exp(y / y.std())
+    model = SecretRegressor(**OPTIONS, loss="poisson").fit(X, y)
+    again = model.set_params(loss="auto").refit(X, 2.0 * y)
+    assert again.tree_.loss == model.tree_.loss
+    np.testing.assert_allclose(again.predict(X), 2.0 * model.predict(X), rtol=1e-3)
+    with refusal("no negative numbers"):
+        model.refit(X, -y)
+
+
+def test_refit_keeps_the_loss_that_was_chosen():
     random = np.random.default_rng(0)
     X = random.normal(size=(256, 2))
     y = np.exp(X[:, 0] + 0.1 * random.normal(size=256))
