@@ -18,8 +18,9 @@ from secret_jax.runtime.parallel import N_WORKERS
 from secret_jax.runtime.pieces import Pieces, piece_lengths
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
-# Rows that are worth the calls of NumPy for a batch.
-_FEWEST_TOGETHER = 1 << 13
+# Rows that are worth the calls of NumPy for a batch: threads wait for each other while
+# these are made, and two batches of fewer rows took longer than one of all of them.
+_FEWEST_TOGETHER = 1 << 14
 
 
 class NumpySearch(BatchSearch):

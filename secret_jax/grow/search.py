@@ -32,7 +32,7 @@ from secret_jax.splits.interface import (
 
 # Nodes of so few rows together are searched by the thread that asks; an oblique search
 # of a row takes as long as several others.
-_FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 14, 4
+_FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 15, 4
 
 _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 

@@ -168,7 +168,8 @@ def slice_statistics(
         mean = own @ joint / own.sum()
         joint -= mean
         statistics.weight[index], statistics.mean[index] = own.sum(), mean
-        statistics.scatter[index] = (own[:, None] * joint).T @ joint
+        # Not by `numpy.matmul`, which lets no other thread run for so few results.
+        np.dot((own[:, None] * joint).T, joint, out=statistics.scatter[index])
     # Of small slices all but the products at once: calls of NumPy for each would take
     # longer than the work.
     some = np.flatnonzero(few & (stop > start))
@@ -188,7 +189,7 @@ def slice_statistics(
     runs = zip(some.tolist(), first.tolist(), last.tolist(), strict=True)
     for index, begin, end in runs:
         part = slice(begin, end)
-        np.matmul(weighted[part].T, joint[part], out=statistics.scatter[index])
+        np.dot(weighted[part].T, joint[part], out=statistics.scatter[index])
     return statistics
 
 
@@ -230,7 +231,7 @@ def block_statistics(
         if center is not None:
             own[:, :n] -= center
         weighted = own if weight is None else weight[part, None] * own
-        return np.matmul(weighted.T, own, out=products[index])
+        return np.dot(weighted.T, own, out=products[index])
 
     for index in range(len(occupied)):
         product(index)
