@@ -34,6 +34,7 @@ from secret_jax.tree.structure import Tree
 
 # With more rows ``prune="auto"`` holds some out: five more trees would take too long.
 _MOST_CROSS_VALIDATED = 8192
+_MOST_DIVIDED_TWICE = 2500
 
 
 class Contender(NamedTuple):
@@ -107,7 +108,9 @@ def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
         return plan.prune
     n_rows = prepared.rows.n_rows
     n_rows += 0 if prepared.prune_rows is None else prepared.prune_rows.n_rows
-    return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
+    if n_rows > _MOST_CROSS_VALIDATED:
+        return HoldOut()
+    return CrossValidation(n_repeats=1 if n_rows > _MOST_DIVIDED_TWICE else 2)
 
 
 def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
