@@ -34,7 +34,6 @@ from secret_jax.tree.structure import Tree
 
 # With more rows ``prune="auto"`` holds some out: five more trees would take too long.
 _MOST_CROSS_VALIDATED = 8192
-_MOST_DIVIDED_TWICE = 2500
 
 
 class Contender(NamedTuple):
@@ -108,9 +107,7 @@ def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
         return plan.prune
     n_rows = prepared.rows.n_rows
     n_rows += 0 if prepared.prune_rows is None else prepared.prune_rows.n_rows
-    if n_rows > _MOST_CROSS_VALIDATED:
-        return HoldOut()
-    return CrossValidation(n_repeats=1 if n_rows > _MOST_DIVIDED_TWICE else 2)
+    return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
 
 
 def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
@@ -159,7 +156,9 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         folds = [
             FoldFit(tree, training.take(~part), evidence.held_out_of(fold))
             for fold, (part, tree) in enumerate(
-                zip(unseen, pruned.fold_trees, strict=True)
+                zip(
+                    unseen, pruned.fold_trees, strict=False
+                )  # perhaps not all are grown
             )
         ]
     return Fitted(
