@@ -153,8 +153,8 @@ def slice_statistics(
     width = statistics.mean.shape[1]
 
     few = (stop - start) * width**2 <= _FEW_PRODUCTS
-    # Memory of all slices: to get some for each would take as long as the work.
     most = max((stop - start)[~few].max(initial=0), (stop - start)[few].sum())
+    # Memory of all slices: to get some for each would take as long as the work.
     joints, products = np.empty((2, most, width))
 
     def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
