@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.device import dry_run
 from benchmarks.device.dry_run import Demands, counted, demands_of
-from secret_jax import SecretRegressor
+from secret_jax import Logistic, SecretRegressor
 from secret_jax.datasets import make_fried
 
 
@@ -26,11 +26,17 @@ def test_batches_are_of_the_size_of_their_level(rows):
 
 @pytest.mark.device
 @pytest.mark.parametrize(
-    ("model", "rows", "programs", "compiled"),
-    [("paper", 2000, 20, 6), ("booster", 2000, 70, 10), ("classifier", 600, 20, 6)],
+    ("model", "rows", "programs", "compiled", "parameters"),
+    [
+        ("paper", 2000, 20, 6, {}),
+        ("booster", 2000, 70, 10, {}),
+        ("classifier", 600, 20, 6, {"leaf": Logistic(drops_regressors=False)}),
+        # Grown a second time, without the five columns that say nothing.
+        ("classifier", 600, 26, 7, {}),
+    ],
 )
-def test_other_models_ask_little(model, rows, programs, compiled):
-    found = demands_of(rows, 10, model)
+def test_other_models_ask_little(model, rows, programs, compiled, parameters):
+    found = demands_of(rows, 10, model, **parameters)
     assert found.nodes <= found.padded_nodes <= 2.4 * found.nodes
     assert found.programs <= programs
     assert found.compiled <= compiled
