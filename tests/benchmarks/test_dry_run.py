@@ -31,8 +31,6 @@ def test_batches_are_of_the_size_of_their_level(rows):
         ("paper", 2000, 20, 6, {}),
         ("booster", 2000, 70, 10, {}),
         ("classifier", 600, 20, 6, {"leaf": Logistic(drops_regressors=False)}),
-        # Grown a second time, without the five columns that say nothing.
-        ("classifier", 600, 26, 7, {}),
     ],
 )
 def test_other_models_ask_little(model, rows, programs, compiled, parameters):
@@ -41,6 +39,14 @@ def test_other_models_ask_little(model, rows, programs, compiled, parameters):
     assert found.programs <= programs
     assert found.compiled <= compiled
     assert found.bytes_to_device < 1e7
+
+
+@pytest.mark.device
+def test_a_second_growth_of_fewer_columns_asks_for_as_much_again():
+    found = demands_of(600, 10, "classifier")
+    assert found.programs <= 26
+    assert found.compiled <= 7
+    assert found.bytes_to_device < 2e7
 
 
 @pytest.mark.device
