@@ -10,9 +10,10 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, CommandError, quiet
+from secret_jax.cli.messages import PROGRAM, CommandError, be_quiet
 from secret_jax.cli.parser import build_parser
 
 
@@ -30,8 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command is None:
             parser.print_help(sys.stderr)
             return 2
-        with _warnings_as_lines(), quiet(arguments.quiet):
-            arguments.run(arguments)
+        be_quiet(arguments.quiet)
+        with _warnings_as_lines():
+            resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
         return _fail(130, "interrupted")
@@ -43,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(2, f"{where}{error.strerror or error}")
+    except ModuleNotFoundError as error:
+        return _fail(2, f"{error.name} is needed: pip install 'secret-jax[data]'")
     except MemoryError:
         return _fail(2, "out of memory; fit a sample of the rows, or drop columns")
     except Exception as error:

@@ -1,7 +1,5 @@
 """What commands tell their users, what they refuse, and the files they write."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys
@@ -9,11 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from secret_jax.estimators.classifier import SecretClassifier
-    from secret_jax.estimators.regressor import SecretRegressor
+from typing import Any
 
 PROGRAM = "secret-jax"
 _FLAGS = {
@@ -56,7 +50,7 @@ def check_picture(path: str) -> None:
         )
 
 
-def draw(model: SecretRegressor | SecretClassifier, path: str | Path) -> None:
+def draw(model: Any, path: str | Path) -> None:
     """Draw a tree to a file."""
     import matplotlib
 
@@ -84,14 +78,9 @@ def flags_for_parameters() -> Iterator[None]:
         raise CommandError(message) from None
 
 
-@contextmanager
-def quiet(wanted: bool) -> Iterator[None]:
-    """Within the block `say` says nothing, if that is wanted."""
-    token = _QUIET.set(wanted)
-    try:
-        yield
-    finally:
-        _QUIET.reset(token)
+def be_quiet(wanted: bool) -> None:
+    """Let `say` say nothing from now on, or what it is told."""
+    _QUIET.set(wanted)
 
 
 def say(line: str) -> None:

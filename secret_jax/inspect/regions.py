@@ -119,11 +119,11 @@ def regions(tree: Readable, *, output: int | str | None = None) -> Regions:
     program = program_of(one)
     bounds = _bounds(program)
     place = {key: i for i, key in enumerate(bounds)}
-    names = [f"[{key[0]} = {key[1]}]" if len(key) > 1 else key[0] for key in bounds]
+    names = [f"[{name} = {one[0]}]" if one else name for name, *one in bounds]
     indicators: dict[str, list[int]] = {}
-    for key in bounds:
-        if len(key) > 1:
-            indicators.setdefault(key[0], []).append(place[key])
+    for (name, *category), position in place.items():
+        if category:
+            indicators.setdefault(name, []).append(position)
     lower, upper = np.reshape([*bounds.values()], (-1, 2)).T
     return Regions(
         columns=tuple(names),

@@ -1,12 +1,12 @@
 """Excel files as tables of cells: which sheet, and where the header is."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import zipfile
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from secret_jax.cli.reading.layout import (
     LINES_LOOKED_AT,
@@ -16,9 +16,6 @@ from secret_jax.cli.reading.layout import (
 )
 from secret_jax.cli.reading.problems import TableFileError, did_you_mean
 from secret_jax.inspect.printing import some
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read_excel(
@@ -33,8 +30,6 @@ def read_excel(
     Returns the table, the lines before the header, notes, and what to say where a
     column is not there.
     """
-    import pandas as pd
-
     _check(name, source)
     cells: dict[str, Any] = {"dtype": object, "keep_default_na": False}
     book: Any

@@ -4,8 +4,6 @@ The content decides what a file is, not its name. Cells of CSV stay text here; w
 they mean is for `secret_jax.cli.reading.table`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import os
@@ -14,16 +12,14 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 
 from secret_jax.cli.reading.excel import read_excel
 from secret_jax.cli.reading.layout import preface_note, start_of
 from secret_jax.cli.reading.problems import TableFileError, check_exists, known_column
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _START = 65536  # bytes that say what a file is
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -147,8 +143,6 @@ def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
 
 
 def _read_parquet(name: str, source: str | io.BytesIO) -> pd.DataFrame:
-    import pandas as pd
-
     if importlib.util.find_spec("pyarrow") is None:
         raise TableFileError(
             "pyarrow is needed to read Parquet files: pip install 'secret-jax[data]'"
@@ -218,8 +212,6 @@ def _read_csv(
 
 
 def _parsed(name: str, source: str | io.BytesIO, **options: Any) -> pd.DataFrame:
-    import pandas as pd
-
     if isinstance(source, io.BytesIO):
         source.seek(0)
     try:

@@ -1,6 +1,7 @@
 """The target: whether it is one of classes, its values, and the rows that have one."""
 
 import numpy as np
+import pandas.api.types as types
 
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import find_dates
@@ -19,8 +20,6 @@ def holds_classes(table: TableFile, target: str, missing: tuple[str, ...]) -> bo
 
     Dates are no classes, nor are names that differ from row to row.
     """
-    import pandas.api.types as types
-
     column = table.series(target)
     if types.is_bool_dtype(column):
         return True
