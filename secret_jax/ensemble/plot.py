@@ -1,9 +1,7 @@
 """Plots of partial dependence and interactions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +22,6 @@ from secret_jax.inspect.plot.picture import (
 )
 from secret_jax.inspect.printing import counted_rows
 from secret_jax.losses.classes import class_in_words
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _ACROSS = 3
 _WIDTH, _HEIGHT = 3.6, 2.8
@@ -74,7 +69,7 @@ def drawn_effects(
     return Picture.of(panels)
 
 
-def _draw_curve(panel: Axes, curve: Effect, rows: Rows, schema: TableSchema) -> None:
+def _draw_curve(panel: Any, curve: Effect, rows: Rows, schema: TableSchema) -> None:
     column = schema.names.index(curve.name)
     if curve.is_category:
         attribute = schema.discrete.index(column)
@@ -120,7 +115,7 @@ def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
         yield {"color": color, "label": class_in_words(name)}, mean
 
 
-def _draw_pairs(panel: Axes, pairs: list[Interaction]) -> None:
+def _draw_pairs(panel: Any, pairs: list[Interaction]) -> None:
     names = [in_short(f"{pair.first} and {pair.second}") for pair in pairs]
     place = np.arange(len(pairs))
     panel.barh(place, [100 * pair.share for pair in pairs], color=MIDDLE_COLOR)

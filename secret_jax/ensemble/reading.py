@@ -1,8 +1,6 @@
 """Methods of fitted boosters: importances, effects, interactions, code export."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -20,16 +18,17 @@ from secret_jax.ensemble.effects import (
     interactions,
 )
 from secret_jax.ensemble.model import Ensemble
+from secret_jax.ensemble.plot import drawn_effects
 from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.inspect.code.export import export_sum, exported_sum
+from secret_jax.inspect.code.onnx.convert import onnx_model
+from secret_jax.inspect.code.program import ExportedModel
 from secret_jax.inspect.mixin import Importances
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import is_integer
-
-if TYPE_CHECKING:
-    from secret_jax.inspect.code.program import ExportedModel
-    from secret_jax.inspect.plot.picture import Picture
 
 
 class BoosterInspection(Importances):
@@ -138,8 +137,6 @@ class BoosterInspection(Importances):
         secret_jax.inspect.plot.picture.Picture
             Ticks below the curves, and numbers beside categories, are the rows.
         """
-        from secret_jax.ensemble.plot import drawn_effects
-
         meaning, rows = self._meaning(output), self._some_rows(X)
         names = self.ensemble_.schema.names
         if columns is None:
@@ -166,24 +163,17 @@ class BoosterInspection(Importances):
         ValueError
             If SQL is asked for: databases take long over sums of so many trees.
         """
-        from secret_jax.inspect.code.export import export_sum
-
-        model = self._exported(output)
-        return export_sum(model, language, function_name)
+        return export_sum(self._exported(output), language, function_name)
 
     def to_onnx(self, *, output: int | str | None = None) -> Any:
         """Convert all trees to an ONNX model.
 
         See `secret_jax.inspect.code.onnx.convert.to_onnx`.
         """
-        from secret_jax.inspect.code.onnx.convert import onnx_model
-
         return onnx_model(self._exported(output))
 
     def _exported(self, output: int | str | None) -> ExportedModel:
         """Convert the trees to what programs of any language compute."""
-        from secret_jax.inspect.code.export import exported_sum
-
         check_is_fitted(self)
         classes = Classes.of_estimator(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)

@@ -16,7 +16,10 @@ from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least, check_constraints
 from secret_jax.stream.batches import Wanted
-from secret_jax.stream.sources import BatchSource
+from secret_jax.stream.exchange import Alone, JaxProcesses, of_all
+from secret_jax.stream.fit import StreamOptions, fit_stream
+from secret_jax.stream.predict import predict_stream
+from secret_jax.stream.sources import BatchSource, opened
 from secret_jax.tree.structure import Tree
 
 
@@ -112,10 +115,6 @@ class StreamMixin:
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
-        from secret_jax.stream.exchange import Alone, JaxProcesses, of_all
-        from secret_jax.stream.fit import StreamOptions, fit_stream
-        from secret_jax.stream.sources import opened
-
         if sample_rows is not None:
             check_constraints(
                 {"sample_rows": [at_least(1)]},
@@ -185,9 +184,6 @@ class StreamMixin:
         >>> model.predict_stream(X, folder / "predicted.parquet")
         500
         """
-        from secret_jax.stream.predict import predict_stream
-        from secret_jax.stream.sources import opened
-
         check_is_fitted(self)  # pyright: ignore[reportArgumentType]
         schema = self.tree_.schema
         names = None

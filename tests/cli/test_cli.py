@@ -469,7 +469,7 @@ def test_a_model_is_saved_where_nobody_reads_the_output(
     parsed = build_parser("fit").parse_args(arguments)
     monkeypatch.setattr(sys, "stdout", Closed())
     with pytest.raises(BrokenPipeError):
-        parsed.run(parsed)
+        fit_module.fit(parsed)
     assert SecretRegressor.load(path).n_leaves_ == 2
 
 

@@ -1,9 +1,7 @@
 """Curves as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +16,6 @@ from secret_jax.inspect.plot.picture import (
     round_marks,
 )
 from secret_jax.inspect.printing import number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _COLUMNS, _WIDTH, _HEIGHT = 3, 3.2, 2.3
 _MOST_TICKS = 12
@@ -53,7 +48,7 @@ def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
     return Picture.of(every[: len(views)])
 
 
-def _draw(ax: Axes, view: CurveView) -> None:
+def _draw(ax: Any, view: CurveView) -> None:
     open_frame(ax)
     ax.axhline(0.0, color=MIDDLE_COLOR, linewidth=0.6)
     place = np.arange(len(view.label)) if view.place is None else view.place

@@ -1,8 +1,6 @@
 """What the columns explain, as bars."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +15,10 @@ from secret_jax.inspect.plot.picture import (
 )
 from secret_jax.inspect.printing import number
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _WIDTH, _BAR, _REST = 6.0, 0.28, 0.9  # inches
 
 
-def plot_importances(model: Any, *, ax: Axes | None = None) -> Picture:
+def plot_importances(model: Any, *, ax: Any = None) -> Picture:
     """Draw ``feature_importances_`` as bars, the largest twelve first.
 
     Parameters

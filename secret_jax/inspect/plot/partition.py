@@ -1,10 +1,8 @@
 """The fitted surface over two columns of a tree, or the curve over one."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from secret_jax.inspect.plot.drawn import draw_categories, draw_curve, draw_surface
 from secret_jax.inspect.plot.picture import (
@@ -22,9 +20,6 @@ from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import Readable, as_view
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _FIGURE = 7, 5.2  # inches
 _TITLE_CHARACTERS, _TITLE_LINES = 90, 3
 _LONGEST, _ROOM = 16, 40  # characters of a category, and of those below a picture
@@ -37,7 +32,7 @@ def plot_partition(
     *,
     at: Mapping[Any, Any] | None = None,
     data: tuple[Any, Any] | None = None,
-    ax: Axes | None = None,
+    ax: Any = None,
     output: int | str | None = None,
 ) -> Picture:
     """Draw the prediction over one or two columns, with the splits.

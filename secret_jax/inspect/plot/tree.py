@@ -1,10 +1,8 @@
 """The tree as a picture: the root at the left, one row per leaf at the right."""
 
-from __future__ import annotations
-
 import math
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -43,9 +41,6 @@ from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import way_to
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 # Lengths are inches.
 _FOOTER = 0.7
 _LARGEST_FIGURE = 120.0  # about 200 leaves; beyond it text is drawn smaller
@@ -63,7 +58,7 @@ _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
 def plot_tree(
     tree: Readable,
     *,
-    ax: Axes | None = None,
+    ax: Any = None,
     max_depth: int | Literal["auto"] | None = "auto",
     output: int | str | None = None,
 ) -> Picture:
@@ -119,7 +114,7 @@ def plot_tree(
         footer = _LEGEND_ROW * math.ceil(len(short.names) / n_across)
     height = lowest + ROW_GAP + max(footer, MARGIN)
     shrink = min(1.0, _LARGEST_FIGURE / max(width, height + above))
-    axes: Axes = ax or pyplot.figure(
+    axes = ax or pyplot.figure(
         figsize=(width * shrink, (height + above) * shrink)
     ).add_axes((0, 0, 1, 1))
     scale = _fit(axes, width, -above, height)
@@ -173,25 +168,23 @@ def _title_width(line: str) -> float:
     return _TITLE_WIDER * text_width(line)
 
 
-def _fit(ax: Axes, width: float, top: float, bottom: float) -> float:
+def _fit(ax: Any, width: float, top: float, bottom: float) -> float:
     """Lay inches out on the axes; the factor by which they are drawn smaller."""
     height = bottom - top
     ax.set(xlim=(0, width), ylim=(bottom, top), aspect="equal")
     ax.set_axis_off()
-    figure = ax.get_figure()
-    assert figure is not None
     extent = ax.get_window_extent()
-    return min(extent.width / width, extent.height / height) / figure.dpi
+    return min(extent.width / width, extent.height / height) / ax.figure.dpi
 
 
 def _write(
-    ax: Axes, x: float, y: float, text: str, scale: float, **options: Any
+    ax: Any, x: float, y: float, text: str, scale: float, **options: Any
 ) -> None:
     size = {"fontsize": FONT_SIZE * scale, "va": "center"}
     ax.text(x, y, text, parse_math=False, **size, **options)
 
 
-def _draw_box(ax: Axes, box: Box, color: str, line: str, scale: float) -> None:
+def _draw_box(ax: Any, box: Box, color: str, line: str, scale: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     top = box.middle - box.height / 2
@@ -209,7 +202,7 @@ def _draw_box(ax: Axes, box: Box, color: str, line: str, scale: float) -> None:
     _draw_bar(ax, box)
 
 
-def _draw_bar(ax: Axes, box: Box) -> None:
+def _draw_bar(ax: Any, box: Box) -> None:
     """Shares as parts of a bar along the lower edge of a box."""
     from matplotlib.patches import Rectangle
 
@@ -224,7 +217,7 @@ def _draw_bar(ax: Axes, box: Box) -> None:
 
 
 def _draw_edge(
-    ax: Axes, parent: Box, child: Box, answer: str, share: float, scale: float
+    ax: Any, parent: Box, child: Box, answer: str, share: float, scale: float
 ) -> None:
     """Draw the way to a child, as wide as its share of the rows."""
     from matplotlib.patches import PathPatch
@@ -250,7 +243,7 @@ def _draw_edge(
 
 
 def _draw_color_bar(
-    ax: Axes, colors: Scale, target: str, height: float, scale: float
+    ax: Any, colors: Scale, target: str, height: float, scale: float
 ) -> None:
     from matplotlib.cm import ScalarMappable
 
@@ -258,9 +251,7 @@ def _draw_color_bar(
     color.set_clim(colors.low, colors.high)
     place = (MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
     bar_axes = ax.inset_axes(place, transform=ax.transData)
-    figure = ax.get_figure()
-    assert figure is not None
-    figure.colorbar(color, cax=bar_axes, orientation="horizontal")
+    ax.figure.colorbar(color, cax=bar_axes, orientation="horizontal")
     bar_axes.locator_params(axis="x", nbins=4)
     bar_axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
     bar_axes.tick_params(labelsize=_SMALL * FONT_SIZE * scale, length=2 * scale, pad=1)
