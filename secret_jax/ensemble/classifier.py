@@ -1,6 +1,6 @@
 """Boosters of classes: sums of trees that predict log-odds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -147,9 +147,10 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         X: TableLike,
         weight: np.ndarray,
         known: TableSchema | None = None,
+        learned: Mapping[str, Any] | None = None,
     ) -> Targets:
         """See `EnsembleEstimator`: indicators of the classes."""
-        classes = None if known is None else self.classes_
+        classes = None if known is None else (learned or vars(self))["classes_"]
         return self._class_targets(y, X, weight, classes)
 
     def _single_tree(self, **parameters: Any) -> SecretClassifier:

@@ -1,6 +1,6 @@
 """Base of all estimators that are sums of trees: reading of tables, files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -57,11 +57,13 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         X: TableLike,
         weight: np.ndarray,
         known: TableSchema | None = None,
+        learned: Mapping[str, Any] | None = None,
     ) -> Targets:
         """Check the outputs of rows; here they are numbers.
 
         ``X``: checked; ``weight`` (n_rows,), float64: as it was given; ``known``:
-        schema of the training rows, if these rows are further ones.
+        schema of the training rows, if these rows are further ones, and what else was
+        ``learned`` from them, by default what is fitted.
         """
         values = validated_targets(y, X, type(self).__name__)
         n_outputs = values.shape[1]

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.composed.base import ComposedEstimator
+from secret_jax.composed.base import ComposedEstimator, Given
 from secret_jax.composed.kernel.covariances import without_rounding
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
@@ -102,11 +102,13 @@ class KernelTree(ComposedEstimator):
         return [head]
 
     def _with_head(
-        self, tree: Any, X: TableLike, target: np.ndarray, weight: np.ndarray
+        self, tree: Any, given: Given, target: np.ndarray
     ) -> tuple[dict[str, Any], Regions, HeadFit]:
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
-        heads = self._heads
-        every = [_regions(self._through(tree, X, one), target, weight) for one in heads]
+        heads, weight = self._heads, given.weight
+        every = [
+            _regions(self._through(tree, given.X, one), target, weight) for one in heads
+        ]
         best = 0
         with one_thread_for_products():  # of small matrices, many times
             if len(heads) > 1:
