@@ -18,7 +18,6 @@ from secret_jax.cli.messages import (
     check_output,
     draw,
     flags_for_parameters,
-    require,
     say,
 )
 from secret_jax.cli.parameters import given_parameters
@@ -26,6 +25,7 @@ from secret_jax.cli.streaming import fit_streamed
 from secret_jax.cli.training_table import training_table
 from secret_jax.inspect.printing import counted
 from secret_jax.inspect.words import cuts_a_list
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.version import VERSION
 
 
@@ -45,8 +45,8 @@ def fit(arguments: argparse.Namespace) -> None:
             f"{arguments.test_fraction:g} leave no rows to grow a tree on"
         )
     if arguments.report is not None:
-        require("matplotlib", "plot", "draw a picture")
-        require("jinja2", "plot", "write a page")
+        imported("matplotlib", "Pictures", "plot")
+        imported("jinja2", "Pages", "plot")
         os.makedirs(arguments.report, exist_ok=True)
 
     table = training_table(arguments)

@@ -15,6 +15,7 @@ from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, CommandError, be_quiet
 from secret_jax.cli.parser import build_parser
+from secret_jax.runtime.optional import imported
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
         be_quiet(arguments.quiet)
         with _warnings_as_lines():
+            imported("pandas", "Tables", "data")
             resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -40,13 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (CommandError, ValueError) as error:
+    except (CommandError, ImportError, ValueError) as error:
         return _fail(2, str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(2, f"{where}{error.strerror or error}")
-    except ModuleNotFoundError as error:
-        return _fail(2, f"{error.name} is needed: pip install 'secret-jax[data]'")
     except MemoryError:
         return _fail(2, "out of memory; fit a sample of the rows, or drop columns")
     except Exception as error:

@@ -1,6 +1,5 @@
 """What commands tell their users, what they refuse, and the files they write."""
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -8,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+
+from secret_jax.runtime.optional import imported
 
 PROGRAM = "secret-jax"
 _FLAGS = {
@@ -40,10 +41,8 @@ def check_output(path: str | None) -> None:
 def check_picture(path: str) -> None:
     """Refuse what is no name of a picture before the work."""
     check_output(path)
-    require("matplotlib", "plot", "draw a picture")
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    kinds = FigureCanvasBase.get_supported_filetypes()
+    backend = imported("matplotlib.backend_bases", "Pictures", "plot")
+    kinds = backend.FigureCanvasBase.get_supported_filetypes()
     if Path(path).suffix.removeprefix(".").lower() not in kinds:
         raise CommandError(
             f"{path!r} does not end like a picture; for example .png, .pdf or .svg"
@@ -56,14 +55,6 @@ def draw(model: Any, path: str | Path) -> None:
 
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
     model.plot_tree().savefig(path, dpi=150)
-
-
-def require(module: str, extra: str, purpose: str) -> None:
-    """Refuse what a package is needed for that is not there."""
-    if importlib.util.find_spec(module) is None:
-        raise CommandError(
-            f"{module} is needed to {purpose}: pip install 'secret-jax[{extra}]'"
-        )
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from secret_jax.cli.messages import (
     check_picture,
     draw,
     flags_for_parameters,
-    require,
     say,
 )
 from secret_jax.cli.reading.columns import Texts
@@ -159,7 +158,6 @@ def export(arguments: argparse.Namespace) -> None:
     if language == "dot":
         text = model.export_dot()
     elif language == "onnx":
-        require("onnx", "onnx", "write an ONNX model")
         text = model.to_onnx().SerializeToString()
     else:
         of_sql = {"table": arguments.table} if arguments.table is not None else {}

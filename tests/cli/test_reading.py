@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax.cli.reading import files
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import read_file
@@ -407,7 +406,7 @@ def test_excel_files_are_read(tmp_path):
 
 def test_without_openpyxl_a_person_is_told_what_to_install(tmp_path, monkeypatch):
     pd.DataFrame({"a": [1]}).to_excel(tmp_path / "t.xlsx")
-    monkeypatch.setattr(files.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(TableFileError, match=r"openpyxl .* 'secret-jax\[data\]'.* CSV"):
         read_file(str(tmp_path / "t.xlsx"))
 

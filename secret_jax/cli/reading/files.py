@@ -4,7 +4,6 @@ The content decides what a file is, not its name. Cells of CSV stay text here; w
 they mean is for `secret_jax.cli.reading.table`.
 """
 
-import importlib.util
 import io
 import os
 import re
@@ -20,6 +19,7 @@ import pandas as pd
 from secret_jax.cli.reading.excel import read_excel
 from secret_jax.cli.reading.layout import preface_note, start_of
 from secret_jax.cli.reading.problems import TableFileError, check_exists, known_column
+from secret_jax.runtime.optional import imported
 
 _START = 65536  # bytes that say what a file is
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -143,10 +143,7 @@ def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
 
 
 def _read_parquet(name: str, source: str | io.BytesIO) -> pd.DataFrame:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise TableFileError(
-            "pyarrow is needed to read Parquet files: pip install 'secret-jax[data]'"
-        )
+    imported("pyarrow", "Parquet files", "data")
     try:
         return pd.read_parquet(source).reset_index(drop=True)
     except (ValueError, OSError) as error:  # pyarrow's errors are of these two kinds
