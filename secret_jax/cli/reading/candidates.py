@@ -41,7 +41,7 @@ def target_candidates(
     numbers = find_numbers(cells.texts, options.thousands, options.decimal)
     if numbers.mixed:
         _refuse_scales(table, name, cells, numbers, "")
-    # What is no number is refused by `read_target`, which knows what else to say.
+    # What is no number is refused when it is read.
     formats = numbers.formats or (NumberFormat(),)
     return Candidates(cells, formats, numbers.tells_decimal)
 
