@@ -12,7 +12,7 @@ from secret_jax.data.validation import validated
 from secret_jax.ensemble.effects import (
     Effect,
     Interaction,
-    Meaning,
+    Quantity,
     booster_importances,
     effect,
     interactions,
@@ -88,8 +88,8 @@ class BoosterInspection(Importances):
             raise ValueError(
                 f"n_points must be a count of at least 2. Got {n_points!r}."
             )
-        meaning = self._meaning(output)
-        return effect(self.ensemble_, self._some_rows(X), column, n_points, meaning)
+        quantity = self._quantity(output)
+        return effect(quantity, self._some_rows(X), column, n_points)
 
     def interactions(
         self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
@@ -108,8 +108,7 @@ class BoosterInspection(Importances):
         list of Interaction
             See `secret_jax.ensemble.effects.interactions`.
         """
-        meaning = self._meaning(output)
-        return interactions(self.ensemble_, self._some_rows(X), n_rows, meaning)
+        return interactions(self._quantity(output), self._some_rows(X), n_rows)
 
     def plot_effects(
         self,
@@ -137,13 +136,13 @@ class BoosterInspection(Importances):
         secret_jax.inspect.plot.picture.Picture
             Ticks below the curves, and numbers beside categories, are the rows.
         """
-        meaning, rows = self._meaning(output), self._some_rows(X)
+        quantity, rows = self._quantity(output), self._some_rows(X)
         names = self.ensemble_.schema.names
         if columns is None:
-            shares = meaning.importances
+            shares = quantity.importances
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
-        pairs = interactions(self.ensemble_, rows, 40, meaning)[:most]
+        pairs = interactions(quantity, rows, 40)[:most]
         return drawn_effects(curves, pairs, rows, self.ensemble_.schema)
 
     def export_code(
@@ -187,33 +186,27 @@ class BoosterInspection(Importances):
             output=output if classes else None,
         )
 
-    def _meaning(self, output: int | str | None) -> Meaning:
-        """Choose the quantity to analyse: an output, or probabilities."""
+    def _quantity(self, output: int | str | None) -> Quantity:
+        """Choose what to analyse: an output, or probabilities."""
         check_is_fitted(self)
-        ensemble, classes = self.ensemble_, Classes.of_estimator(self)
-        n_outputs = ensemble.schema.n_outputs
+        ensemble, schema = self.ensemble_, self._schema
+        loss, classes = self._loss, Classes.of_estimator(self)
         if classes is None:
             which = self._output(output)
-            center, scale = (
-                part[which]
-                for part in (
-                    ensemble.schema.target_centers,
-                    ensemble.schema.target_scales,
-                )
-            )
-            return Meaning(
-                f"mean of {ensemble.schema.target_names[which]}",
-                lambda value: center + scale * value[:, [which]],
+            return Quantity(
+                ensemble,
+                f"mean of {schema.target_names[which]}",
+                lambda value: schema.restore_outputs(value)[:, [which]],
                 booster_importances(ensemble, which),
             )
-        loss, names = self._loss, tuple(map(str, classes.labels))
+        names, n_outputs = tuple(map(str, classes.labels)), schema.n_outputs
         if output is None and n_outputs > 1:
             each = [booster_importances(ensemble, i) for i in range(n_outputs)]
-            return Meaning(
-                "mean probability", loss.prediction, np.mean(each, axis=0), names
-            )
+            mean = np.mean(each, axis=0)
+            return Quantity(ensemble, "mean probability", loss.prediction, mean, names)
         which = 1 if output is None else classes.position(output)
-        return Meaning(
+        return Quantity(
+            ensemble,
             f"mean probability of {class_in_words(names[which])}",
             lambda value: with_all_classes(loss.prediction(value))[:, [which]],
             booster_importances(ensemble, which if n_outputs > 1 else 0),

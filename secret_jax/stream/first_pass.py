@@ -3,8 +3,6 @@
 The result is the same, to the bit, as for the same rows in memory.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
 

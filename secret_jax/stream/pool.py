@@ -4,10 +4,8 @@ The hash is that of `secret_jax.data.sampling`, so that the sample is the one wh
 same rows in memory would give. While rows come in, the share that is kept only falls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -34,7 +32,7 @@ class Weights(NamedTuple):
     whole: bool = True  # whether all are whole numbers
 
     @classmethod
-    def of(cls, weight: np.ndarray) -> Weights:
+    def of(cls, weight: np.ndarray) -> Self:
         """Check and summarise weights."""
         n_rows = len(weight)
         if (weight == 1).all():
@@ -52,9 +50,9 @@ class Weights(NamedTuple):
             n_rows, int(np.count_nonzero(weight)), float(weight.sum()), largest, whole
         )
 
-    def plus(self, other: Weights) -> Weights:
+    def plus(self, other: Self) -> Self:
         """Merge with another `Weights`."""
-        return Weights(
+        return type(self)(
             self.n_rows + other.n_rows,
             self.n_used + other.n_used,
             self.total + other.total,
@@ -87,12 +85,13 @@ class PoolRows(NamedTuple):
         """Number of rows."""
         return len(self.weight)
 
-    def take(self, index: np.ndarray) -> PoolRows:
+    def take(self, index: np.ndarray) -> Self:
         """Select rows."""
-        return PoolRows(self.columns.take(index), *(array[index] for array in self[1:]))
+        others = (array[index] for array in self[1:])
+        return type(self)(self.columns.take(index), *others)
 
     @classmethod
-    def joined(cls, parts: Sequence[PoolRows]) -> PoolRows:
+    def joined(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the rows of several parts."""
         if len(parts) == 1:
             return parts[0]
@@ -141,7 +140,7 @@ class Pool:
             self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
             self._parts = [self.rows.take(self.rows.hashed < self.limit)]
 
-    def merge(self, other: Pool, places: Sequence[np.ndarray]) -> None:
+    def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
         """Add another pool, whose codes are mapped by ``places``."""
         self.limit = min(self.limit, other.limit)
         self.merged |= other.merged
