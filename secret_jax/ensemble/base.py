@@ -7,16 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data import validation
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    copies_of,
-    given_beside,
-    names_restored,
-    scaled_weight,
-    validated,
-)
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.model import Boosted
@@ -96,7 +90,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
         The KeyboardInterrupt is passed on in both cases.
         """
-        kept = names_restored(self, "_boosting")
+        kept = validation.names_restored(self, "_boosting")
         with kept, self._fitting(X) as (reading, progress):
             boosting = vars(self).get("_boosting") if self.warm_start else None
             parameters = self.get_params(deep=False)
@@ -107,7 +101,7 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
                 _check_same_parameters(fixed_before, fixed)
             options = self._options(seed)
             schema = None if boosting is None else boosting.schema
-            X = validated(self, X, reset=boosting is None)
+            X = validation.validated(self, X, reset=boosting is None)
             schema, rows, targets = self._read(
                 reading, X, y, sample_weight, schema, groups
             )
@@ -178,10 +172,12 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
     ) -> Rows | None:
         if eval_set is None:
             return None
-        X, y, weight = given_beside(self, eval_set, "stop by")
+        X, y, weight = validation.given_beside(self, eval_set, "stop by")
         try:
             targets = self._targets(y, X, weight, schema, training.learned)
-            weight = scaled_weight(targets.weight, copies_of(weight))
+            weight = validation.scaled_weight(
+                targets.weight, validation.copies_of(weight)
+            )
             return encoded(schema, X, targets.values, weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None

@@ -10,16 +10,10 @@ from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data import validation
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
-from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
-    names_restored,
-    scaled_weight,
-    validated,
-)
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
@@ -147,13 +141,13 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        kept = names_restored(self, "ensemble_")
+        kept = validation.names_restored(self, "ensemble_")
         with kept, self._fitting(X) as (reading, progress):
-            X = validated(self, X, reset=True)
+            X = validation.validated(self, X, reset=True)
             schema, _, targets = self._read(reading, X, y, sample_weight)
             used = np.flatnonzero(targets.weight > 0)
-            copies = copies_of(checked_weight(sample_weight, X))
-            weight = scaled_weight(targets.weight, copies)
+            copies = validation.copies_of(validation.checked_weight(sample_weight, X))
+            weight = validation.scaled_weight(targets.weight, copies)
             group = None if groups is None else group_numbers(groups, len(weight))
             given = encoded(schema, X, targets.values, weight, group)
             # Groups are in and out of bags as a whole.

@@ -9,17 +9,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.effects import Effect, Interaction
 from secret_jax.inspect.colors import class_colors
-from secret_jax.inspect.plot.picture import (
-    FONT_SIZE,
-    MIDDLE_COLOR,
-    TICK_SIZE,
-    Picture,
-    evenly_spaced,
-    import_pyplot,
-    in_short,
-    open_frame,
-    round_marks,
-)
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted_rows
 from secret_jax.losses.classes import class_in_words
 
@@ -31,12 +21,12 @@ _MOST_WORDS = 24  # characters of categories that stand beside each other
 
 def drawn_effects(
     curves: list[Effect], pairs: list[Interaction], rows: Rows, schema: TableSchema
-) -> Picture:
+) -> picture.Picture:
     """Draw a panel for each curve, on a common scale, and one for the pairs.
 
     Ticks below a curve, and numbers beside categories, show the rows averaged over.
     """
-    pyplot = import_pyplot()
+    pyplot = picture.import_pyplot()
     n_panels = max(len(curves) + bool(pairs), 1)
     down = -(-n_panels // _ACROSS)
     across = -(-n_panels // down)
@@ -56,17 +46,17 @@ def drawn_effects(
     for panel, curve in zip(panels, curves, strict=False):
         _draw_curve(panel, curve, rows, schema)
         panel.set_ylim(low - 2 * room, high + room)
-        panel.set_xlabel(curve.name, fontsize=FONT_SIZE, parse_math=False)
-        panel.set_ylabel(curve.label, fontsize=FONT_SIZE, parse_math=False)
-        round_marks(panel.yaxis)
+        panel.set_xlabel(curve.name, fontsize=picture.FONT_SIZE, parse_math=False)
+        panel.set_ylabel(curve.label, fontsize=picture.FONT_SIZE, parse_math=False)
+        picture.round_marks(panel.yaxis)
     if curves and curves[0].classes:
-        panels[0].legend(fontsize=TICK_SIZE, frameon=False)
+        panels[0].legend(fontsize=picture.TICK_SIZE, frameon=False)
     if pairs:
         _draw_pairs(panels[len(curves)], pairs)
     for panel in panels:
-        panel.tick_params(labelsize=TICK_SIZE)
-        open_frame(panel)
-    return Picture.of(panels)
+        panel.tick_params(labelsize=picture.TICK_SIZE)
+        picture.open_frame(panel)
+    return picture.Picture.of(panels)
 
 
 def _draw_curve(panel: Any, curve: Effect, rows: Rows, schema: TableSchema) -> None:
@@ -90,7 +80,7 @@ def _draw_curve(panel: Any, curve: Effect, rows: Rows, schema: TableSchema) -> N
     for style, mean in _lines(curve):
         panel.plot(curve.values, mean, **style)
     position = schema.position_of(column)
-    chosen = evenly_spaced(len(rows.weight), _MOST_ROWS)
+    chosen = picture.evenly_spaced(len(rows.weight), _MOST_ROWS)
     own = rows.table.x[chosen, position].astype(np.float64)
     own = schema.center[position] + schema.scale[position] * own
     inside = (own >= curve.values.min()) & (own <= curve.values.max())
@@ -102,13 +92,13 @@ def _draw_curve(panel: Any, curve: Effect, rows: Rows, schema: TableSchema) -> N
         alpha=0.4,
         transform=panel.get_xaxis_transform(),
     )
-    round_marks(panel.xaxis)
+    picture.round_marks(panel.xaxis)
 
 
 def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
     """Mean curves with their styles; of several classes each with colour and name."""
     if not curve.classes:
-        yield {"color": MIDDLE_COLOR}, curve.mean
+        yield {"color": picture.MIDDLE_COLOR}, curve.mean
         return
     colors = class_colors(len(curve.classes))
     for name, color, mean in zip(curve.classes, colors, curve.mean.T, strict=True):
@@ -116,9 +106,9 @@ def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
 
 
 def _draw_pairs(panel: Any, pairs: list[Interaction]) -> None:
-    names = [in_short(f"{pair.first} and {pair.second}") for pair in pairs]
+    names = [picture.in_short(f"{pair.first} and {pair.second}") for pair in pairs]
     place = np.arange(len(pairs))
-    panel.barh(place, [100 * pair.share for pair in pairs], color=MIDDLE_COLOR)
+    panel.barh(place, [100 * pair.share for pair in pairs], color=picture.MIDDLE_COLOR)
     panel.set_yticks(place, names, parse_math=False)
     panel.invert_yaxis()
-    panel.set_xlabel("% of the variance, beyond the sum", fontsize=FONT_SIZE)
+    panel.set_xlabel("% of the variance, beyond the sum", fontsize=picture.FONT_SIZE)

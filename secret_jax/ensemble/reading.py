@@ -9,14 +9,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import validated
-from secret_jax.ensemble.effects import (
-    Effect,
-    Interaction,
-    Quantity,
-    booster_importances,
-    effect,
-    interactions,
-)
+from secret_jax.ensemble import effects
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.plot import drawn_effects
 from secret_jax.inspect.classes import Classes, with_all_classes
@@ -48,7 +41,7 @@ class BoosterInspection(Importances):
         return self.ensemble_.schema
 
     def _importances(self, output: int) -> np.ndarray:
-        return booster_importances(self.ensemble_, output)
+        return effects.booster_importances(self.ensemble_, output)
 
     def effect(
         self,
@@ -57,7 +50,7 @@ class BoosterInspection(Importances):
         *,
         n_points: int = 21,
         output: int | str | None = None,
-    ) -> Effect:
+    ) -> effects.Effect:
         """Compute the average prediction for values of one column.
 
         Parameters
@@ -89,11 +82,11 @@ class BoosterInspection(Importances):
                 f"n_points must be a count of at least 2. Got {n_points!r}."
             )
         quantity = self._quantity(output)
-        return effect(quantity, self._some_rows(X), column, n_points)
+        return effects.effect(quantity, self._some_rows(X), column, n_points)
 
     def interactions(
         self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
-    ) -> list[Interaction]:
+    ) -> list[effects.Interaction]:
         """Rank pairs of columns by the strength of their interaction.
 
         Parameters
@@ -108,7 +101,7 @@ class BoosterInspection(Importances):
         list of Interaction
             See `secret_jax.ensemble.effects.interactions`.
         """
-        return interactions(self._quantity(output), self._some_rows(X), n_rows)
+        return effects.interactions(self._quantity(output), self._some_rows(X), n_rows)
 
     def plot_effects(
         self,
@@ -142,7 +135,7 @@ class BoosterInspection(Importances):
             shares = quantity.importances
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
-        pairs = interactions(quantity, rows, 40)[:most]
+        pairs = effects.interactions(quantity, rows, 40)[:most]
         return drawn_effects(curves, pairs, rows, self.ensemble_.schema)
 
     def export_code(
@@ -186,30 +179,32 @@ class BoosterInspection(Importances):
             output=output if classes else None,
         )
 
-    def _quantity(self, output: int | str | None) -> Quantity:
+    def _quantity(self, output: int | str | None) -> effects.Quantity:
         """Choose what to analyse: an output, or probabilities."""
         check_is_fitted(self)
         ensemble, schema = self.ensemble_, self._schema
         loss, classes = self._loss, Classes.of_estimator(self)
         if classes is None:
             which = self._output(output)
-            return Quantity(
+            return effects.Quantity(
                 ensemble,
                 f"mean of {schema.target_names[which]}",
                 lambda value: schema.restore_outputs(value)[:, [which]],
-                booster_importances(ensemble, which),
+                effects.booster_importances(ensemble, which),
             )
         names, n_outputs = tuple(map(str, classes.labels)), schema.n_outputs
         if output is None and n_outputs > 1:
-            each = [booster_importances(ensemble, i) for i in range(n_outputs)]
+            each = [effects.booster_importances(ensemble, i) for i in range(n_outputs)]
             mean = np.mean(each, axis=0)
-            return Quantity(ensemble, "mean probability", loss.prediction, mean, names)
+            return effects.Quantity(
+                ensemble, "mean probability", loss.prediction, mean, names
+            )
         which = 1 if output is None else classes.position(output)
-        return Quantity(
+        return effects.Quantity(
             ensemble,
             f"mean probability of {class_in_words(names[which])}",
             lambda value: with_all_classes(loss.prediction(value))[:, [which]],
-            booster_importances(ensemble, which if n_outputs > 1 else 0),
+            effects.booster_importances(ensemble, which if n_outputs > 1 else 0),
         )
 
     def _output(self, output: int | str | None) -> int:

@@ -6,15 +6,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.composed.additive.words import CurveView
-from secret_jax.inspect.plot.picture import (
-    DARK_COLOR,
-    FONT_SIZE,
-    MIDDLE_COLOR,
-    Picture,
-    import_pyplot,
-    open_frame,
-    round_marks,
-)
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number
 
 _COLUMNS, _WIDTH, _HEIGHT = 3, 3.2, 2.3
@@ -22,13 +14,13 @@ _MOST_TICKS = 12
 _LONGEST = 14  # characters of a category
 
 
-def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
+def plot_curves(views: Sequence[CurveView], title: str) -> picture.Picture:
     """Draw curves with a common scale, each on axes of its own.
 
     Numbers have a line with a mark where its slope changes, categories a bar each. A
     dashed line is what is added where the value is missing.
     """
-    pyplot = import_pyplot()
+    pyplot = picture.import_pyplot()
     n_across = min(_COLUMNS, len(views))
     n_down = -(-len(views) // n_across)
     figure, grid = pyplot.subplots(
@@ -44,25 +36,27 @@ def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
         ax.remove()
     for ax, view in zip(every, views, strict=False):
         _draw(ax, view)
-    figure.suptitle(title, fontsize=FONT_SIZE)
-    return Picture.of(every[: len(views)])
+    figure.suptitle(title, fontsize=picture.FONT_SIZE)
+    return picture.Picture.of(every[: len(views)])
 
 
 def _draw(ax: Any, view: CurveView) -> None:
-    open_frame(ax)
-    ax.axhline(0.0, color=MIDDLE_COLOR, linewidth=0.6)
+    picture.open_frame(ax)
+    ax.axhline(0.0, color=picture.MIDDLE_COLOR, linewidth=0.6)
     place = np.arange(len(view.label)) if view.place is None else view.place
     if view.place is None:
-        ax.bar(place, view.value, width=0.7, color=MIDDLE_COLOR)
+        ax.bar(place, view.value, width=0.7, color=picture.MIDDLE_COLOR)
     else:
-        ax.plot(place, view.value, color=DARK_COLOR, marker="o", markersize=3)
+        ax.plot(place, view.value, color=picture.DARK_COLOR, marker="o", markersize=3)
     if view.missing is not None:
-        ax.axhline(view.missing, color=DARK_COLOR, linestyle="--", linewidth=0.8)
+        ax.axhline(
+            view.missing, color=picture.DARK_COLOR, linestyle="--", linewidth=0.8
+        )
     # Numbers mark themselves; categories, weekdays and dates have words.
     worded = view.place is None or any(not _is_number(each) for each in view.label)
-    round_marks(ax.yaxis)
+    picture.round_marks(ax.yaxis)
     if not worded:
-        round_marks(ax.xaxis)
+        picture.round_marks(ax.xaxis)
     else:
         shown = np.linspace(0, len(place) - 1, min(len(place), _MOST_TICKS))
         shown = np.unique(shown.round().astype(int))
@@ -71,7 +65,7 @@ def _draw(ax: Any, view: CurveView) -> None:
         turned = sum(map(len, labels)) > 30
         ax.set_xticks(place[shown], labels, rotation=90 if turned else 0)
     ax.set_title(
-        f"{view.name}  ± {number(view.deviation, digits=2)}", fontsize=FONT_SIZE
+        f"{view.name}  ± {number(view.deviation, digits=2)}", fontsize=picture.FONT_SIZE
     )
 
 

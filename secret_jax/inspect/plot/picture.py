@@ -111,6 +111,11 @@ def name_bars(ax: Any, names: Sequence[str]) -> np.ndarray:
     return place
 
 
+def label_bars(ax: Any, bars: Any, labels: Sequence[str]) -> None:
+    """Write figures beside bars."""
+    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
+
+
 def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
     """Rows that are drawn: all, or ``most`` evenly spaced ones."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(int))
