@@ -88,7 +88,8 @@ def explain_rows(
             part = _contributions(equations[which], table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
-    starts = [_start(tree) for tree in equations]
+    levels = [(tree.schema, node_levels(tree)[0]) for tree in equations]
+    starts = [float(schema.restore_target(level)) for schema, level in levels]
     alike, baseline = len(shown) == 1, np.array(starts)[of_row]
     targets = [tree.schema.target_name for tree in equations]
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
@@ -115,11 +116,6 @@ def explain_rows(
         predicted=prediction if predicted is None else predicted,
         probability=probability,
     )
-
-
-def _start(tree: Tree) -> float:
-    """Level of the root, in units of the target."""
-    return float(tree.schema.restore_target(node_levels(tree)[0]))
 
 
 def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:

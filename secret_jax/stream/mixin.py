@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -133,7 +132,7 @@ class StreamMixin:
         with (
             shown(self.verbose) as progress,
             one_thread_for_products(),
-            self._streaming(rows.n_rows),
+            computing_on(self.device, n_rows=rows.n_rows),
         ):
             plan = replace(plan, progress=progress)
             finished = fit_stream(plan, rows, options)
@@ -191,11 +190,6 @@ class StreamMixin:
             names = tuple(dict.fromkeys([*schema.input_names, *keep]))
         wanted = Wanted(schema.target_names, None, names)
         rows = opened(source, wanted, targets=False)
-        streaming = self._streaming(rows.n_rows, fall_back=True)
-        with shown(self.verbose) as progress, streaming:
+        computing = computing_on(self.device, fall_back=True, n_rows=rows.n_rows)
+        with shown(self.verbose) as progress, computing:
             return predict_stream(self.tree_, rows, out, tuple(keep), progress)
-
-    def _streaming(
-        self, n_rows: int | None, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        return computing_on(self.device, fall_back=fall_back, n_rows=n_rows)

@@ -53,7 +53,7 @@ def _draw(ax: Any, view: CurveView) -> None:
             view.missing, color=picture.DARK_COLOR, linestyle="--", linewidth=0.8
         )
     # Numbers mark themselves; categories, weekdays and dates have words.
-    worded = view.place is None or any(not _is_number(each) for each in view.label)
+    worded = view.place is None or view.label != [*map(number, view.place)]
     picture.round_marks(ax.yaxis)
     if not worded:
         picture.round_marks(ax.xaxis)
@@ -67,11 +67,3 @@ def _draw(ax: Any, view: CurveView) -> None:
     ax.set_title(
         f"{view.name}  ± {number(view.deviation, digits=2)}", fontsize=picture.FONT_SIZE
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", ""))
-    except ValueError:
-        return False
-    return True
