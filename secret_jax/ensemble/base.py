@@ -229,10 +229,19 @@ def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 def _check_same_rows(before: Rows | None, rows: Rows | None, name: str) -> None:
     """Raise an error unless rows equal those of the trees so far."""
-    arrays = [() if one is None else (*one.table, *one[1:]) for one in (before, rows)]
-    same = (before is None) == (rows is None)
-    if not same or not all(map(np.array_equal, *arrays)):
-        raise ValueError(
-            f"warm_start goes on with the rows of the last fit, but {name} is not what "
-            "it was. Fit with the same rows, or set warm_start=False."
-        )
+    if before is None and rows is None:
+        return
+    counts = ""
+    if before is not None and rows is not None:
+        if before.n_rows != rows.n_rows:
+            counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"
+        else:
+            pairs: Any = zip(
+                (*before.table, *before[1:]), (*rows.table, *rows[1:]), strict=True
+            )
+            if all(np.array_equal(*pair) for pair in pairs):
+                return
+    raise ValueError(
+        f"warm_start goes on with the rows of the last fit, but {name} is not what it "
+        f"was{counts}. Fit with the same rows, or set warm_start=False."
+    )
