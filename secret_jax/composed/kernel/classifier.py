@@ -52,18 +52,9 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Of ordered categories, with rows, in their order.
-    tree_ : SecretClassifier
-        The fitted tree, which can be read, drawn and saved.
-    head_ : Head
-        The head, as a value.
-    fitted_head_ : object
-        What the head has learned: centers, kept rows, weights.
-    search_ : Found
-        Where the search stands; only with ``search``.
+    tree_, head_, fitted_head_, search_, n_features_in_, feature_names_in_
+        As of `KernelTreeRegressor`.
     scores_ : OptimalScores or ReachedScores
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the training data had names.
 
     References
     ----------
