@@ -13,7 +13,6 @@ from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted_rows
 from secret_jax.losses.classes import class_in_words
 
-_ACROSS = 3
 _WIDTH, _HEIGHT = 3.6, 2.8
 _MOST_ROWS = 400  # that are drawn as ticks
 _MOST_WORDS = 24  # characters of categories that stand beside each other
@@ -26,19 +25,8 @@ def drawn_effects(
 
     Ticks below a curve, and numbers beside categories, show the rows averaged over.
     """
-    pyplot = picture.import_pyplot()
     n_panels = max(len(curves) + bool(pairs), 1)
-    down = -(-n_panels // _ACROSS)
-    across = -(-n_panels // down)
-    figure = pyplot.figure(
-        figsize=(_WIDTH * across, _HEIGHT * down), layout="constrained"
-    )
-    grid = figure.add_gridspec(down, across)
-    # The last one takes the room that is left in its line.
-    places = [divmod(i, across) for i in range(n_panels)]
-    panels = [figure.add_subplot(grid[line, at]) for line, at in places[:-1]]
-    line, at = places[-1]
-    panels.append(figure.add_subplot(grid[line, at:]))
+    panels = picture.new_panels(n_panels, _WIDTH, _HEIGHT)
     every = [curve.mean for curve in curves]
     low = min((mean.min() for mean in every), default=0.0)
     high = max((mean.max() for mean in every), default=1.0)
@@ -71,7 +59,7 @@ def _draw_curve(panel: Any, curve: Effect, rows: Rows, schema: TableSchema) -> N
         names = ["missing" if v is None else str(v) for v in curve.values]
         names = [f"{name}\n{n}" for name, n in zip(names, weight, strict=True)]
         turned = sum(map(len, names)) > 2 * _MOST_WORDS
-        angle: dict[str, Any] = {"rotation": 45, "ha": "right"} if turned else {}
+        angle = picture.TURNED if turned else {}
         for style, mean in _lines(curve):
             panel.plot(range(len(names)), mean, "o", **style)
         panel.set_xticks(range(len(names)), names, parse_math=False, **angle)
@@ -106,9 +94,7 @@ def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
 
 
 def _draw_pairs(panel: Any, pairs: list[Interaction]) -> None:
-    names = [picture.in_short(f"{pair.first} and {pair.second}") for pair in pairs]
-    place = np.arange(len(pairs))
+    names = [f"{pair.first} and {pair.second}" for pair in pairs]
+    place = picture.name_bars(panel, names)
     panel.barh(place, [100 * pair.share for pair in pairs], color=picture.MIDDLE_COLOR)
-    panel.set_yticks(place, names, parse_math=False)
-    panel.invert_yaxis()
     panel.set_xlabel("% of the variance, beyond the sum", fontsize=picture.FONT_SIZE)

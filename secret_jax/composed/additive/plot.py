@@ -9,7 +9,7 @@ from secret_jax.composed.additive.words import CurveView
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number
 
-_COLUMNS, _WIDTH, _HEIGHT = 3, 3.2, 2.3
+_WIDTH, _HEIGHT = 3.2, 2.5  # inches
 _MOST_TICKS = 12
 _LONGEST = 14  # characters of a category
 
@@ -20,24 +20,11 @@ def plot_curves(views: Sequence[CurveView], title: str) -> picture.Picture:
     Numbers have a line with a mark where its slope changes, categories a bar each. A
     dashed line is what is added where the value is missing.
     """
-    pyplot = picture.import_pyplot()
-    n_across = min(_COLUMNS, len(views))
-    n_down = -(-len(views) // n_across)
-    figure, grid = pyplot.subplots(
-        n_down,
-        n_across,
-        figsize=(_WIDTH * n_across, _HEIGHT * n_down + 0.4),
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
-    every = list(grid.flat)
-    for ax in every[len(views) :]:
-        ax.remove()
-    for ax, view in zip(every, views, strict=False):
+    panels = picture.new_panels(len(views), _WIDTH, _HEIGHT, sharey=True)
+    for ax, view in zip(panels, views, strict=True):
         _draw(ax, view)
-    figure.suptitle(title, fontsize=picture.FONT_SIZE)
-    return picture.Picture.of(every[: len(views)])
+    panels[0].figure.suptitle(title, fontsize=picture.FONT_SIZE)
+    return picture.Picture.of(panels)
 
 
 def _draw(ax: Any, view: CurveView) -> None:
