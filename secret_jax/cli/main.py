@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, CommandError, be_quiet
+from secret_jax.cli.messages import PROGRAM, be_quiet
 from secret_jax.cli.parser import build_parser
 from secret_jax.runtime.optional import imported
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (CommandError, ImportError, ValueError) as error:
+    except (ImportError, ValueError) as error:
         return _fail(2, str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -21,7 +21,7 @@ _FLAGS = {
 _QUIET = ContextVar("quiet", default=False)
 
 
-class CommandError(Exception):
+class CommandError(ValueError):
     """Something the user can mend; the text is the whole message."""
 
 

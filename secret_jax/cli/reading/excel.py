@@ -8,13 +8,14 @@ from typing import Any
 
 import pandas as pd
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.layout import (
     LINES_LOOKED_AT,
     header_row,
     preface_note,
     preface_of,
 )
-from secret_jax.cli.reading.problems import TableFileError, did_you_mean
+from secret_jax.cli.reading.problems import did_you_mean
 from secret_jax.inspect.printing import some
 
 
@@ -36,7 +37,7 @@ def read_excel(
     with pd.ExcelFile(source, engine="openpyxl") as book:
         sheets = [str(one) for one in book.sheet_names]
         if sheet is not None and sheet not in sheets:
-            raise TableFileError(
+            raise CommandError(
                 f"{name!r} has no sheet {sheet!r}{did_you_mean(sheet, sheets) or '.'} "
                 f"Its sheets are {some([repr(one) for one in sheets], most=12)}"
             )
@@ -75,14 +76,14 @@ def _check(name: str, source: str | io.BytesIO) -> None:
     except zipfile.BadZipFile:
         members = []
     if "header.npy" in members:
-        raise TableFileError(f"{name!r} is a model, not a table")
+        raise CommandError(f"{name!r} is a model, not a table")
     if "xl/workbook.xml" not in members:
-        raise TableFileError(
+        raise CommandError(
             f"{name!r} is an archive, but no Excel file (.xlsx) that can be read; save "
             "the table as CSV"
         )
     if importlib.util.find_spec("openpyxl") is None:
-        raise TableFileError(
+        raise CommandError(
             "openpyxl is needed to read Excel files: pip install 'secret-jax[data]', "
             "or save the table as CSV"
         )

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pandas.api.types as types
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import (
     MISSING,
     Cells,
@@ -21,7 +22,6 @@ from secret_jax.cli.reading.columns import (
 from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import NumberFormat
-from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.data.schema import TableSchema
 
 
@@ -60,7 +60,7 @@ class Reading:
                 int(np.append(bad, False)[cells.codes].sum()),
             )
             others = f" (and {n_bad - 1} more like it)" if n_bad > 1 else ""
-            raise TableFileError(
+            raise CommandError(
                 f"column {name!r} holds {shown!r} in "
                 f"{table.place(cells.first_row(text))}{others}, where "
                 f"{chosen.sentence().split(':')[0]} are read; mend it, or count it as "

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas.api.types as types
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import find_dates
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import find_numbers
-from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading
 from secret_jax.inspect.printing import some
 
@@ -52,7 +52,7 @@ def read_target(
     if known.all():
         return table, values, ()
     if not known.any():
-        raise TableFileError(f"the target {target!r} has no value in any row")
+        raise CommandError(f"the target {target!r} has no value in any row")
     places = [table.place(int(row)).split() for row in np.flatnonzero(~known)]
     rows, end = ("1 row has", "is") if len(places) == 1 else ("", "are")
     rows = rows or f"{len(places)} rows have"
