@@ -1,16 +1,17 @@
 """The first command that is tried: a tree on real data of scikit-learn."""
 
-from __future__ import annotations
-
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, check_picture, draw, require, say
+import pandas as pd
+from sklearn.datasets import load_breast_cancer
 
-if TYPE_CHECKING:
-    import pandas as pd
+from secret_jax.cli.evaluation import evaluate, score_table
+from secret_jax.cli.messages import PROGRAM, check_picture, draw
+from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.training_table import TrainingTable
+from secret_jax.estimators.regressor import SecretRegressor
 
-DEMO_PICTURE = "secret_jax_demo.png"
 _STORY = """\
 How large are the largest cell nuclei of a tumour? Measured under the microscope for 569
 women (the breast cancer data that comes with scikit-learn), and predicted from the mean
@@ -23,14 +24,7 @@ _COLUMNS = ("radius", "texture", "smoothness", "concavity", "symmetry")
 def demo(arguments: argparse.Namespace) -> None:
     """Grow a tree on measured cell nuclei, measure its errors, and draw it."""
     check_picture(arguments.out)
-    require("pandas", "data", "hold the table")
     print(_STORY, flush=True)
-    say("starting JAX")
-    from secret_jax.cli.evaluation import evaluate, score_table
-    from secret_jax.cli.reading.table import Reading
-    from secret_jax.cli.training_table import TrainingTable
-    from secret_jax.estimators.regressor import SecretRegressor
-
     rows = TrainingTable(*largest_nuclei(), Reading(), False)
     evaluation = evaluate(
         SecretRegressor(max_leaf_nodes=4, oblique=False, verbose=not arguments.quiet),
@@ -48,8 +42,6 @@ def demo(arguments: argparse.Namespace) -> None:
 
 def largest_nuclei() -> tuple[pd.DataFrame, pd.Series]:
     """The table of the story: a row for each tumour."""
-    from sklearn.datasets import load_breast_cancer
-
     data: Any = load_breast_cancer(as_frame=True)
     X = data.data[[f"mean {name}" for name in _COLUMNS]].set_axis(_COLUMNS, axis=1)
     X["diagnosis"] = data.target_names[data.target].astype(str)

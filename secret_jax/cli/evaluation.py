@@ -1,13 +1,12 @@
 """A tree's errors on held-out rows, beside two methods that everybody knows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
@@ -17,11 +16,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from secret_jax.cli.messages import say
+from secret_jax.cli.training_table import TrainingTable
 from secret_jax.inspect.class_errors import log_losses
 from secret_jax.inspect.printing import number
-
-if TYPE_CHECKING:
-    from secret_jax.cli.training_table import TrainingTable
 
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
@@ -161,8 +158,6 @@ def _baselines(
     two leaves on as large a part of the training rows as the tree is pruned on, of
     groups or times like the held-out rows, and is then refitted on all of them.
     """
-    import pandas as pd
-
     schema = model._schema
     others: Any = make_pipeline(
         SimpleImputer(keep_empty_features=True), StandardScaler()

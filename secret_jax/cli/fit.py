@@ -1,30 +1,32 @@
 """The command that grows a tree on a file.
 
 A command takes the parsed arguments, prints its result to standard output and its
-progress to standard error, and imports what is slow only when it runs.
+progress to standard error.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from secret_jax.cli.evaluation import TREE, Evaluation, drawn, evaluate, score_table
+from secret_jax.cli.kinds import estimator_of, text_of
 from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
     check_output,
     draw,
     flags_for_parameters,
-    require,
     say,
 )
+from secret_jax.cli.parameters import given_parameters
+from secret_jax.cli.streaming import fit_streamed
+from secret_jax.cli.training_table import training_table
+from secret_jax.inspect.printing import counted
+from secret_jax.inspect.words import cuts_a_list
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.version import VERSION
-
-if TYPE_CHECKING:
-    from secret_jax.cli.evaluation import Evaluation
 
 
 def fit(arguments: argparse.Namespace) -> None:
@@ -35,8 +37,6 @@ def fit(arguments: argparse.Namespace) -> None:
             f"--stream goes with one tree, not --model {arguments.model}"
         )
     if arguments.stream:
-        from secret_jax.cli.streaming import fit_streamed
-
         fit_streamed(arguments, chosen_model(arguments, False, {}))
         return
     if arguments.calibrate + arguments.test_fraction >= 1:
@@ -45,14 +45,9 @@ def fit(arguments: argparse.Namespace) -> None:
             f"{arguments.test_fraction:g} leave no rows to grow a tree on"
         )
     if arguments.report is not None:
-        require("matplotlib", "plot", "draw a picture")
-        require("jinja2", "plot", "write a page")
+        imported("matplotlib", "Pictures", "plot")
+        imported("jinja2", "Pages", "plot")
         os.makedirs(arguments.report, exist_ok=True)
-
-    from secret_jax.cli.evaluation import drawn, evaluate
-    from secret_jax.cli.training_table import training_table
-    from secret_jax.inspect.printing import counted
-    from secret_jax.inspect.words import cuts_a_list
 
     table = training_table(arguments)
     classes = table.classes
@@ -109,9 +104,6 @@ def chosen_model(
     arguments: argparse.Namespace, classes: bool, labels: dict[str, str]
 ) -> Any:
     """Build the estimator that the options ask for, with the model's column names."""
-    from secret_jax.cli.kinds import estimator_of
-    from secret_jax.cli.parameters import given_parameters
-
     kind = estimator = estimator_of(arguments.model, classes)
     if "tree" in kind().get_params(deep=False):  # which has all other parameters
         estimator = estimator_of("tree", classes)
@@ -133,9 +125,6 @@ def chosen_model(
 
 
 def _result_text(evaluation: Evaluation, refitted: bool) -> str:
-    from secret_jax.cli.evaluation import score_table
-    from secret_jax.cli.kinds import text_of
-
     parts = [text_of(evaluation.model).rstrip("\n")]
     if evaluation.scores:
         heading = f"Errors on {evaluation.n_test:,} held-out rows"
@@ -152,8 +141,6 @@ def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation
 ) -> None:
     """Write the errors, a picture and a page to a folder."""
-    from secret_jax.cli.evaluation import TREE
-
     model, scores = evaluation.model, evaluation.scores
     content = {
         "version": VERSION,

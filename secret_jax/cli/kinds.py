@@ -1,13 +1,13 @@
 """Kinds of models on the command line: one tree, curves and a tree, a booster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 import secret_jax
 from secret_jax.cli.messages import CommandError
+from secret_jax.cli.reading.problems import check_exists
+from secret_jax.tree.file import estimator_name
 
 # Estimators of each kind, of numbers and of classes.
 KINDS = {
@@ -28,9 +28,6 @@ def estimator_of(kind: str, classes: bool) -> Any:
 
 def loaded(path: str, method: str = "predict") -> Any:
     """Load a saved model that can do something; a misspelt name is guessed."""
-    from secret_jax.cli.reading.problems import check_exists
-    from secret_jax.tree.file import estimator_name
-
     check_exists(path)
     model = getattr(secret_jax, estimator_name(path)).load(path)
     if not hasattr(model, method):

@@ -10,10 +10,12 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, CommandError, quiet
+from secret_jax.cli.messages import PROGRAM, be_quiet
 from secret_jax.cli.parser import build_parser
+from secret_jax.runtime.optional import imported
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,15 +32,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command is None:
             parser.print_help(sys.stderr)
             return 2
-        with _warnings_as_lines(), quiet(arguments.quiet):
-            arguments.run(arguments)
+        be_quiet(arguments.quiet)
+        with _warnings_as_lines():
+            imported("pandas", "Tables", "data")
+            resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
         return _fail(130, "interrupted")
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (CommandError, ValueError) as error:
+    except (ImportError, ValueError) as error:
         return _fail(2, str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -1,19 +1,14 @@
 """What commands tell their users, what they refuse, and the files they write."""
 
-from __future__ import annotations
-
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from secret_jax.estimators.classifier import SecretClassifier
-    from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.runtime.optional import imported
 
 PROGRAM = "secret-jax"
 _FLAGS = {
@@ -26,7 +21,7 @@ _FLAGS = {
 _QUIET = ContextVar("quiet", default=False)
 
 
-class CommandError(Exception):
+class CommandError(ValueError):
     """Something the user can mend; the text is the whole message."""
 
 
@@ -46,30 +41,20 @@ def check_output(path: str | None) -> None:
 def check_picture(path: str) -> None:
     """Refuse what is no name of a picture before the work."""
     check_output(path)
-    require("matplotlib", "plot", "draw a picture")
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    kinds = FigureCanvasBase.get_supported_filetypes()
+    backend = imported("matplotlib.backend_bases", "Pictures", "plot")
+    kinds = backend.FigureCanvasBase.get_supported_filetypes()
     if Path(path).suffix.removeprefix(".").lower() not in kinds:
         raise CommandError(
             f"{path!r} does not end like a picture; for example .png, .pdf or .svg"
         )
 
 
-def draw(model: SecretRegressor | SecretClassifier, path: str | Path) -> None:
+def draw(model: Any, path: str | Path) -> None:
     """Draw a tree to a file."""
     import matplotlib
 
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
     model.plot_tree().savefig(path, dpi=150)
-
-
-def require(module: str, extra: str, purpose: str) -> None:
-    """Refuse what a package is needed for that is not there."""
-    if importlib.util.find_spec(module) is None:
-        raise CommandError(
-            f"{module} is needed to {purpose}: pip install 'secret-jax[{extra}]'"
-        )
 
 
 @contextmanager
@@ -84,14 +69,9 @@ def flags_for_parameters() -> Iterator[None]:
         raise CommandError(message) from None
 
 
-@contextmanager
-def quiet(wanted: bool) -> Iterator[None]:
-    """Within the block `say` says nothing, if that is wanted."""
-    token = _QUIET.set(wanted)
-    try:
-        yield
-    finally:
-        _QUIET.reset(token)
+def be_quiet(wanted: bool) -> None:
+    """Let `say` say nothing from now on, or what it is told."""
+    _QUIET.set(wanted)
 
 
 def say(line: str) -> None:

@@ -5,12 +5,11 @@ import csv
 from collections.abc import Callable
 from typing import Any
 
-from secret_jax.cli import demo, fit, saved
-from secret_jax.cli.kinds import KINDS
 from secret_jax.cli.messages import PROGRAM, CommandError
 from secret_jax.runtime.version import VERSION
 
 _FILE = "a CSV, Parquet or Excel file, or - for standard input"
+_PICTURE = "secret_jax_demo.png"
 LANGUAGES = ("python", "sql", "c", "javascript", "onnx", "dot")
 _THOUSANDS = {"comma": ",", "dot": ".", "blank": " ", "space": " ", "apostrophe": "'"}
 
@@ -23,7 +22,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """Build the parser; only that of ``fit``, if it is the command, imports JAX."""
+    """Build the parser; only that of ``fit``, if it is the command, imports JAX.
+
+    ``run`` names the function of a command, which is imported when it runs.
+    """
     parser = _Parser(
         prog=PROGRAM,
         description="Readable regression trees with linear models in their leaves.",
@@ -39,18 +41,18 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     _add_common_options(common)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    def add(name: str, run: Callable, purpose: str, **more: Any) -> _Parser:
+    def add(name: str, module: str, purpose: str, **more: Any) -> _Parser:
         words = {"description": f"{purpose[0].upper()}{purpose[1:]}.", **more}
         added = commands.add_parser(name, parents=[common], help=purpose, **words)
-        added.set_defaults(run=run)
+        added.set_defaults(run=f"secret_jax.cli.{module}:{name}")
         return added
 
-    first = add("demo", demo.demo, "grow a tree on data that is at hand")
+    first = add("demo", "demo", "grow a tree on data that is at hand")
     purpose = "where the picture goes (default: %(default)s)"
-    _add_value(first, "--out", "PICTURE", purpose, default=demo.DEMO_PICTURE)
+    _add_value(first, "--out", "PICTURE", purpose, default=_PICTURE)
     grow = add(
         "fit",
-        fit.fit,
+        "fit",
         "grow a tree on a table",
         description="Grow a tree on a CSV, Parquet or Excel file. Prints the "
         "tree, and its errors on held-out rows beside ordinary least squares and "
@@ -105,6 +107,7 @@ def _directions(text: str) -> dict[str, int]:
 
 
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
+    from secret_jax.cli.kinds import KINDS
     from secret_jax.cli.parameters import PRESETS, add_parameters
 
     parser.add_argument("file", metavar="FILE", help=_FILE)
@@ -179,15 +182,15 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
 def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands for saved models; ``add`` adds one by its name."""
 
-    def of_model(name: str, run: Callable, purpose: str, file: str = "") -> Any:
-        parser = add(name, run, purpose)
+    def of_model(name: str, purpose: str, file: str = "") -> Any:
+        parser = add(name, "saved", purpose)
         parser.add_argument("model", metavar="MODEL", help="a file of fit --out")
         if file:
             parser.add_argument("file", metavar="FILE", help=file)
             _add_file_options(parser.add_argument_group("reading"))
         return parser
 
-    parser = of_model("predict", saved.predict, "predict with a saved model", _FILE)
+    parser = of_model("predict", "predict with a saved model", _FILE)
     _add_names(parser, "--keep", "columns of the file to write beside the predictions")
     purpose = (
         "also write lower and upper, between which so large a share of new rows "
@@ -202,18 +205,18 @@ def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     )
     _add_flag(parser, "--stream", purpose)
     purpose = "say why rows get their predictions"
-    parser = of_model("explain", saved.explain, purpose, _FILE)
+    parser = of_model("explain", purpose, _FILE)
     purpose = "how many rows to print (default: %(default)s)"
     _add_value(parser, "--rows", "N", purpose, type=_whole(1), default=5)
     _add_value(parser, "--out", "FILE", "write all rows to this CSV file instead")
     purpose = "measure a saved model on new rows"
-    of_model("score", saved.score, purpose, f"{_FILE}; with the target")
-    parser = of_model("export", saved.export, "write a saved model as a program")
+    of_model("score", purpose, f"{_FILE}; with the target")
+    parser = of_model("export", "write a saved model as a program")
     parser.add_argument("language", choices=LANGUAGES)
     parser.add_argument("--name", help="of the function, or of the column of a query")
     parser.add_argument("--table", help="only with sql: a query on this table")
     _add_value(parser, "--out", "FILE", "a file (default: standard output)")
-    parser = of_model("show", saved.show, "print a saved model")
+    parser = of_model("show", "print a saved model")
     _add_value(parser, "--plot", "PICTURE", "also draw it (PNG, PDF, SVG)")
     for flag, metavar, least, purpose in (
         ("--max-depth", "N", 0, "deepest level to print"),

@@ -3,16 +3,16 @@
 Files are read as the file was that the model learned from.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from secret_jax.cli.evaluation import measured, score_lines
 from secret_jax.cli.kinds import loaded
 from secret_jax.cli.messages import (
     PROGRAM,
@@ -21,15 +21,19 @@ from secret_jax.cli.messages import (
     check_picture,
     draw,
     flags_for_parameters,
-    require,
     say,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from secret_jax.cli.reading.files import TableFile
-    from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.columns import Texts
+from secret_jax.cli.reading.dates import DateFormat
+from secret_jax.cli.reading.files import TableFile
+from secret_jax.cli.reading.numbers import NumberFormat
+from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.targets import read_target
+from secret_jax.cli.streaming import predict_streamed
+from secret_jax.cli.training_table import read
+from secret_jax.inspect.printing import some
+from secret_jax.tree.archive import replacing
+from secret_jax.tree.structure import Tree
 
 _DIGITS = 7  # that float32 carries
 
@@ -39,8 +43,6 @@ def predict(arguments: argparse.Namespace) -> None:
     check_output(arguments.out)
     model = loaded(arguments.model)
     if arguments.stream:
-        from secret_jax.cli.streaming import predict_streamed
-
         predict_streamed(arguments, model)
         return
     if arguments.interval is not None and not hasattr(model, "conformity_scores_"):
@@ -112,12 +114,6 @@ def explain(arguments: argparse.Namespace) -> None:
 
 def score(arguments: argparse.Namespace) -> None:
     """Measure a saved model on a file that has the target."""
-    from secret_jax.cli.evaluation import measured, score_lines
-    from secret_jax.cli.reading.columns import Texts
-    from secret_jax.cli.reading.numbers import NumberFormat
-    from secret_jax.cli.reading.table import Reading
-    from secret_jax.cli.reading.targets import read_target
-
     model = loaded(arguments.model)
     classes = hasattr(model, "classes_")
     target = _target_of(model, classes)
@@ -162,7 +158,6 @@ def export(arguments: argparse.Namespace) -> None:
     if language == "dot":
         text = model.export_dot()
     elif language == "onnx":
-        require("onnx", "onnx", "write an ONNX model")
         text = model.to_onnx().SerializeToString()
     else:
         of_sql = {"table": arguments.table} if arguments.table is not None else {}
@@ -172,8 +167,6 @@ def export(arguments: argparse.Namespace) -> None:
     if arguments.out is None:
         print(text.rstrip("\n"))
         return
-    from secret_jax.tree.archive import replacing
-
     with replacing(arguments.out) as file:
         file.write(text if isinstance(text, bytes) else text.encode())
     say(f"wrote {arguments.out}")
@@ -181,9 +174,6 @@ def export(arguments: argparse.Namespace) -> None:
 
 def _say_what_it_takes(model: Any, language: str) -> None:
     """Say where a program takes other things than the file held."""
-    from secret_jax.cli.reading.dates import DateFormat
-    from secret_jax.cli.reading.numbers import NumberFormat
-
     reading = _reading(model)
     dates = "its parts as numbers, each a column of its own"
     dates = "dates, or text as in 2024-02-29" if language == "python" else dates
@@ -217,8 +207,6 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _reading(model: Any) -> Reading:
-    from secret_jax.cli.reading.table import Reading
-
     if hasattr(model, "reading_"):
         return Reading.from_json(model.reading_)
     return Reading.of_schema(model._schema)
@@ -228,9 +216,6 @@ def _read_rows(
     model: Any, arguments: argparse.Namespace, kept: Collection[str] = ()
 ) -> tuple[TableFile, pd.DataFrame, Reading]:
     """Read a file, its columns for the model, and say how they are read."""
-    from secret_jax.cli.training_table import read
-    from secret_jax.inspect.printing import some
-
     schema, reading = model._schema, _reading(model)
     reading = replace(reading, missing=(*reading.missing, *arguments.na))
     needed = [reading.name_of(label) for label in schema.input_names]
@@ -264,8 +249,6 @@ def _read_rows(
 
 def _asked_columns(model: Any) -> set[str]:
     """Columns on which predictions depend, by the model's names; of a sum, all."""
-    from secret_jax.tree.structure import Tree
-
     schema, tree = model._schema, getattr(model, "tree_", None)
     if not isinstance(tree, Tree):
         return {*schema.input_names}
@@ -281,8 +264,6 @@ def _write_table(
     columns: dict[str, Any], index: pd.Index, path: str | None, what: str
 ) -> None:
     """Write columns as CSV, numbers with as many digits as a prediction has."""
-    import pandas as pd
-
     frame = pd.DataFrame(columns, index=index)
     for name, column in frame.select_dtypes("floating").items():
         digits = [repr(float(f"{value:.{_DIGITS}g}")) for value in column]
@@ -290,8 +271,6 @@ def _write_table(
     if path is None:
         frame.to_csv(sys.stdout, index=False)
         return
-    from secret_jax.tree.archive import replacing
-
     with replacing(path) as file:
         frame.to_csv(file, index=False)
     say(f"wrote {len(frame)} {what} to {path}")

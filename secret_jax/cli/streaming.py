@@ -3,19 +3,21 @@
 Types are those of the files: what text means is not learned, as it is of a table.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from secret_jax.cli.evaluation import TREE, Score, score_table
 from secret_jax.cli.messages import PROGRAM, CommandError, flags_for_parameters, say
-
-if TYPE_CHECKING:
-    from secret_jax.stream.sources import BatchSource
+from secret_jax.cli.reading.problems import known_column
+from secret_jax.cli.training_table import check_names
+from secret_jax.fit.prune.path import of_size
+from secret_jax.stream.batches import Wanted
+from secret_jax.stream.sources import BatchSource, PartOfRows, opened
 
 # Options of fit that need all rows in memory, or cells of text.
 _OF_TABLES = ("text", "number", "dates", "id", "na", "calibrate", "report")
@@ -28,9 +30,6 @@ def fit_streamed(arguments: argparse.Namespace, model: Any) -> None:
     for name in _OF_TABLES:
         if getattr(arguments, name):
             raise CommandError(f"--{name.replace('_', '-')} does not go with --stream")
-    from secret_jax.stream.batches import Wanted
-    from secret_jax.stream.sources import PartOfRows, opened
-
     target, share = arguments.target, arguments.test_fraction
     source = opened(arguments.file, Wanted((target,)))
     names = _features(source, arguments)
@@ -73,9 +72,6 @@ def predict_streamed(arguments: argparse.Namespace, model: Any) -> None:
 
 def _features(source: BatchSource, arguments: argparse.Namespace) -> tuple[str, ...]:
     """Name the columns to learn from."""
-    from secret_jax.cli.reading.problems import known_column
-    from secret_jax.cli.training_table import check_names
-
     first = next(source.batches(targets=False), None)
     if first is None:
         raise CommandError(f"{arguments.file!r} has no rows")
@@ -89,11 +85,6 @@ def _features(source: BatchSource, arguments: argparse.Namespace) -> tuple[str, 
 
 def _error_table(model: Any, source: BatchSource) -> str:
     """Measure a tree and the equation of its root on rows, a batch at a time."""
-    import pandas as pd
-
-    from secret_jax.cli.evaluation import TREE, Score, score_table
-    from secret_jax.fit.prune.path import of_size
-
     root = copy.copy(model)
     root.tree_ = of_size(model.tree_, 1)
     methods = {TREE: model, "one equation for all": root}

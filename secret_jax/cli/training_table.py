@@ -1,20 +1,24 @@
 """The table that a tree learns from: read, checked, and what is odd in it said."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
+import pandas.api.types as types
 
-from secret_jax.cli.messages import CommandError, flags_for_parameters, require, say
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from secret_jax.cli.reading.files import TableFile
-    from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.messages import CommandError, flags_for_parameters, say
+from secret_jax.cli.reading.columns import MISSING
+from secret_jax.cli.reading.files import TableFile, read_file
+from secret_jax.cli.reading.learning import learn_reading
+from secret_jax.cli.reading.oddities import oddities
+from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.targets import holds_classes, read_target
+from secret_jax.data.columns import read_columns
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.inspect.printing import counted
 
 # Options that name columns, and those that name one that is nothing to learn from.
 _NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "dates")
@@ -56,11 +60,11 @@ class TrainingTable(NamedTuple):
         """Fit a model, whose own folds keep groups together."""
         model.fit(self.X, self.y, self.weight, groups=self.groups)
 
-    def take(self, rows: np.ndarray) -> TrainingTable:
+    def take(self, rows: np.ndarray) -> Self:
         """Some of the rows."""
-        named = self.X, self.y, self.weight, self.group, self.time
-        X, y, *beside = (one if one is None else one.iloc[rows] for one in named)
-        return TrainingTable(X, y, self.reading, self.classes, *beside)  # pyright: ignore[reportArgumentType]
+        named = {name: getattr(self, name) for name in ("X", "y", *_BESIDE)}
+        known = {name: one for name, one in named.items() if one is not None}
+        return self._replace(**{name: one.iloc[rows] for name, one in known.items()})
 
 
 def read(
@@ -69,14 +73,9 @@ def read(
     columns: Collection[str] = (),
 ) -> TableFile:
     """Read a file, and say what there is in it; parameters as of `read_file`."""
-    require("pandas", "data", "read tables")
-    from secret_jax.cli.reading.files import read_file
-
     path, sheet, skip = arguments.file, arguments.sheet, arguments.skip
     say(f"reading {'standard input' if path == '-' else path}")
     table = read_file(path, text_columns, sheet=sheet, skip=skip, columns=columns)
-    from secret_jax.inspect.printing import counted
-
     n_rows, n_columns = table.frame.shape
     width = counted(n_columns, "column", "columns")
     say(f"{counted(n_rows, 'row', 'rows')}, {width}")
@@ -87,13 +86,6 @@ def read(
 
 def training_table(arguments: argparse.Namespace) -> TrainingTable:
     """Read the columns to learn from and the target, checked before the work."""
-    import pandas as pd
-
-    from secret_jax.cli.reading.columns import MISSING
-    from secret_jax.cli.reading.learning import learn_reading
-    from secret_jax.cli.reading.oddities import oddities
-    from secret_jax.cli.reading.targets import holds_classes, read_target
-
     named_texts = {*arguments.text, *arguments.categorical, *arguments.dates}
     table = read(arguments, named_texts, (arguments.target,))
     target = table.column(arguments.target, "TARGET names")
@@ -136,9 +128,6 @@ def training_table(arguments: argparse.Namespace) -> TrainingTable:
 
 def _beside(X: pd.DataFrame, role: str, name: str | None) -> pd.Series | None:
     """Column that an option names; of weights numbers, of times these or dates."""
-    import pandas as pd
-    import pandas.api.types as types
-
     if name is None:
         return None
     if name not in X:
@@ -186,10 +175,6 @@ def _without_copies(table: TableFile) -> TableFile:
 
 def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     """Refuse what no tree can learn from."""
-    from secret_jax.data.columns import read_columns
-    from secret_jax.data.learning import learn_schema
-    from secret_jax.data.roles import ColumnOptions
-
     options = ColumnOptions(
         categorical_features=arguments.categorical,
         split_features=arguments.split_only,

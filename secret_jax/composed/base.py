@@ -1,6 +1,6 @@
 """Base of estimators that put something of their own before or after a tree."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -22,6 +22,24 @@ _OF_ONE_FIT = ("conformity_scores_", "conformity_weight_", "reading_", "search_"
 
 recorded(SecretRegressor)
 recorded(SecretClassifier)
+
+
+class Given(NamedTuple):
+    """What a fit is given; the columns are checked."""
+
+    X: TableLike
+    y: ArrayLike
+    sample_weight: ArrayLike | None
+    groups: ArrayLike | None
+
+    @property
+    def weight(self) -> np.ndarray:
+        """Checked weights of the rows, (n_rows,), float64."""
+        return validated_weight(self.sample_weight, self.X)
+
+    def fit(self, model: Any, y: ArrayLike) -> Any:
+        """Fit a model to the rows, with these targets."""
+        return model.fit(self.X, y, self.sample_weight, groups=self.groups)
 
 
 class ComposedEstimator(SavedEstimator):
@@ -66,19 +84,13 @@ class ComposedEstimator(SavedEstimator):
         checked_parameters(self)
         with names_restored(self, self._predicts_with):
             X = validated(self, X, reset=True)
-            fitted = self._fitted(X, y, sample_weight, groups)
+            fitted = self._fitted(Given(X, y, sample_weight, groups))
             kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
             self.__dict__ = kept | fitted  # at one stroke
         return self
 
-    def _fitted(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> dict[str, Any]:
-        """Fitted attributes by name, from checked columns."""
+    def _fitted(self, given: Given) -> dict[str, Any]:
+        """Fitted attributes by name."""
         raise NotImplementedError
 
     @property
@@ -110,11 +122,9 @@ class ComposedRegressor(ConformalMixin, RegressorMixin, ComposedEstimator):
 class ComposedClassifier(ClassesMixin, ComposedEstimator):
     """Base of composed estimators of classes."""
 
-    def _members(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Checked classes, indicators of them (n_rows, n_classes), and weights."""
-        caller, weight = type(self).__name__, validated_weight(sample_weight, X)
-        labels = validated_labels(y, X, caller)
-        classes = classes_of(labels, weight, caller, y)
-        return classes, (labels[:, None] == classes).astype(float), weight
+    def _members(self, given: Given) -> tuple[np.ndarray, np.ndarray]:
+        """Checked classes, and indicators of them (n_rows, n_classes)."""
+        caller = type(self).__name__
+        labels = validated_labels(given.y, given.X, caller)
+        classes = classes_of(labels, given.weight, caller, given.y)
+        return classes, (labels[:, None] == classes).astype(float)

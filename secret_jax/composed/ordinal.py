@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.composed.base import ComposedClassifier
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.composed.base import ComposedClassifier, Given
+from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.data.validation import validated
 from secret_jax.estimators.regressor import SecretRegressor
@@ -66,18 +66,12 @@ class SecretOrdinalClassifier(ComposedClassifier):
 
     tree: SecretRegressor | None = None
 
-    def _fitted(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> dict[str, Any]:
-        classes, member, _ = self._members(X, y, sample_weight)
+    def _fitted(self, given: Given) -> dict[str, Any]:
+        classes, member = self._members(given)
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
         reached = at_least(member)
         reached = reached[:, 0] if len(classes) == 2 else reached
-        tree.fit(X, reached, sample_weight, groups=groups)
+        given.fit(tree, reached)
         names = tuple(f"at least {name}" for name in classes[1:].tolist())
         schema = replace(tree.tree_.schema, target_names=names)
         tree.tree_ = replace(tree.tree_, schema=schema)

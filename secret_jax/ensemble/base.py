@@ -7,26 +7,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data import validation
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    copies_of,
-    given_beside,
-    names_restored,
-    scaled_weight,
-    validated,
-)
 from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
 from secret_jax.estimators.targets import Targets
-from secret_jax.fit.plan import Plan
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.runtime.progress import Progress, Stage
+from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
 
 # Parameters that a warm start may change: number of rounds, device, verbosity.
@@ -97,61 +90,52 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
         with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
         The KeyboardInterrupt is passed on in both cases.
         """
-        kept = names_restored(self, "_boosting")
+        kept = validation.names_restored(self, "_boosting")
         with kept, self._fitting(X) as (reading, progress):
-            self._fit(reading, progress, X, y, sample_weight, groups, eval_set)
-        return self
+            boosting = vars(self).get("_boosting") if self.warm_start else None
+            parameters = self.get_params(deep=False)
+            fixed = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
+            seed = reading.seed
+            if boosting is not None:
+                fixed_before, seed = vars(self)["_grown_with"]
+                _check_same_parameters(fixed_before, fixed)
+            options = self._options(seed)
+            schema = None if boosting is None else boosting.schema
+            X = validation.validated(self, X, reset=boosting is None)
+            schema, rows, targets = self._read(
+                reading, X, y, sample_weight, schema, groups
+            )
+            others = self._eval_rows(eval_set, schema, targets)
+            if boosting is None:
+                boosting = Boosting(options, rows, schema, others)
+            else:
+                told = "X, y, sample_weight or groups"
+                _check_same_rows(boosting.training, rows, told)
+                _check_same_rows(boosting.others, others, "eval_set")
+                kept = self.n_iter_
+                if not self.early_stopping and self.max_iter < kept:
+                    raise ValueError(
+                        f"max_iter={self.max_iter} is less than the {kept} rounds "
+                        "that warm_start goes on with. Ask for more, or set "
+                        "warm_start=False."
+                    )
 
-    def _fit(
-        self,
-        reading: Plan,
-        progress: Progress,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-        eval_set: Any,
-    ) -> None:
-        boosting = vars(self).get("_boosting") if self.warm_start else None
-        parameters = self.get_params(deep=False)
-        fixed = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
-        seed = reading.seed
-        if boosting is not None:
-            fixed_before, seed = vars(self)["_grown_with"]
-            _check_same_parameters(fixed_before, fixed)
-        options = self._options(seed)
-        schema = None if boosting is None else boosting.schema
-        X = validated(self, X, reset=boosting is None)
-        schema, rows, targets = self._read(reading, X, y, sample_weight, schema, groups)
-        others = self._eval_rows(eval_set, schema, targets)
-        if boosting is None:
-            boosting = Boosting(options, rows, schema, others)
-        else:
-            told = "X, y, sample_weight or groups"
-            _check_same_rows(boosting.training, rows, told)
-            _check_same_rows(boosting.others, others, "eval_set")
-            kept = self.n_iter_
-            if not self.early_stopping and self.max_iter < kept:
-                raise ValueError(
-                    f"max_iter={self.max_iter} is less than the {kept} rounds that "
-                    "warm_start goes on with. Ask for more, or set warm_start=False."
-                )
+            def keep() -> None:
+                new = object.__new__(type(self))
+                vars(new).update(vars(self))
+                new._keep(boosting, boosting.result(options), targets)
+                # At one stroke: an interruption leaves all as it was.
+                self.__dict__ = vars(new) | {"_grown_with": (fixed, seed)}
 
-        def keep() -> None:
-            new = object.__new__(type(self))
-            vars(new).update(vars(self))
-            new._keep(boosting, boosting.result(options), targets)
-            # At one stroke: an interruption leaves all as it was.
-            self.__dict__ = vars(new) | {"_grown_with": (fixed, seed)}
-
-        try:
-            boosting.run(options, Stage("boosting", progress))
-        except KeyboardInterrupt:
-            if not (self.warm_start and boosting.n_rounds >= 0):
+            try:
+                boosting.run(options, Stage("boosting", progress))
+            except KeyboardInterrupt:
+                if not (self.warm_start and boosting.n_rounds >= 0):
+                    raise
+                keep()
                 raise
             keep()
-            raise
-        keep()
+        return self
 
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         forget_calibration(self)
@@ -188,20 +172,15 @@ class BoostingEstimator(EnsembleEstimator, BoostingParameters):
     ) -> Rows | None:
         if eval_set is None:
             return None
-        X, y, weight = given_beside(self, eval_set, "stop by")
-        own = vars(self)
-        before = {name: own[name] for name in training.learned if name in own}
+        X, y, weight = validation.given_beside(self, eval_set, "stop by")
         try:
-            own.update(training.learned)
-            targets = self._targets(y, X, weight, schema)
-            weight = scaled_weight(targets.weight, copies_of(weight))
+            targets = self._targets(y, X, weight, schema, training.learned)
+            weight = validation.scaled_weight(
+                targets.weight, validation.copies_of(weight)
+            )
             return encoded(schema, X, targets.values, weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
-        finally:
-            for name in training.learned:
-                del own[name]
-            own.update(before)
 
     def _staged(self, X: TableLike) -> Iterator[np.ndarray]:
         """Predictions of the ensemble after every round, in the units of the target."""

@@ -13,10 +13,15 @@ from scipy.optimize import minimize_scalar
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.growth import Booster, add_round, bins_of, total_error
+from secret_jax.ensemble.growth import (
+    Booster,
+    Candidate,
+    add_round,
+    bins_of,
+    total_error,
+)
 from secret_jax.ensemble.model import Boosted, Member
 from secret_jax.ensemble.options import BoostOptions, TreeSize
-from secret_jax.ensemble.race import Candidate
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
 from secret_jax.tree.sums import TreeSum

@@ -1,6 +1,6 @@
 """Boosters of classes: sums of trees that predict log-odds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -48,26 +48,11 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     classes_ : ndarray of shape (n_classes,)
     target_name_ : str
         As in `SecretClassifier`.
-    ensemble_ : secret_jax.ensemble.model.Ensemble
-    n_iter_ : int
-        Trees of a booster of the leading size, after the logistic regression.
-    size_ : TreeSize
-        The leading size.
-    shares_ : list of [TreeSize, float]
-        Weights of the boosters of each size in the scores, the leading one first.
-    n_trees_ : int
-        Trees of all boosters, the logistic regressions not counted.
-    validation_errors_ : ndarray of shape (n_iter_run + 1,)
-        Mean cross-entropy of the leading size on rows left out, or on ``eval_set``,
-        after each round, in nats. Empty if there were none.
-    validation_error_ : float
-        Mean cross-entropy of the prediction there; NaN if there were no such rows.
-    size_errors_ : list of [TreeSize, float]
-        Sizes that raced, and the least of these errors of each.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the training data had names.
+    ensemble_, n_iter_, size_, shares_, n_trees_, size_errors_, \
+            feature_importances_, n_features_in_, feature_names_in_
+        As in `SecretBoostingRegressor`; the first models are logistic regressions.
+    validation_errors_, validation_error_
+        As there, but mean cross-entropies in nats.
 
     References
     ----------
@@ -147,9 +132,10 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         X: TableLike,
         weight: np.ndarray,
         known: TableSchema | None = None,
+        learned: Mapping[str, Any] | None = None,
     ) -> Targets:
         """See `EnsembleEstimator`: indicators of the classes."""
-        classes = None if known is None else self.classes_
+        classes = None if known is None else (learned or vars(self))["classes_"]
         return self._class_targets(y, X, weight, classes)
 
     def _single_tree(self, **parameters: Any) -> SecretClassifier:

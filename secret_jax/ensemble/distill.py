@@ -5,11 +5,9 @@ not seen the row; between rows it is the prediction of the whole ensemble (born-
 trees, Breiman & Shang 1996).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -53,7 +51,7 @@ class Teacher(NamedTuple):
     @classmethod
     def of(
         cls, ensemble: Ensemble, boosted: Boosted | None, rows: Rows, loss: Loss
-    ) -> Teacher:
+    ) -> Self:
         """Make a teacher of an ensemble, and of its folds if the rows fitted it."""
 
         def told_by(ensemble: Ensemble) -> Callable[[Table], np.ndarray]:
@@ -82,62 +80,6 @@ class Distilled(NamedTuple):
     refusal: str = ""  # why gates were not taken
 
 
-def distil(
-    teacher: Teacher,
-    rows: Rows,
-    plan: Plan,
-    schema: TableSchema,
-    *,
-    max_leaf_nodes: int | None,
-    soft: bool,
-) -> Distilled:
-    """Grow one tree on the predictions of boosters.
-
-    ``rows``: rows that trained the boosters; ``plan``: plan of the tree;
-    ``max_leaf_nodes``, if None: students of the folds choose the size of the tree, on
-    rows that neither they nor their teachers have seen. ``soft``: whether gates and
-    leaves are trained then.
-    """
-    options = Distillation()
-    learned = student_rows(rows, teacher.predict, schema, options, teacher.unseen)
-    recipe = _recipe(plan, rows, learned, schema)
-    order = np.argsort(np.random.default_rng(ROW_ORDER).random(learned.n_rows))
-    n_points = learned.n_rows - rows.n_rows
-    origin = np.append(np.arange(rows.n_rows), np.arange(n_points) % rows.n_rows)
-    # Of every kind a student of all boosters, and one of each fold over the rows that
-    # this booster has seen.
-    lessons = [(order, learned.targets[order])]
-    for predict, part in zip(teacher.folds, teacher.parts, strict=True):
-        seen = order[~part[origin[order]]]
-        own = np.where(seen < rows.n_rows, options.own_share, 0.0)[:, None]
-        real = rows.targets[np.minimum(seen, rows.n_rows - 1)]
-        taught = predict(learned.table.take(seen))
-        lessons.append((seen, own * real + (1.0 - own) * taught))
-    roots = [
-        replace(recipe.root(seen, oblique=kind), targets=targets)
-        for kind in plan.kinds
-        for seen, targets in lessons
-    ]
-    trees = recipe.attach(recipe.grow(learned, roots, "distilling"), learned, roots)
-    n_each = len(lessons)
-    cuts = [
-        _cut(trees[first : first + n_each], teacher, rows, plan, max_leaf_nodes)
-        for first in range(0, len(trees), n_each)
-    ]
-    best = min(range(len(cuts)), key=lambda which: cuts[which].value)
-    chosen, whole = cuts[best], trees[best * n_each]
-    least = 0.5 * recipe.min_leaf_weight
-    tree = measured_on(chosen.tree, rows, recipe.leaf, least)
-    tree = with_plain_splits(tree, rows.table)
-    statistics = node_statistics(tree, rows)
-    tolerance = plan.equation_tolerance
-    tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
-    done = Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)
-    if not soft:
-        return done
-    return _softened(done, teacher, rows, learned, plan, schema, max_leaf_nodes, best)
-
-
 class _Cut(NamedTuple):
     tree: Tree
     value: float  # by which kinds are compared
@@ -145,111 +87,150 @@ class _Cut(NamedTuple):
     fidelity: float
 
 
-def _cut(
-    trees: Sequence[Tree],
-    teacher: Teacher,
-    rows: Rows,
-    plan: Plan,
-    max_leaf_nodes: int | None,
-) -> _Cut:
-    """Prune a student, and measure its fold students on held-out rows."""
-    whole, *fold_trees = trees
-    if max_leaf_nodes is not None:
-        tree = of_size(whole, max_leaf_nodes)
-        fold_trees = [of_size(each, max_leaf_nodes) for each in fold_trees]
-        pruned = None
-    elif fold_trees:
-        evidence = Evidence(
-            rows,
-            unseen=teacher.parts,
-            fold_trees=fold_trees,
-            tolerance=plan.pruning_tolerance,
-            equation_tolerance=plan.equation_tolerance,
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lesson:
+    """What one tree learns from boosters.
+
+    ``rows``: rows that trained the boosters; ``plan``: plan of the tree;
+    ``max_leaf_nodes``, if None: students of the folds choose the size of the tree, on
+    rows that neither they nor their teachers have seen.
+    """
+
+    teacher: Teacher
+    rows: Rows
+    plan: Plan
+    schema: TableSchema
+    max_leaf_nodes: int | None
+
+    def learned(self, *, soft: bool) -> Distilled:
+        """Grow one tree; ``soft``: whether gates and leaves are trained then."""
+        options, rows = Distillation(), self.rows
+        learned = student_rows(
+            rows, self.teacher.predict, self.schema, options, self.teacher.unseen
         )
-        pruned = CrossValidation()(whole, evidence)
-        tree, fold_trees = pruned.tree, list(pruned.fold_trees)
-    else:
-        tree, pruned = of_size(whole, _SOFT_START), None
-    lost = own = other = 0.0
-    for each, predict, part in zip(
-        fold_trees, teacher.folds, teacher.parts, strict=True
-    ):
-        held_out = rows.take(part)
-        value, teaching = values(each, held_out.table), predict(held_out.table)
-        prediction = each.loss.prediction(value)
-        lost += total_error(each.loss, held_out, value)
-        own += _square(teaching - prediction, held_out)
-        mean = held_out.weight @ teaching / held_out.weight.sum()
-        other += _square(teaching - mean, held_out)
-    if not fold_trees:
-        total = total_error(tree.loss, rows, values(tree, rows.table))
-        return _Cut(tree, total, np.nan, np.nan)
-    error = lost / rows.weight.sum()
-    fidelity = 1.0 - own / other if other > 0 else np.nan
-    return _Cut(tree, error if pruned is None else pruned.value, error, fidelity)
+        recipe = self._recipe(rows, learned)
+        order = np.argsort(np.random.default_rng(ROW_ORDER).random(learned.n_rows))
+        n_points = learned.n_rows - rows.n_rows
+        origin = np.append(np.arange(rows.n_rows), np.arange(n_points) % rows.n_rows)
+        # Of every kind a student of all boosters, and one of each fold over the rows
+        # that this booster has seen.
+        lessons = [(order, learned.targets[order])]
+        for predict, part in zip(self.teacher.folds, self.teacher.parts, strict=True):
+            seen = order[~part[origin[order]]]
+            own = np.where(seen < rows.n_rows, options.own_share, 0.0)[:, None]
+            real = rows.targets[np.minimum(seen, rows.n_rows - 1)]
+            taught = predict(learned.table.take(seen))
+            lessons.append((seen, own * real + (1.0 - own) * taught))
+        roots = [
+            replace(recipe.root(seen, oblique=kind), targets=targets)
+            for kind in self.plan.kinds
+            for seen, targets in lessons
+        ]
+        trees = recipe.attach(recipe.grow(learned, roots, "distilling"), learned, roots)
+        n_each = len(lessons)
+        cuts = [
+            self._cut(trees[first : first + n_each])
+            for first in range(0, len(trees), n_each)
+        ]
+        best = min(range(len(cuts)), key=lambda which: cuts[which].value)
+        chosen, whole = cuts[best], trees[best * n_each]
+        least = 0.5 * recipe.min_leaf_weight
+        tree = measured_on(chosen.tree, rows, recipe.leaf, least)
+        tree = with_plain_splits(tree, rows.table)
+        statistics = node_statistics(tree, rows)
+        tolerance = self.plan.equation_tolerance
+        tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
+        done = Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)
+        return self._softened(done, learned, best) if soft else done
 
+    def _cut(self, trees: Sequence[Tree]) -> _Cut:
+        """Prune a student, and measure its fold students on held-out rows."""
+        (whole, *fold_trees), rows = trees, self.rows
+        value = None
+        if self.max_leaf_nodes is None and fold_trees:
+            evidence = Evidence(
+                rows,
+                unseen=self.teacher.parts,
+                fold_trees=fold_trees,
+                tolerance=self.plan.pruning_tolerance,
+                equation_tolerance=self.plan.equation_tolerance,
+            )
+            pruned = CrossValidation()(whole, evidence)
+            tree, fold_trees, value = pruned.tree, pruned.fold_trees, pruned.value
+        else:
+            most = self.max_leaf_nodes or _SOFT_START
+            tree, *fold_trees = (of_size(each, most) for each in trees)
+        lost = own = other = 0.0
+        for each, predict, part in zip(
+            fold_trees, self.teacher.folds, self.teacher.parts, strict=True
+        ):
+            held_out = rows.take(part)
+            said, teaching = values(each, held_out.table), predict(held_out.table)
+            prediction = each.loss.prediction(said)
+            lost += total_error(each.loss, held_out, said)
+            own += _square(teaching - prediction, held_out)
+            mean = held_out.weight @ teaching / held_out.weight.sum()
+            other += _square(teaching - mean, held_out)
+        if not fold_trees:
+            total = total_error(tree.loss, rows, values(tree, rows.table))
+            return _Cut(tree, total, np.nan, np.nan)
+        error = lost / rows.weight.sum()
+        fidelity = 1.0 - own / other if other > 0 else np.nan
+        return _Cut(tree, error if value is None else value, error, fidelity)
 
-def _recipe(plan: Plan, rows: Rows, learned: Rows, schema: TableSchema) -> Recipe:
-    """Growth settings as for a tree of the rows, with half the least leaf weight."""
-    recipe = plan.recipe(schema, float(rows.weight.sum()), 1.0)
-    ratio = float(learned.weight.sum() / rows.weight.sum())
-    return replace(
-        recipe,
-        min_split_weight=ratio * recipe.min_split_weight,
-        min_leaf_weight=0.5 * ratio * recipe.min_leaf_weight,
-    )
+    def _recipe(self, rows: Rows, learned: Rows) -> Recipe:
+        """Settings as for a tree of the rows, with half the least leaf weight."""
+        recipe = self.plan.recipe(self.schema, float(rows.weight.sum()), 1.0)
+        ratio = float(learned.weight.sum() / rows.weight.sum())
+        return replace(
+            recipe,
+            min_split_weight=ratio * recipe.min_split_weight,
+            min_leaf_weight=0.5 * ratio * recipe.min_leaf_weight,
+        )
 
-
-def _softened(
-    hard: Distilled,
-    teacher: Teacher,
-    rows: Rows,
-    learned: Rows,
-    plan: Plan,
-    schema: TableSchema,
-    max_leaf_nodes: int | None,
-    kind: int,
-) -> Distilled:
-    """Train a soft tree from students of some rows; the others stop it early."""
-    most = hard.tree.n_leaves if max_leaf_nodes is None else max_leaf_nodes
-    refinement = SoftGates(max_leaves=max(most, 2))
-    cut = hold_out(rows.weight, refinement.validation_fraction)
-    if cut >= rows.n_rows or most < 2:
-        return hard._replace(refusal="there are too few rows, or leaves, for gates")
-    at_rows = learned.take(slice(rows.n_rows))
-    training, held_out = at_rows.take(slice(cut)), at_rows.take(slice(cut, None))
-    part = rows.take(slice(cut))
-    points = student_rows(part, teacher.predict, schema, Distillation(own_share=1.0))
-    training = shuffled(
-        points._replace(
-            targets=np.concatenate([training.targets, points.targets[cut:]])
-        ),
-        ROW_ORDER,
-    )
-    recipe = _recipe(plan, part, training, schema)
-    every = np.arange(training.n_rows)
-    roots = [recipe.root(every, oblique=oblique) for oblique in plan.kinds]
-    trees = recipe.grow(training, roots, "growing starts")
-    trees = recipe.attach(trees, training, roots)
-    candidates = [Candidate(tree, of_size(tree, most)) for tree in trees]
-    candidates.insert(0, candidates.pop(kind))
-    fitted = Fitted(
-        tree=hard.tree,
-        oblique=plan.kinds[kind],
-        n_leaves_grown=hard.n_leaves_grown,
-        candidates=tuple(candidates),
-        folds=(),
-        training=training,
-        held_out=held_out,
-        refit=True,
-    )
-    refined = refinement(fitted, recipe)
-    if refined.refusal:
-        return hard._replace(refusal=refined.refusal)
-    tree = with_mixture_errors(refined.tree, rows, recipe.leaf)
-    return hard._replace(
-        tree=tree, n_steps=refined.n_steps, error=np.nan, fidelity=np.nan
-    )
+    def _softened(self, hard: Distilled, learned: Rows, kind: int) -> Distilled:
+        """Train a soft tree from students of some rows; the others stop it early."""
+        rows, most = self.rows, self.max_leaf_nodes or hard.tree.n_leaves
+        refinement = SoftGates(max_leaves=max(most, 2))
+        cut = hold_out(rows.weight, refinement.validation_fraction)
+        if cut >= rows.n_rows or most < 2:
+            return hard._replace(refusal="there are too few rows, or leaves, for gates")
+        at_rows = learned.take(slice(rows.n_rows))
+        training, held_out = at_rows.take(slice(cut)), at_rows.take(slice(cut, None))
+        part = rows.take(slice(cut))
+        points = student_rows(
+            part, self.teacher.predict, self.schema, Distillation(own_share=1.0)
+        )
+        training = shuffled(
+            points._replace(
+                targets=np.concatenate([training.targets, points.targets[cut:]])
+            ),
+            ROW_ORDER,
+        )
+        recipe = self._recipe(part, training)
+        every = np.arange(training.n_rows)
+        roots = [recipe.root(every, oblique=oblique) for oblique in self.plan.kinds]
+        trees = recipe.grow(training, roots, "growing starts")
+        trees = recipe.attach(trees, training, roots)
+        candidates = [Candidate(tree, of_size(tree, most)) for tree in trees]
+        candidates.insert(0, candidates.pop(kind))
+        fitted = Fitted(
+            tree=hard.tree,
+            oblique=self.plan.kinds[kind],
+            n_leaves_grown=hard.n_leaves_grown,
+            candidates=tuple(candidates),
+            folds=(),
+            training=training,
+            held_out=held_out,
+            refit=True,
+        )
+        refined = refinement(fitted, recipe)
+        if refined.refusal:
+            return hard._replace(refusal=refined.refusal)
+        tree = with_mixture_errors(refined.tree, rows, recipe.leaf)
+        return hard._replace(
+            tree=tree, n_steps=refined.n_steps, error=np.nan, fidelity=np.nan
+        )
 
 
 def _square(difference: np.ndarray, rows: Rows) -> float:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import fitted_names, validated
 from secret_jax.ensemble.base import BoostingEstimator
-from secret_jax.ensemble.distill import Teacher, distil
+from secret_jax.ensemble.distill import Lesson, Teacher
 from secret_jax.ensemble.estimator import OF_THE_TREE
 from secret_jax.estimators.planning import plan_of
 from secret_jax.fit.refine.interface import RefinementWarning
@@ -90,14 +90,14 @@ class DistillingMixin(BoostingEstimator):
                 X = validated(self, X, reset=False)
                 _, rows, _ = self._read(plan, X, y, sample_weight, schema)
             teacher = Teacher.of(self.ensemble_, boosted, rows, self._loss)
-            found = distil(
-                teacher,
-                rows,
-                replace(plan, progress=progress),
-                schema,
+            lesson = Lesson(
+                teacher=teacher,
+                rows=rows,
+                plan=replace(plan, progress=progress),
+                schema=schema,
                 max_leaf_nodes=max_leaf_nodes,
-                soft=refine == "soft",
             )
+            found = lesson.learned(soft=refine == "soft")
         if found.refusal:
             warn(f"The hard tree was kept: {found.refusal}.", RefinementWarning)
         known = fitted_names(self)

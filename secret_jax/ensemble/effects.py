@@ -34,10 +34,11 @@ def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
     return total / total.sum() if total.sum() > 0 else total
 
 
-class Meaning(NamedTuple):
-    """Quantity of an ensemble that is analysed."""
+class Quantity(NamedTuple):
+    """What is analysed of an ensemble."""
 
-    label: str  # name of the quantity that is averaged
+    ensemble: Ensemble
+    label: str  # name of what is averaged
     # Computes it, of shape (n_rows, n_numbers), from predictions of the ensemble in
     # standardised units.
     of_values: Callable[[np.ndarray], np.ndarray]
@@ -46,6 +47,13 @@ class Meaning(NamedTuple):
     importances: np.ndarray
     # Whose probabilities the numbers are, if there are several.
     classes: tuple[str, ...] = ()
+
+    def of(self, table: Table) -> np.ndarray:
+        """Predict it, shape (n_rows, n_numbers)."""
+        starts = range(0, len(table.x), _MOST_ROWS)
+        blocks = [table.take(slice(start, start + _MOST_ROWS)) for start in starts]
+        each = [self.of_values(self.ensemble.values(block)) for block in blocks]
+        return np.concatenate(each)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,15 +80,13 @@ class Interaction(NamedTuple):
     share: float
 
 
-def effect(
-    ensemble: Ensemble, rows: Rows, name: str | int, n_points: int, meaning: Meaning
-) -> Effect:
+def effect(quantity: Quantity, rows: Rows, name: str | int, n_points: int) -> Effect:
     """Compute the partial dependence on one column (Friedman 2001, section 8.2).
 
     Every row takes each of the values in turn while its other columns stay, and the
     predictions are averaged: exactly, over all rows.
     """
-    schema = ensemble.schema
+    schema = quantity.ensemble.schema
     column = schema.index_of(name)
     if column in schema.discrete:
         attribute = schema.discrete.index(column)
@@ -98,20 +104,18 @@ def effect(
         _taking(schema, rows.table, [column], np.full(n_rows, row)) for row in source
     )
     share = rows.weight / rows.weight.sum()
-    mean = np.array([share @ _asked(ensemble, table, meaning) for table in tables])
+    mean = np.array([share @ quantity.of(table) for table in tables])
     return Effect(
         name=schema.names[column],
         values=values,
-        mean=mean if meaning.classes else mean[:, 0],
+        mean=mean if quantity.classes else mean[:, 0],
         is_category=column in schema.discrete,
-        label=meaning.label,
-        classes=meaning.classes,
+        label=quantity.label,
+        classes=quantity.classes,
     )
 
 
-def interactions(
-    ensemble: Ensemble, rows: Rows, n_rows: int, meaning: Meaning
-) -> list[Interaction]:
+def interactions(quantity: Quantity, rows: Rows, n_rows: int) -> list[Interaction]:
     """Compute the strength of all pairs of columns (Friedman & Popescu 2008).
 
     ``n_rows``: number of rows used, the first in hash order: the predictions that are
@@ -119,17 +123,17 @@ def interactions(
     of H squared (Friedman & Popescu 2008, equation 44) over the variance of the
     predictions, both summed over the classes, if there are several.
     """
-    schema, few = ensemble.schema, rows.take(slice(n_rows))
+    schema, few = quantity.ensemble.schema, rows.take(slice(n_rows))
     share = few.weight / few.weight.sum()
-    used = np.flatnonzero(meaning.importances > 0).tolist()
-    own = _centred(_asked(ensemble, few.table, meaning), share)
+    used = np.flatnonzero(quantity.importances > 0).tolist()
+    own = _centred(quantity.of(few.table), share)
     variance = float((share @ own**2).sum())
     if variance <= 0:
         return []
-    single = {c: _dependence(ensemble, few, [c], share, meaning) for c in used}
+    single = {c: _dependence(quantity, few, [c], share) for c in used}
     found = []
     for pair in combinations(used, 2):
-        both = _dependence(ensemble, few, list(pair), share, meaning)
+        both = _dependence(quantity, few, pair, share)
         beyond = both - single[pair[0]] - single[pair[1]]
         names = schema.names[pair[0]], schema.names[pair[1]]
         together = float((share @ beyond**2).sum())
@@ -138,18 +142,14 @@ def interactions(
 
 
 def _dependence(
-    ensemble: Ensemble,
-    rows: Rows,
-    columns: list[int],
-    share: np.ndarray,
-    meaning: Meaning,
+    quantity: Quantity, rows: Rows, columns: Sequence[int], share: np.ndarray
 ) -> np.ndarray:
     """Centred partial dependence on columns, at the rows' own values of them."""
     n_rows = rows.n_rows
     # Every row, with the columns of each row in turn.
     other, own = np.divmod(np.arange(n_rows * n_rows), n_rows)
-    table = _taking(ensemble.schema, rows.table, columns, other, own)
-    value = _asked(ensemble, table, meaning).reshape(n_rows, n_rows, -1)
+    table = _taking(quantity.ensemble.schema, rows.table, columns, other, own)
+    value = quantity.of(table).reshape(n_rows, n_rows, -1)
     return _centred(np.einsum("ijk,j->ik", value, share), share)
 
 
@@ -191,13 +191,6 @@ def _quantiles(
         place = np.searchsorted(share, np.linspace(0.0, 1.0, n) - 1e-9)
         chosen = np.unique(np.minimum(place, len(distinct) - 1))
     return distinct[chosen].astype(np.float64), there[row[chosen]]
-
-
-def _asked(ensemble: Ensemble, table: Table, meaning: Meaning) -> np.ndarray:
-    starts = range(0, len(table.x), _MOST_ROWS)
-    blocks = [table.take(slice(start, start + _MOST_ROWS)) for start in starts]
-    each = [meaning.of_values(ensemble.values(block)) for block in blocks]
-    return np.concatenate(each)
 
 
 def _centred(value: np.ndarray, share: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Base of all estimators that are sums of trees: reading of tables, files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -8,20 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data import validation
 from secret_jax.data.encoding import Unencoded, encode, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import every_row
-from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
-    names_of,
-    scaled_weight,
-    validated,
-    validated_targets,
-)
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.classifier import SecretClassifier
@@ -57,20 +50,22 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         X: TableLike,
         weight: np.ndarray,
         known: TableSchema | None = None,
+        learned: Mapping[str, Any] | None = None,
     ) -> Targets:
         """Check the outputs of rows; here they are numbers.
 
         ``X``: checked; ``weight`` (n_rows,), float64: as it was given; ``known``:
-        schema of the training rows, if these rows are further ones.
+        schema of the training rows, if these rows are further ones, and what else was
+        ``learned`` from them, by default what is fitted.
         """
-        values = validated_targets(y, X, type(self).__name__)
+        values = validation.validated_targets(y, X, type(self).__name__)
         n_outputs = values.shape[1]
         if known is not None and n_outputs != known.n_outputs:
             raise ValueError(
                 f"There are {n_outputs} outputs, but the trees were grown for "
                 f"{known.n_outputs}. Give the same columns."
             )
-        return Targets(values, names_of(y, n_outputs), weight, {})
+        return Targets(values, validation.names_of(y, n_outputs), weight, {})
 
     def _single_tree(self, **parameters: Any) -> SecretRegressor | SecretClassifier:
         """Unfitted tree that reads the same tables and predicts the same outputs."""
@@ -110,9 +105,12 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
 
         ``X``: checked.
         """
-        weight = checked_weight(sample_weight, X)
-        copies, targets = copies_of(weight), self._targets(y, X, weight, schema)
-        weight = scaled_weight(targets.weight, copies)
+        weight = validation.checked_weight(sample_weight, X)
+        copies, targets = (
+            validation.copies_of(weight),
+            self._targets(y, X, weight, schema),
+        )
+        weight = validation.scaled_weight(targets.weight, copies)
         group = None if groups is None else group_numbers(groups, len(weight))
         if schema is None:
             given = CheckedRows(X, targets.values, weight, copies, targets.names, group)
@@ -150,7 +148,7 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         return model
 
     def _unencoded(self, X: TableLike) -> Table | Unencoded:
-        X = validated(self, X, reset=False)
+        X = validation.validated(self, X, reset=False)
         return unencoded(self.ensemble_.schema, X)
 
     def _encoded(self, X: TableLike) -> Table:

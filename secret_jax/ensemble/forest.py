@@ -10,28 +10,19 @@ from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data import validation
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
-from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
-    names_restored,
-    scaled_weight,
-    validated,
-)
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import CountOrShare
-from secret_jax.fit.plan import Plan
 from secret_jax.grow.attributes import n_inputs
-from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
-from secret_jax.runtime.progress import Progress, Stage
+from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import leaves_by_steps, values_at
@@ -150,61 +141,58 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        kept = names_restored(self, "ensemble_")
+        kept = validation.names_restored(self, "ensemble_")
         with kept, self._fitting(X) as (reading, progress):
-            self._fit(reading, progress, X, y, sample_weight, groups)
+            X = validation.validated(self, X, reset=True)
+            schema, _, targets = self._read(reading, X, y, sample_weight)
+            used = np.flatnonzero(targets.weight > 0)
+            copies = validation.copies_of(validation.checked_weight(sample_weight, X))
+            weight = validation.scaled_weight(targets.weight, copies)
+            group = None if groups is None else group_numbers(groups, len(weight))
+            given = encoded(schema, X, targets.values, weight, group)
+            # Groups are in and out of bags as a whole.
+            copies = copies[used] if group is None else None
+            distinct = merged(given, ROW_ORDER, copies)
+            rows = distinct.rows
+            bags = [self._bag(rows, reading.seed, i) for i in range(self.n_estimators)]
+            bins = bins_of(rows, schema)
+            stage, trees = Stage("growing a forest", progress), list[Tree]()
+            size = self._size(rows)
+            n_features = features_of_node(self.max_features, n_inputs(schema))
+
+            def grow(some: slice) -> list[Tree]:
+                numbers = range(len(bags))[some]
+                keys = [key_of(reading.seed, number) for number in numbers]
+                pairs = zip(keys, bags[some], strict=True)
+                return grown_with_models(
+                    rows,
+                    schema,
+                    bins,
+                    [self._root(rows, size, key, bag) for key, bag in pairs],
+                    max_leaf_nodes=self.max_leaf_nodes,
+                    max_features=n_features,
+                )
+
+            together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
+            together = max(1, min(together, -(-len(bags) // N_WORKERS)))
+            for some in in_blocks(grow, len(bags), together):
+                trees += some
+                stage.at(len(trees), len(bags))
+            outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
+            ensemble = Ensemble.of([[tree] for tree in trees], 1.0, size)
+            fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": rows}
+            if outside is not None:
+                score = _score(rows.targets, outside, rows.weight)
+                value = np.full((len(targets.weight), outside.shape[1]), np.nan)
+                value[used] = outside[distinct.place]
+                prediction = schema.restore_targets(value)
+                fitted |= {"oob_prediction_": prediction, "oob_score_": score}
+            before = dict(vars(self))
+            for name in ("oob_prediction_", "oob_score_"):
+                before.pop(name, None)
+            # At one stroke: an interruption leaves all as it was.
+            self.__dict__ = before | fitted
         return self
-
-    def _fit(
-        self,
-        reading: Plan,
-        progress: Progress,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> None:
-        X = validated(self, X, reset=True)
-        schema, _, targets = self._read(reading, X, y, sample_weight)
-        used = np.flatnonzero(targets.weight > 0)
-        copies = copies_of(checked_weight(sample_weight, X))
-        weight = scaled_weight(targets.weight, copies)
-        group = None if groups is None else group_numbers(groups, len(weight))
-        given = encoded(schema, X, targets.values, weight, group)
-        # Groups are in and out of bags as a whole.
-        copies = copies[used] if group is None else None
-        distinct = merged(given, ROW_ORDER, copies)
-        rows = distinct.rows
-        bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
-        bins = bins_of(rows, schema)
-        stage, trees = Stage("growing a forest", progress), list[Tree]()
-        size = self._size(rows)
-
-        def grow(some: slice) -> list[Tree]:
-            first = some.start
-            return self._grown(
-                *(rows, schema, size, reading.seed, bins, first, bags[some])
-            )
-
-        together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
-        together = max(1, min(together, -(-len(bags) // N_WORKERS)))
-        for some in in_blocks(grow, len(bags), together):
-            trees += some
-            stage.at(len(trees), len(bags))
-        outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
-        ensemble = Ensemble.of([[tree] for tree in trees], 1.0, size)
-        fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": rows}
-        if outside is not None:
-            score = _score(rows.targets, outside, rows.weight)
-            value = np.full((len(targets.weight), outside.shape[1]), np.nan)
-            value[used] = outside[distinct.place]
-            prediction = schema.restore_targets(value)
-            fitted |= {"oob_prediction_": prediction, "oob_score_": score}
-        before = dict(vars(self))
-        for name in ("oob_prediction_", "oob_score_"):
-            before.pop(name, None)
-        # At one stroke: an interruption leaves all as it was.
-        self.__dict__ = before | fitted
 
     def _size(self, rows: Rows) -> TreeSize:
         least = self.min_samples_leaf
@@ -228,40 +216,18 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
 
-    def _grown(
-        self,
-        rows: Rows,
-        schema: TableSchema,
-        size: TreeSize,
-        seed: int,
-        bins: Bins | None,
-        first: int,
-        bags: list[np.ndarray],
-    ) -> list[Tree]:
-        """Grow trees on bags, side by side."""
-        roots = []
-        for number, count in enumerate(bags, first):
-            bag = np.flatnonzero(count)
-            weight = count[bag].astype(float) if self.bootstrap else rows.weight
-            least = size.least_weight(float(weight.sum()))
-            roots.append(
-                Root(
-                    rows=bag,
-                    min_split_weight=2 * least,
-                    min_leaf_weight=least,
-                    oblique=size.oblique,
-                    key=key_of(seed, number),
-                    weight=weight,
-                )
-            )
-        n_features = features_of_node(self.max_features, n_inputs(schema))
-        return grown_with_models(
-            rows,
-            schema,
-            bins,
-            roots,
-            max_leaf_nodes=self.max_leaf_nodes,
-            max_features=n_features,
+    def _root(self, rows: Rows, size: TreeSize, key: int, bag: np.ndarray) -> Root:
+        """Make the root of a tree on a bag."""
+        inside = np.flatnonzero(bag)
+        weight = bag[inside].astype(float) if self.bootstrap else rows.weight
+        least = size.least_weight(float(weight.sum()))
+        return Root(
+            rows=inside,
+            min_split_weight=2 * least,
+            min_leaf_weight=least,
+            oblique=size.oblique,
+            key=key,
+            weight=weight,
         )
 
     def predict(self, X: TableLike) -> np.ndarray:

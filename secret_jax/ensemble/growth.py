@@ -6,6 +6,7 @@ the target changes from round to round: the encoded table stays.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -101,6 +102,51 @@ class Booster:
     trees: list[Tree] = field(default_factory=list)  # the first is a single leaf
     # Total loss on the held-out rows after each tree.
     losses: list[float] = field(default_factory=list)
+
+
+class Candidate(NamedTuple):
+    """Boosters of one tree size."""
+
+    size: TreeSize
+    folds: list[Booster]  # each has not seen its held-out rows
+    # Of all rows that train; without folds it may have held-out rows itself.
+    whole: Booster
+
+    @property
+    def boosters(self) -> list[Booster]:
+        """All boosters."""
+        return [*self.folds, self.whole]
+
+    @property
+    def judged(self) -> list[Booster]:
+        """Boosters with held-out rows."""
+        return self.folds or [self.whole]
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds so far; the first tree, a single leaf, is not counted."""
+        return len(self.whole.trees) - 1
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Total loss on held-out rows after each round, the first without any."""
+        return np.sum([booster.losses for booster in self.judged], axis=0)
+
+    @property
+    def least(self) -> float:
+        """Least error so far."""
+        return float(self.errors.min())
+
+    @property
+    def best_round(self) -> int:
+        """Round of the least error."""
+        return int(self.errors.argmin())
+
+    def is_done(self, options: BoostOptions, measured: bool) -> bool:
+        """Whether no more rounds are needed."""
+        stop = options.early_stopping and measured and self.n_rounds >= 0
+        stalled = stop and self.n_rounds - self.best_round >= options.patience
+        return self.n_rounds >= options.max_iter or stalled
 
 
 def add_round(

@@ -1,8 +1,6 @@
 """Methods of fitted boosters: importances, effects, interactions, code export."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,25 +9,19 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import validated
-from secret_jax.ensemble.effects import (
-    Effect,
-    Interaction,
-    Meaning,
-    booster_importances,
-    effect,
-    interactions,
-)
+from secret_jax.ensemble import effects
 from secret_jax.ensemble.model import Ensemble
+from secret_jax.ensemble.plot import drawn_effects
 from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.inspect.code.export import export_sum, exported_sum
+from secret_jax.inspect.code.onnx.convert import onnx_model
+from secret_jax.inspect.code.program import ExportedModel
 from secret_jax.inspect.mixin import Importances
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import is_integer
-
-if TYPE_CHECKING:
-    from secret_jax.inspect.code.program import ExportedModel
-    from secret_jax.inspect.plot.picture import Picture
 
 
 class BoosterInspection(Importances):
@@ -49,7 +41,7 @@ class BoosterInspection(Importances):
         return self.ensemble_.schema
 
     def _importances(self, output: int) -> np.ndarray:
-        return booster_importances(self.ensemble_, output)
+        return effects.booster_importances(self.ensemble_, output)
 
     def effect(
         self,
@@ -58,7 +50,7 @@ class BoosterInspection(Importances):
         *,
         n_points: int = 21,
         output: int | str | None = None,
-    ) -> Effect:
+    ) -> effects.Effect:
         """Compute the average prediction for values of one column.
 
         Parameters
@@ -89,12 +81,12 @@ class BoosterInspection(Importances):
             raise ValueError(
                 f"n_points must be a count of at least 2. Got {n_points!r}."
             )
-        meaning = self._meaning(output)
-        return effect(self.ensemble_, self._some_rows(X), column, n_points, meaning)
+        quantity = self._quantity(output)
+        return effects.effect(quantity, self._some_rows(X), column, n_points)
 
     def interactions(
         self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
-    ) -> list[Interaction]:
+    ) -> list[effects.Interaction]:
         """Rank pairs of columns by the strength of their interaction.
 
         Parameters
@@ -109,8 +101,7 @@ class BoosterInspection(Importances):
         list of Interaction
             See `secret_jax.ensemble.effects.interactions`.
         """
-        meaning = self._meaning(output)
-        return interactions(self.ensemble_, self._some_rows(X), n_rows, meaning)
+        return effects.interactions(self._quantity(output), self._some_rows(X), n_rows)
 
     def plot_effects(
         self,
@@ -138,15 +129,13 @@ class BoosterInspection(Importances):
         secret_jax.inspect.plot.picture.Picture
             Ticks below the curves, and numbers beside categories, are the rows.
         """
-        from secret_jax.ensemble.plot import drawn_effects
-
-        meaning, rows = self._meaning(output), self._some_rows(X)
+        quantity, rows = self._quantity(output), self._some_rows(X)
         names = self.ensemble_.schema.names
         if columns is None:
-            shares = meaning.importances
+            shares = quantity.importances
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
-        pairs = interactions(self.ensemble_, rows, 40, meaning)[:most]
+        pairs = effects.interactions(quantity, rows, 40)[:most]
         return drawn_effects(curves, pairs, rows, self.ensemble_.schema)
 
     def export_code(
@@ -166,24 +155,17 @@ class BoosterInspection(Importances):
         ValueError
             If SQL is asked for: databases take long over sums of so many trees.
         """
-        from secret_jax.inspect.code.export import export_sum
-
-        model = self._exported(output)
-        return export_sum(model, language, function_name)
+        return export_sum(self._exported(output), language, function_name)
 
     def to_onnx(self, *, output: int | str | None = None) -> Any:
         """Convert all trees to an ONNX model.
 
         See `secret_jax.inspect.code.onnx.convert.to_onnx`.
         """
-        from secret_jax.inspect.code.onnx.convert import onnx_model
-
         return onnx_model(self._exported(output))
 
     def _exported(self, output: int | str | None) -> ExportedModel:
         """Convert the trees to what programs of any language compute."""
-        from secret_jax.inspect.code.export import exported_sum
-
         check_is_fitted(self)
         classes = Classes.of_estimator(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
@@ -197,36 +179,32 @@ class BoosterInspection(Importances):
             output=output if classes else None,
         )
 
-    def _meaning(self, output: int | str | None) -> Meaning:
-        """Choose the quantity to analyse: an output, or probabilities."""
+    def _quantity(self, output: int | str | None) -> effects.Quantity:
+        """Choose what to analyse: an output, or probabilities."""
         check_is_fitted(self)
-        ensemble, classes = self.ensemble_, Classes.of_estimator(self)
-        n_outputs = ensemble.schema.n_outputs
+        ensemble, schema = self.ensemble_, self._schema
+        loss, classes = self._loss, Classes.of_estimator(self)
         if classes is None:
             which = self._output(output)
-            center, scale = (
-                part[which]
-                for part in (
-                    ensemble.schema.target_centers,
-                    ensemble.schema.target_scales,
-                )
+            return effects.Quantity(
+                ensemble,
+                f"mean of {schema.target_names[which]}",
+                lambda value: schema.restore_outputs(value)[:, [which]],
+                effects.booster_importances(ensemble, which),
             )
-            return Meaning(
-                f"mean of {ensemble.schema.target_names[which]}",
-                lambda value: center + scale * value[:, [which]],
-                booster_importances(ensemble, which),
-            )
-        loss, names = self._loss, tuple(map(str, classes.labels))
+        names, n_outputs = tuple(map(str, classes.labels)), schema.n_outputs
         if output is None and n_outputs > 1:
-            each = [booster_importances(ensemble, i) for i in range(n_outputs)]
-            return Meaning(
-                "mean probability", loss.prediction, np.mean(each, axis=0), names
+            each = [effects.booster_importances(ensemble, i) for i in range(n_outputs)]
+            mean = np.mean(each, axis=0)
+            return effects.Quantity(
+                ensemble, "mean probability", loss.prediction, mean, names
             )
         which = 1 if output is None else classes.position(output)
-        return Meaning(
+        return effects.Quantity(
+            ensemble,
             f"mean probability of {class_in_words(names[which])}",
             lambda value: with_all_classes(loss.prediction(value))[:, [which]],
-            booster_importances(ensemble, which if n_outputs > 1 else 0),
+            effects.booster_importances(ensemble, which if n_outputs > 1 else 0),
         )
 
     def _output(self, output: int | str | None) -> int:

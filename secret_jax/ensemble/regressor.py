@@ -30,7 +30,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     Parameters
     ----------
     max_leaf_nodes : "auto", int or TreeSize, default="auto"
-        Size of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with
+        Size of the trees. "auto" lets four sizes race (8 and 16 leaves, 16 with
         oblique splits, and 16 leaves of constants). The best size of linear leaves and
         that of constants predict together, weighted by their errors on rows left out,
         or the better one alone. A number: maximum number of leaves of a tree, with

@@ -88,20 +88,17 @@ def coefficients(
         check_node(tree, node)
     nodes = np.flatnonzero(tree.is_leaf).tolist() if node is None else [node]
     width = NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
-    if tree.n_outputs == 1:
-        rows = [row for one in nodes for row in _rows(tree, one, width)]
-        return made_table(rows, _TYPES)
-    names = tree.schema.target_names
+    names, several = tree.schema.target_names, tree.n_outputs > 1
     kind = "output" if tree.loss.labels(names) is None else "class"
-    types = {"node": _TYPES["node"], kind: TEXT, **_TYPES}
-    outputs = [(name, tree.output(name)) for name in names]
+    outputs = {name: tree.output(name) if several else tree for name in names}
     rows = [
         {kind: name, **row}
         for one in nodes
-        for name, output_tree in outputs
-        for row in _rows(output_tree, one, width)
+        for name, equation in outputs.items()
+        for row in _rows(equation, one, width)
     ]
-    return made_table(rows, types)
+    types = {"node": WHOLE, kind: TEXT} if several else {}
+    return made_table(rows, types | _TYPES)
 
 
 def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:
@@ -109,17 +106,14 @@ def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:
     model = model_in_original_units(tree, node)
     center = {"coefficient": model.level, "standard_error": model.level_error}
     rows: list[dict[str, Any]] = [{"term": CENTER, **center}]
-    for term in model.terms:
-        rows.append(
-            {
-                "term": term.label,
-                "column": term.name,
-                "coefficient": term.factor,
-                "standard_error": term.error,
-                "center": term.here,
-                "effect": term.effect,
-            }
-        )
+    rows += [
+        {
+            **{"term": term.label, "column": term.name},
+            **{"coefficient": term.factor, "standard_error": term.error},
+            **{"center": term.here, "effect": term.effect},
+        }
+        for term in model.terms
+    ]
     for row in rows:
         half = width * row["standard_error"]
         row["low"], row["high"] = row["coefficient"] - half, row["coefficient"] + half

@@ -1,7 +1,7 @@
 """Contributions of the columns to predictions, and paths in words."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -77,29 +77,33 @@ def explain_rows(
         labels = np.empty(len(classes), object)
         labels[:] = classes
         predicted = labels[chosen]
-    baseline, clipping, share = np.zeros((3, n_rows))
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
+    clipping, share = np.zeros((2, n_rows))
     leaf = np.zeros(n_rows, np.int32)
     shown = np.unique(of_row).tolist() or [0]
     for which in shown:
         rows = np.flatnonzero(of_row == which)
-        part = _contributions(equations[which], table.take(rows))
-        baseline[rows], linear[rows], splits[rows] = part[:3]
-        clipping[rows], leaf[rows], share[rows] = part[3:]
+        for start in range(0, len(rows), _ROW_BLOCK):
+            block = rows[start : start + _ROW_BLOCK]
+            part = _contributions(equations[which], table.take(block))
+            linear[block], splits[block], clipping[block] = part[:3]
+            leaf[block], share[block] = part[3:]
+    levels = [(tree.schema, node_levels(tree)[0]) for tree in equations]
+    starts = [float(schema.restore_target(level)) for schema, level in levels]
+    alike, baseline = len(shown) == 1, np.array(starts)[of_row]
+    targets = [tree.schema.target_name for tree in equations]
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
-    targets = [tree.schema.target_name for tree in equations]
     outcome = ""
     if isinstance(source, TreeView) and not (classes or source.tree.says_targets):
         outcome = source.target
         predicted = source.tree.loss.prediction(prediction)
-    alike = len(shown) == 1
     return Explanation(
         target=targets[shown[0]] if alike else tuple(targets[i] for i in of_row),
         names=schema.names,
         values=values,
         categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
-        baseline=part.baseline if alike else baseline,
+        baseline=starts[shown[0]] if alike else baseline,
         linear=linear,
         splits=splits,
         clipping=clipping,
@@ -114,52 +118,31 @@ def explain_rows(
     )
 
 
-class _Part(NamedTuple):
-    """Predictions of one equation taken apart; see `Explanation`."""
+def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
+    """Take the predictions of a tree of one output apart along the rows' paths.
 
-    baseline: float
-    linear: np.ndarray
-    splits: np.ndarray
-    clipping: np.ndarray
-    leaf: np.ndarray
-    share: np.ndarray
-
-
-def _contributions(tree: Tree, table: Table) -> _Part:
-    """Take the predictions of a tree of one output apart along the rows' paths."""
-    schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
-    n_rows, n_columns = len(table.x), len(schema.names)
-    leaves = np.flatnonzero(tree.is_leaf)
-    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
-    slope, level = coefficient[leaves, 1:], node_levels(tree)
-    center = tree.center[leaves]
-    to_input = np.zeros((schema.n_regressors, n_columns))
-    to_input[np.arange(schema.n_regressors), inputs[: schema.n_regressors]] = 1.0
-    of_splits = split_levels(tree)[leaves]
+    Returns what `Explanation` calls linear, splits, clipping, leaf and share.
+    """
+    schema, leaves = tree.schema, np.flatnonzero(tree.is_leaf)
+    n_regressors, scale = schema.n_regressors, schema.target_scale
+    coefficient = np.asarray(tree.coefficient[leaves, 0], np.float64)
+    slope, center = coefficient[:, 1:], tree.center[leaves]
+    to_input = np.zeros((n_regressors, len(schema.names)))
+    inputs = np.array(schema.input_columns[:n_regressors], int)
+    to_input[np.arange(n_regressors), inputs] = 1.0
     low, high = (side[:, 0] for side in tree.clip_range())
-    linear, splits = np.zeros((2, n_rows, n_columns))
-    clipping, share = np.zeros((2, n_rows))
-    leaf = np.zeros(n_rows, np.int32)
-    for start in range(0, n_rows, _ROW_BLOCK):
-        block = slice(start, start + _ROW_BLOCK)
-        part = Table(table.x[block], table.codes[block])
-        x = part.x[:, : schema.n_regressors].astype(np.float64)
-        shares = leaf_shares_of(tree, part).astype(np.float64)
-        shares /= shares.sum(axis=1, keepdims=True)
-        moved = x * (shares @ slope) - shares @ (slope * center)
-        linear[block] = moved @ to_input
-        splits[block] = shares @ of_splits
-        value = x @ slope.T + coefficient[leaves, 0]
-        if tree.clip_leaves or not tree.is_soft:
-            clipped = np.clip(value, low[leaves], high[leaves])
-            clipping[block] = (shares * (clipped - value)).sum(axis=1)
-        else:
-            mixed = (shares * value).sum(axis=1)
-            clipping[block] = np.clip(mixed, low[0], high[0]) - mixed
-        largest = np.argmax(shares, axis=1)
-        leaf[block] = leaves[largest]
-        share[block] = shares[np.arange(len(x)), largest]
-    scale, baseline = schema.target_scale, float(schema.restore_target(level[0]))
-    return _Part(
-        baseline, linear * scale, splits * scale, clipping * scale, leaf, share
-    )
+    x = table.x[:, :n_regressors].astype(np.float64)
+    shares = leaf_shares_of(tree, table).astype(np.float64)
+    shares /= shares.sum(axis=1, keepdims=True)
+    moved = x * (shares @ slope) - shares @ (slope * center)
+    value = x @ slope.T + coefficient[:, 0]
+    if tree.clip_leaves or not tree.is_soft:
+        clipped = np.clip(value, low[leaves], high[leaves])
+        clipping = (shares * (clipped - value)).sum(axis=1)
+    else:
+        mixed = (shares * value).sum(axis=1)
+        clipping = np.clip(mixed, low[0], high[0]) - mixed
+    largest = np.argmax(shares, axis=1)
+    share, of_splits = shares[np.arange(len(x)), largest], split_levels(tree)[leaves]
+    parts = (moved @ to_input, shares @ of_splits, clipping)
+    return *(scale * part for part in parts), leaves[largest], share

@@ -7,12 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.equations import (
-    CategorySplit,
-    LinearSplit,
-    range_of_node,
-    split_in_original_units,
-)
+from secret_jax.inspect import equations
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.inspect.views import Readable, outputs_of
 from secret_jax.inspect.words import model_equation, split_sentence
@@ -83,11 +78,11 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
 def _row(tree: Tree, node: int) -> dict[str, Any]:
     kind = SplitKind(int(tree.kind[node]))
     is_leaf = kind == SplitKind.LEAF
-    split = None if is_leaf else split_in_original_units(tree, node)
+    split = None if is_leaf else equations.split_in_original_units(tree, node)
     attribute, factors, threshold = None, None, math.nan
-    if isinstance(split, CategorySplit):
+    if isinstance(split, equations.CategorySplit):
         attribute = split.name
-    elif isinstance(split, LinearSplit):
+    elif isinstance(split, equations.LinearSplit):
         split = split if split.width else rounded_split(split)
         attribute = split.terms[0].name if kind == SplitKind.AXIS else None
         factors = json.dumps({term.label: term.factor for term in split.terms})
@@ -118,7 +113,7 @@ def _gain(tree: Tree, node: int) -> float:
 
 def _row_of_output(tree: Tree, node: int) -> dict[str, Any]:
     """Describe the model of a node of one output."""
-    low, high = range_of_node(tree, node)
+    low, high = equations.range_of_node(tree, node)
     mean_loss = max(float(tree.train_error[node, 0]), 0.0)
     return {
         "mean": float(tree.schema.restore_target(tree.mean[node, 0])),

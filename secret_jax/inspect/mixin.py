@@ -12,24 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.code import export as _export
-from secret_jax.inspect.code.onnx.convert import to_onnx as _to_onnx
-from secret_jax.inspect.coefficients import coefficients as _coefficients
-from secret_jax.inspect.dot import export_dot as _export_dot
-from secret_jax.inspect.explain import explain as _explain
-from secret_jax.inspect.frame import to_dataframe as _to_dataframe
 from secret_jax.inspect.importances import feature_importances
-from secret_jax.inspect.plot.importances import plot_importances as _plot_importances
-from secret_jax.inspect.plot.leaf import plot_leaf as _plot_leaf
-from secret_jax.inspect.plot.partition import plot_partition as _plot_partition
-from secret_jax.inspect.plot.tree import plot_tree as _plot_tree
-from secret_jax.inspect.regions import regions as _regions
-from secret_jax.inspect.report.page import to_html as _to_html
 from secret_jax.inspect.report.page import tree_fragment
 from secret_jax.inspect.rounding import reading_cost
-from secret_jax.inspect.stability import stability as _stability
-from secret_jax.inspect.summary import summary as _summary
-from secret_jax.inspect.text import export_text as _export_text
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
 
@@ -38,6 +23,8 @@ _NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 
 class Importances:
     """Importances of the columns, for trees and boosters."""
+
+    from secret_jax.inspect.plot.importances import plot_importances
 
     @property
     def _schema(self) -> TableSchema:
@@ -60,8 +47,6 @@ class Importances:
         total = np.sum(outputs, axis=0)
         return schema.by_input(total / (total.sum() or 1.0))
 
-    plot_importances = _plot_importances
-
 
 class InspectionMixin(Importances):
     """Methods that read the tree of a fitted estimator.
@@ -72,20 +57,21 @@ class InspectionMixin(Importances):
 
     tree_: Tree
 
-    export_text = _export_text
-    export_dot = _export_dot
-    export_code = _export.export_code
-    to_onnx = _to_onnx
-    to_dataframe = _to_dataframe
-    regions = _regions
-    coefficients = _coefficients
-    summary = _summary
-    explain = _explain
-    plot_tree = _plot_tree
-    plot_partition = _plot_partition
-    plot_leaf = _plot_leaf
-    stability = _stability
-    to_html = _to_html
+    # Imported into the class, functions are its methods.
+    from secret_jax.inspect.code.export import export_code
+    from secret_jax.inspect.code.onnx.convert import to_onnx
+    from secret_jax.inspect.coefficients import coefficients
+    from secret_jax.inspect.dot import export_dot
+    from secret_jax.inspect.explain import explain
+    from secret_jax.inspect.frame import to_dataframe
+    from secret_jax.inspect.plot.leaf import plot_leaf
+    from secret_jax.inspect.plot.partition import plot_partition
+    from secret_jax.inspect.plot.tree import plot_tree
+    from secret_jax.inspect.regions import regions
+    from secret_jax.inspect.report.page import to_html
+    from secret_jax.inspect.stability import stability
+    from secret_jax.inspect.summary import summary
+    from secret_jax.inspect.text import export_text
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         raise NotImplementedError

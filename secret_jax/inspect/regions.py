@@ -1,6 +1,7 @@
 """Regions of a tree's leaves as linear inequalities, for optimisation models."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -9,11 +10,13 @@ from secret_jax.inspect.equations import (
     AnySplit,
     CategorySplit,
     Conjunction,
-    LinearModel,
     Term,
 )
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import Side, way_to
+
+# A column of numbers by its name, or a category by the name of its column and itself.
+_Key: TypeAlias = tuple[Any, ...]
 
 
 class Region(NamedTuple):
@@ -114,91 +117,79 @@ def regions(tree: Readable, *, output: int | str | None = None) -> Regions:
             "refine='blend' or 'soft'."
         )
     program = program_of(one)
-    columns = _Columns(program)
+    bounds = _bounds(program)
+    place = {key: i for i, key in enumerate(bounds)}
+    names = [f"[{name} = {one[0]}]" if one else name for name, *one in bounds]
+    indicators: dict[str, list[int]] = {}
+    for (name, *category), position in place.items():
+        if category:
+            indicators.setdefault(name, []).append(position)
+    lower, upper = np.reshape([*bounds.values()], (-1, 2)).T
     return Regions(
-        columns=tuple(columns.place),
-        lower=np.array([low for low, _ in columns.bounds]),
-        upper=np.array([high for _, high in columns.bounds]),
-        attributes=tuple(map(tuple, columns.attributes.values())),
-        leaves=[
-            _region(columns, program, leaf, model)
-            for leaf, model in program.models.items()
-        ],
+        columns=tuple(names),
+        lower=lower,
+        upper=upper,
+        attributes=tuple(map(tuple, indicators.values())),
+        leaves=[_region(program, leaf, place) for leaf in program.models],
     )
 
 
-class _Columns:
-    """Columns of the regions: numbers and categories that the tree asks for."""
-
-    def __init__(self, program: Program):
-        self.place: dict[str, int] = {}
-        self.bounds: list[tuple[float, float]] = []
-        self.attributes: dict[str, list[int]] = {}
-        for term in program.terms:
-            if term.asks == "number":
-                place = self._add(term.name)
-                low, high = self.bounds[place]
-                self.bounds[place] = max(low, term.low), min(high, term.high)
-            elif term.category is not None:
-                self.category(term.name, term.category)
-        for split in program.lists:
-            for category in split.listed:
-                if category is not None:
-                    self.category(split.name, category)
-
-    def _add(self, name: str, low: float = -np.inf, high: float = np.inf) -> int:
-        if name not in self.place:
-            self.bounds.append((low, high))
-        return self.place.setdefault(name, len(self.place))
-
-    def category(self, name: str, category: Any) -> int:
-        """Column that indicates a category; None has none."""
-        place = self._add(f"[{name} = {category}]", 0.0, 1.0)
-        own = self.attributes.setdefault(name, [])
-        if place not in own:
-            own.append(place)
-        return place
-
-    def factors(self, terms: tuple[Term, ...]) -> np.ndarray:
-        """Coefficients of the columns in a sum."""
-        factors = np.zeros(len(self.place))
-        for term in terms:
-            if term.asks == "number":
-                factors[self.place[term.name]] += term.factor
-            elif term.category is not None:
-                factors[self.category(term.name, term.category)] += term.factor
-        return factors
-
-    def inequality(self, split: AnySplit, side: Side) -> tuple[np.ndarray, float]:
-        """Factors and right side under which a row goes to a side."""
-        if isinstance(split, Conjunction):
-            raise ValueError(
-                "The tree has conjunctions, beyond which no region is convex. Fit one "
-                "with other splits, such as splits='rss'."
-            )
-        if isinstance(split, CategorySplit):
-            listed = np.zeros(len(self.place))
-            known = [one for one in split.listed if one is not None]
-            listed[[self.category(split.name, one) for one in known]] = 1.0
-            inside = side == split.listed_side
-            return (-listed, -1.0) if inside else (listed, 0.0)
-        factors = self.factors(split.terms)
-        at_most = split.at_most == (side == "left")
-        return (factors, split.threshold) if at_most else (-factors, -split.threshold)
+def _bounds(program: Program) -> dict[_Key, tuple[float, float]]:
+    """Numbers and categories that the tree asks for, with their bounds."""
+    bounds: dict[_Key, tuple[float, float]] = {}
+    for term in program.terms:
+        if term.asks == "number":
+            low, high = bounds.get((term.name,), (-np.inf, np.inf))
+            bounds[term.name,] = max(low, term.low), min(high, term.high)
+        elif term.category is not None:
+            bounds[term.name, term.category] = 0.0, 1.0
+    for split in program.lists:
+        bounds |= {(split.name, one): (0.0, 1.0) for one in _known(split)}
+    return bounds
 
 
-def _region(
-    columns: _Columns, program: Program, leaf: int, model: LinearModel
-) -> Region:
-    ways = [
-        columns.inequality(program.splits[node], side)
-        for node, side in way_to(program.tree, leaf)
-    ]
+def _known(split: CategorySplit) -> list[Any]:
+    """Categories that a split lists; missing values have no column."""
+    return [category for category in split.listed if category is not None]
+
+
+def _factors(terms: tuple[Term, ...], place: Mapping[_Key, int]) -> np.ndarray:
+    """Coefficients of the columns in a sum."""
+    factors = np.zeros(len(place))
+    for term in terms:
+        key = (term.name,) if term.asks == "number" else (term.name, term.category)
+        if key in place:
+            factors[place[key]] += term.factor
+    return factors
+
+
+def _inequality(
+    split: AnySplit, side: Side, place: Mapping[_Key, int]
+) -> tuple[np.ndarray, float]:
+    """Factors and right side under which a row goes to a side."""
+    if isinstance(split, Conjunction):
+        raise ValueError(
+            "The tree has conjunctions, beyond which no region is convex. Fit one "
+            "with other splits, such as splits='rss'."
+        )
+    if isinstance(split, CategorySplit):
+        listed = np.zeros(len(place))
+        listed[[place[split.name, one] for one in _known(split)]] = 1.0
+        inside = side == split.listed_side
+        return (-listed, -1.0) if inside else (listed, 0.0)
+    factors = _factors(split.terms, place)
+    at_most = split.at_most == (side == "left")
+    return (factors, split.threshold) if at_most else (-factors, -split.threshold)
+
+
+def _region(program: Program, leaf: int, place: Mapping[_Key, int]) -> Region:
+    way, model = way_to(program.tree, leaf), program.models[leaf]
+    sides = [_inequality(program.splits[node], side, place) for node, side in way]
     return Region(
         leaf=leaf,
-        A=np.array([row for row, _ in ways]).reshape(len(ways), len(columns.place)),
-        b=np.array([end for _, end in ways]),
-        coefficient=columns.factors(model.terms),
+        A=np.array([row for row, _ in sides]).reshape(len(sides), len(place)),
+        b=np.array([end for _, end in sides]),
+        coefficient=_factors(model.terms, place),
         intercept=model.intercept,
         low=model.low,
         high=model.high,

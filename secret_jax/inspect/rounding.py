@@ -151,14 +151,10 @@ def printed_model(
     printed.sort(key=lambda term: -term.effect)  # stable
     constant = model.intercept + sum(term.factor * term.at for term in printed)
     constant = _rounded(constant, _step(model.target_spread, precision))
-    n_shown = len(printed[:max_terms])
-    return constant, _side_by_side(printed[:n_shown]), printed[n_shown:]
-
-
-def _side_by_side(terms: list[PrintedTerm]) -> list[PrintedTerm]:
-    """Put terms of one column together, where the first of them stands."""
-    columns = [term.main.column for term in terms]
-    return sorted(terms, key=lambda term: columns.index(term.main.column))
+    shown = printed[:max_terms]
+    columns = [term.main.column for term in shown]
+    together = sorted(shown, key=lambda term: columns.index(term.main.column))
+    return constant, together, printed[len(shown) :]
 
 
 def _printed(group: list[Term]) -> PrintedTerm:

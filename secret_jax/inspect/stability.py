@@ -9,7 +9,7 @@ row: were its copies to judge each other, trees would grow far too large.
 
 import warnings
 from collections import Counter
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -148,72 +148,55 @@ def resampled(
     return drawn, np.clip(different, 1, copies).astype(np.int64)
 
 
-class _Splits(NamedTuple):
-    """Splits of one tree by column.
+class _Asked(NamedTuple):
+    """What a condition of a split asks of one column.
 
-    ``depths`` at which each column is split on, alone or in a sum; ``thresholds`` of
-    splits on one column of numbers, and the ``sets`` of categories that are listed.
+    The threshold of a number alone, or the categories that are listed; None of a sum.
     """
 
-    depths: list[set[int]]
-    thresholds: list[list[float]]
-    sets: list[list[tuple]]
+    column: int
+    at_root: bool
+    threshold: float | None = None
+    listed: tuple | None = None
 
-    @classmethod
-    def of(cls, tree: Tree) -> Self:
-        """Collect the columns, thresholds and categories of the splits of a tree."""
-        columns = range(len(tree.schema.names))
-        lists = [[] for _ in columns], [[] for _ in columns]
-        splits = cls([set() for _ in columns], *lists)
-        for node in np.flatnonzero(~tree.is_leaf).tolist():
-            for _, split in conditions_at(tree, node):
-                if isinstance(split, CategorySplit):
-                    asked = [split.column]
-                    splits.sets[split.column].append(split.listed)
-                else:
-                    asked = [term.column for term in split.terms]
-                    if len(asked) == 1 and split.terms[0].asks == "number":
-                        splits.thresholds[asked[0]].append(
-                            rounded_split(split).threshold
-                        )
-                for column in asked:
-                    splits.depths[column].add(int(tree.depth[node]))
-        return splits
 
-    @property
-    def at_root(self) -> list[bool]:
-        """Whether the root splits on each column."""
-        return [0 in depths for depths in self.depths]
+def _asked(tree: Tree) -> list[_Asked]:
+    """List what the splits of a tree ask, column by column."""
+    asked = []
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        for _, split in conditions_at(tree, node):
+            if isinstance(split, CategorySplit):
+                asked.append(_Asked(split.column, node == 0, listed=split.listed))
+                continue
+            alone = len(split.terms) == 1 and split.terms[0].asks == "number"
+            cut = rounded_split(split).threshold if alone else None
+            asked += [_Asked(term.column, node == 0, cut) for term in split.terms]
+    return asked
 
 
 def frequencies(tree: Tree, resamples: list[Tree]) -> Any:
     """Make the table of `stability`: what trees of resamples and a tree split on."""
-    original, splits = _Splits.of(tree), [_Splits.of(one) for one in resamples]
-    used = np.mean([[*map(bool, one.depths)] for one in splits], axis=0)
-    at_root = np.mean([one.at_root for one in splits], axis=0)
-    in_tree = np.array([*map(bool, original.depths)])
-    order = np.lexsort((-at_root, -used))
-    order = order[(used[order] > 0) | in_tree[order]]
-    cuts = [[v for one in splits for v in one.thresholds[column]] for column in order]
-    deciles = [np.quantile(each or [np.nan], [0.1, 0.5, 0.9]) for each in cuts]
-    low, median, high = np.reshape(deciles, (-1, 3)).T
-    sets = [Counter(s for one in splits for s in one.sets[column]) for column in order]
-    table = import_pandas().DataFrame(
-        {
-            "resamples": used[order],
-            "at_root": at_root[order],
-            "in_tree": in_tree[order],
-            "low": low,
-            "median": median,
-            "high": high,
-            "categories": [
-                ", ".join(map(quoted, each.most_common(1)[0][0])) if each else ""
-                for each in sets
-            ],
-        },
-        index=[str(tree.schema.names[column]) for column in order],
-    )
-    same = [one.at_root == original.at_root for one in splits]
+    trees = [_asked(one) for one in (tree, *resamples)]
+    own, *used = ({one.column for one in asked} for asked in trees)
+    root, *roots = ({one.column for one in asked if one.at_root} for asked in trees)
+    rows = []
+    for column in range(len(tree.schema.names)):
+        here = [one for asked in trees[1:] for one in asked if one.column == column]
+        cuts = [one.threshold for one in here if one.threshold is not None]
+        low, median, high = np.quantile(cuts or [np.nan], [0.1, 0.5, 0.9])
+        sets = Counter(one.listed for one in here if one.listed is not None)
+        most = sets.most_common(1)[0][0] if sets else ()
+        row = {
+            "resamples": np.mean([column in columns for columns in used]),
+            "at_root": np.mean([column in columns for columns in roots]),
+            "in_tree": column in own,
+            **{"low": low, "median": median, "high": high},
+            "categories": ", ".join(map(quoted, most)),
+        }
+        rows.append(row)
+    table = import_pandas().DataFrame(rows, index=[*map(str, tree.schema.names)])
+    table = table[(table["resamples"] > 0) | table["in_tree"]]
+    table = table.sort_values(["resamples", "at_root"], ascending=False, kind="stable")
     table.attrs["n_leaves"] = [one.n_leaves for one in resamples]
-    table.attrs["same_root"] = float(np.mean(same))
+    table.attrs["same_root"] = float(np.mean([root == one for one in roots]))
     return table

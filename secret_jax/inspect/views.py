@@ -37,24 +37,18 @@ def estimator_of(model: Readable) -> Any:
 
 
 def as_view(tree: Readable, output: int | str | None = None) -> TreeView:
-    """Choose how a tree is read, if it is not a view already; see `view_of`."""
-    if isinstance(tree, TreeView):
-        return tree
-    if isinstance(tree, Tree):
-        return view_of(tree, output=output)
-    model = estimator_of(tree)
-    return view_of(model.tree_, Classes.of_estimator(model), output)
-
-
-def view_of(
-    tree: Tree, classes: Classes | None = None, output: int | str | None = None
-) -> TreeView:
     """Choose how a tree is read: which of several outputs, or which class.
 
-    Classes are by default those that the outputs are named for; of two the first one
-    has no name there, and is called "not ...". A ValueError says if several numbers are
-    predicted and none is chosen, or there is none of that name.
+    Classes are those of the estimator, or those that the outputs are named for; of two
+    the first one has no name there, and is called "not ...". A ValueError says if
+    several numbers are predicted and none is chosen, or there is none of that name.
     """
+    if isinstance(tree, TreeView):
+        return tree
+    classes = None
+    if not isinstance(tree, Tree):
+        model = estimator_of(tree)
+        tree, classes = model.tree_, Classes.of_estimator(model)
     names = tree.schema.target_names
     known = Classes.of_tree(tree)
     if known is not None:

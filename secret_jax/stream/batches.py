@@ -147,8 +147,7 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
     whole = np.concatenate(parts)
     ordered = next((part for part in parts if isinstance(part, OrderedText)), None)
     if ordered is not None:
-        whole = np.asarray(whole, object).view(OrderedText)
-        whole.levels = ordered.levels
+        return _ordered(np.asarray(whole, object), ordered.levels)
     return whole
 
 
@@ -306,7 +305,7 @@ class Layout(NamedTuple):
 
     def differences(self, other: Layout) -> str:
         """Say what is other in these columns than in those of another layout."""
-        here, there = self._contents(), other._contents()
+        here, there = self.contents, other.contents
         found = [f"lacks column {name!r}" for name in there if name not in here]
         found += [
             f"has the further column {name!r}" for name in here if name not in there
@@ -316,9 +315,12 @@ class Layout(NamedTuple):
             for name, content in there.items()
             if name in here and here[name] != content
         ]
+        if self.n_outputs != other.n_outputs:
+            found.append(f"has {self.n_outputs} target(s), and not {other.n_outputs}")
         return ", ".join(found) or f"has the columns in the order {listed(self.names)}"
 
-    def _contents(self) -> dict[str, str]:
+    @property
+    def contents(self) -> dict[str, str]:
         """What the columns hold, in words."""
         order = {name: f" ({' < '.join(levels)})" for name, levels in self.levels}
         kinds = zip(self.names, self.kinds, strict=True)
@@ -334,50 +336,41 @@ def _kind_of(column: np.ndarray) -> str:
 
 
 def conformed(batch: Batch, layout: Layout) -> Batch:
-    """Reorder the columns of a batch to match the layout."""
-    where = sentence(batch.marks[0][1])
-    lacking = [name for name in layout.names if name not in batch.columns]
-    extra = [name for name in batch.columns if name not in layout.names]
-    if lacking or extra:
-        lacks, has = f"lacks {listed(lacking)}", f"has the further {listed(extra)}"
-        problem = " and ".join([lacks] * bool(lacking) + [has] * bool(extra))
-        raise StreamError(
-            f"{where} {problem}: its columns are not those of the first batch, "
-            f"{listed(list(layout.names))}. Write it again with these columns, or name "
-            "those to use in columns=."
-        )
-    if batch.targets.shape[1] != layout.n_outputs:
-        raise StreamError(
-            f"{where} has {batch.targets.shape[1]} target(s), and the first batch has "
-            f"{layout.n_outputs}."
-        )
+    """Put the columns of a batch in the order of a layout; refuse any others."""
+    levels, kinds = dict(layout.levels), dict(zip(*layout[:2], strict=True))
     columns = {
-        name: _of_kind(batch.columns[name], kind, name, where)
-        for name, kind in zip(layout.names, layout.kinds, strict=True)
+        name: _of_kind(column, kinds.get(name, ""), levels.get(name, ()))
+        for name, column in batch.columns.items()
     }
-    for name, levels in layout.levels:
-        own = getattr(columns[name], "levels", ())
-        if own != tuple(level for level in levels if level in own):
-            raise StreamError(
-                f"{where}: the ordered categories of column {name!r} are "
-                f"{listed(list(own))}, and were {listed(list(levels))} in the first "
-                "batch. Write all batches with the same categories in the same order."
-            )
-    return batch._replace(columns=columns)
+    own = Layout.of(batch._replace(columns=columns))
+    told = {name: its for name, its in own.levels if name in levels}
+    for name, its in told.items():  # some may be lacking
+        if its == tuple(level for level in levels[name] if level in its):
+            told[name] = levels[name]
+    own = own._replace(levels=tuple(told.items()))
+    if own.contents != layout.contents or own.n_outputs != layout.n_outputs:
+        raise StreamError(
+            f"{sentence(batch.marks[0][1])} {own.differences(layout)}, unlike the "
+            "first batch. Write all batches with the same columns, types and ordered "
+            "categories, or name the columns to use in columns=."
+        )
+    return batch._replace(columns={name: columns[name] for name in layout.names})
 
 
-def _of_kind(column: np.ndarray, kind: str, name: str, where: str) -> np.ndarray:
-    """Convert a column of missing values to a kind; raise an error for other kinds."""
-    if _kind_of(column) == kind:
+def _of_kind(column: np.ndarray, kind: str, levels: tuple[str, ...]) -> np.ndarray:
+    """Make a column of nothing but missing values one of a kind."""
+    if _kind_of(column) == kind or not all(map(is_missing, column.tolist())):
         return column
-    if all(map(is_missing, column.tolist())):
-        if kind == "number":
-            return np.full(len(column), np.nan)
-        if kind == "date":
-            return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
-        return np.full(len(column), None, object)
-    raise StreamError(
-        f"{where}: column {name!r} holds {_WORDS[_kind_of(column)]}, and held "
-        f"{_WORDS[kind]} in the first batch. Write the batch again with the type of "
-        "the others, or leave the column out with columns=."
-    )
+    if kind == "number":
+        return np.full(len(column), np.nan)
+    if kind == "date":
+        return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
+    nothing = np.full(len(column), None, object)
+    return _ordered(nothing, levels) if kind == "ordered" else nothing
+
+
+def _ordered(column: np.ndarray, levels: tuple[str, ...]) -> OrderedText:
+    """Mark texts as ordered categories."""
+    ordered = column.view(OrderedText)
+    ordered.levels = levels
+    return ordered

@@ -3,11 +3,8 @@
 The result is the same, to the bit, as for the same rows in memory.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,60 +16,10 @@ from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import hashed_columns, rows_below
 from secret_jax.data.tails import with_flat_tails
-from secret_jax.data.validation import MOST_COPIES
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.stream.batches import Batch, Layout, StreamError
-from secret_jax.stream.pool import Pool, PoolRows
-
-
-class Weights(NamedTuple):
-    """Summary of the weights of rows."""
-
-    n_rows: int = 0
-    n_used: int = 0  # number of rows of positive weight
-    total: float = 0.0
-    largest: float = 0.0
-    whole: bool = True  # whether all are whole numbers
-
-    @classmethod
-    def of(cls, weight: np.ndarray) -> Weights:
-        """Check and summarise weights."""
-        n_rows = len(weight)
-        if (weight == 1).all():
-            return cls(n_rows, n_rows, float(n_rows), 1.0)
-        bad = ~(np.isfinite(weight) & (weight >= 0))
-        if bad.any():
-            row = int(bad.argmax())
-            raise ValueError(
-                f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
-                "that are not negative."
-            )
-        whole = bool((weight == np.floor(weight)).all())
-        largest = float(weight.max(initial=0.0))
-        return cls(
-            n_rows, int(np.count_nonzero(weight)), float(weight.sum()), largest, whole
-        )
-
-    def plus(self, other: Weights) -> Weights:
-        """Merge with another `Weights`."""
-        return Weights(
-            self.n_rows + other.n_rows,
-            self.n_used + other.n_used,
-            self.total + other.total,
-            max(self.largest, other.largest),
-            self.whole and other.whole,
-        )
-
-    @property
-    def are_counts(self) -> bool:
-        """Whether all weights are integers whose sum is exact."""
-        return self.whole and self.largest <= MOST_COPIES / max(self.n_rows, 1)
-
-    @property
-    def factor(self) -> float:
-        """Factor that scales weights to a mean of one; 1 for integer weights."""
-        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
+from secret_jax.stream.pool import Pool, PoolRows, Weights
 
 
 class FirstPass:
@@ -154,16 +101,8 @@ class FirstPass:
             pool.weight * weights.factor,
             learner.options.tail_share,
         )
-        rows = self.pool.sample(
-            schema,
-            learner.places(),
-            weights.n_used,
-            enough(weights.n_used),
-            ROW_ORDER,
-            weights.factor,
-            counts=weights.are_counts,
-        )
-        return schema, rows
+        n_wanted = enough(weights.n_used)
+        return schema, self.pool.sample(schema, learner.places(), weights, n_wanted)
 
 
 def digest_of(columns: Sequence[np.ndarray], weight: np.ndarray, before: int) -> int:

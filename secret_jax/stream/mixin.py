@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,10 @@ from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least, check_constraints
 from secret_jax.stream.batches import Wanted
-from secret_jax.stream.sources import BatchSource
+from secret_jax.stream.exchange import Alone, JaxProcesses, of_all
+from secret_jax.stream.fit import StreamOptions, fit_stream
+from secret_jax.stream.predict import predict_stream
+from secret_jax.stream.sources import BatchSource, opened
 from secret_jax.tree.structure import Tree
 
 
@@ -112,10 +114,6 @@ class StreamMixin:
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
-        from secret_jax.stream.exchange import Alone, JaxProcesses, of_all
-        from secret_jax.stream.fit import StreamOptions, fit_stream
-        from secret_jax.stream.sources import opened
-
         if sample_rows is not None:
             check_constraints(
                 {"sample_rows": [at_least(1)]},
@@ -134,7 +132,7 @@ class StreamMixin:
         with (
             shown(self.verbose) as progress,
             one_thread_for_products(),
-            self._streaming(rows.n_rows),
+            computing_on(self.device, n_rows=rows.n_rows),
         ):
             plan = replace(plan, progress=progress)
             finished = fit_stream(plan, rows, options)
@@ -185,9 +183,6 @@ class StreamMixin:
         >>> model.predict_stream(X, folder / "predicted.parquet")
         500
         """
-        from secret_jax.stream.predict import predict_stream
-        from secret_jax.stream.sources import opened
-
         check_is_fitted(self)  # pyright: ignore[reportArgumentType]
         schema = self.tree_.schema
         names = None
@@ -195,11 +190,6 @@ class StreamMixin:
             names = tuple(dict.fromkeys([*schema.input_names, *keep]))
         wanted = Wanted(schema.target_names, None, names)
         rows = opened(source, wanted, targets=False)
-        streaming = self._streaming(rows.n_rows, fall_back=True)
-        with shown(self.verbose) as progress, streaming:
+        computing = computing_on(self.device, fall_back=True, n_rows=rows.n_rows)
+        with shown(self.verbose) as progress, computing:
             return predict_stream(self.tree_, rows, out, tuple(keep), progress)
-
-    def _streaming(
-        self, n_rows: int | None, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        return computing_on(self.device, fall_back=fall_back, n_rows=n_rows)

@@ -4,23 +4,71 @@ The hash is that of `secret_jax.data.sampling`, so that the sample is the one wh
 same rows in memory would give. While rows come in, the share that is kept only falls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import Rows
-from secret_jax.data.sampling import content_hash, sampling_limit
+from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import HostRows
+from secret_jax.data.validation import MOST_COPIES
 
 # The pool may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
 # With fewer distinct rows among them copies become one row of their common weight.
 _FEW_DISTINCT = 0.9
+
+
+class Weights(NamedTuple):
+    """Summary of the weights of rows."""
+
+    n_rows: int = 0
+    n_used: int = 0  # number of rows of positive weight
+    total: float = 0.0
+    largest: float = 0.0
+    whole: bool = True  # whether all are whole numbers
+
+    @classmethod
+    def of(cls, weight: np.ndarray) -> Self:
+        """Check and summarise weights."""
+        n_rows = len(weight)
+        if (weight == 1).all():
+            return cls(n_rows, n_rows, float(n_rows), 1.0)
+        bad = ~(np.isfinite(weight) & (weight >= 0))
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(
+                f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
+                "that are not negative."
+            )
+        whole = bool((weight == np.floor(weight)).all())
+        largest = float(weight.max(initial=0.0))
+        return cls(
+            n_rows, int(np.count_nonzero(weight)), float(weight.sum()), largest, whole
+        )
+
+    def plus(self, other: Self) -> Self:
+        """Merge with another `Weights`."""
+        return type(self)(
+            self.n_rows + other.n_rows,
+            self.n_used + other.n_used,
+            self.total + other.total,
+            max(self.largest, other.largest),
+            self.whole and other.whole,
+        )
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether all weights are integers whose sum is exact."""
+        return self.whole and self.largest <= MOST_COPIES / max(self.n_rows, 1)
+
+    @property
+    def factor(self) -> float:
+        """Factor that scales weights to a mean of one; 1 for integer weights."""
+        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
 
 
 class PoolRows(NamedTuple):
@@ -37,12 +85,13 @@ class PoolRows(NamedTuple):
         """Number of rows."""
         return len(self.weight)
 
-    def take(self, index: np.ndarray) -> PoolRows:
+    def take(self, index: np.ndarray) -> Self:
         """Select rows."""
-        return PoolRows(self.columns.take(index), *(array[index] for array in self[1:]))
+        others = (array[index] for array in self[1:])
+        return type(self)(self.columns.take(index), *others)
 
     @classmethod
-    def joined(cls, parts: Sequence[PoolRows]) -> PoolRows:
+    def joined(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the rows of several parts."""
         if len(parts) == 1:
             return parts[0]
@@ -91,7 +140,7 @@ class Pool:
             self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
             self._parts = [self.rows.take(self.rows.hashed < self.limit)]
 
-    def merge(self, other: Pool, places: Sequence[np.ndarray]) -> None:
+    def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
         """Add another pool, whose codes are mapped by ``places``."""
         self.limit = min(self.limit, other.limit)
         self.merged |= other.merged
@@ -103,26 +152,19 @@ class Pool:
         self,
         schema: TableSchema,
         places: Sequence[np.ndarray],
-        n_seen: int,
+        weights: Weights,
         n_wanted: int,
-        seed: int,
-        factor: float,
-        *,
-        counts: bool,
     ) -> Rows:
-        """Draw the sample of all rows seen.
-
-        ``places`` map codes to those of the schema; weights that are ``counts`` are
-        numbers of rows, and are multiplied by ``factor``.
-        """
+        """Draw the sample of all rows seen; ``places`` map codes to the schema's."""
         columns, targets, weight, number, hashed = self.rows
-        copies = weight.astype(np.int64) if counts else number
+        copies = weight.astype(np.int64) if weights.are_counts else number
         columns = columns.recoded(places)
-        source = HostRows(schema, columns, targets, weight * factor, copies)
+        source = HostRows(schema, columns, targets, weight * weights.factor, copies)
         below = None
-        if n_wanted < n_seen and not self.merged:
-            below = np.flatnonzero(hashed < sampling_limit(n_wanted / n_seen))
-        return source.sample_of(below, n_wanted, seed)
+        if n_wanted < weights.n_used and not self.merged:
+            limit = sampling_limit(n_wanted / weights.n_used)
+            below = np.flatnonzero(hashed < limit)
+        return source.sample_of(below, n_wanted, ROW_ORDER)
 
 
 def _copies_as_one(rows: PoolRows) -> PoolRows:

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from secret_jax.data.encoding import encoded, matched
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.sources import BatchSource
@@ -22,13 +23,10 @@ def predict_stream(
     progress: Progress,
 ) -> int:
     """Write the predictions of a tree for all rows of a source."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise ImportError(
-            "pyarrow is needed to write Parquet files: pip install 'secret-jax[data]'"
-        ) from None
+    pa, parquet = (
+        imported(module, "Parquet files", "data")
+        for module in ("pyarrow", "pyarrow.parquet")
+    )
     names = [_NAME]
     if tree.n_outputs > 1:
         names = [f"{_NAME} of {name}" for name in tree.schema.target_names]

@@ -14,7 +14,8 @@ from secret_jax.runtime.progress import Progress
 from secret_jax.stream.batches import Batch, Layout, StreamError
 from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.exchange import Exchange, of_all
-from secret_jax.stream.first_pass import Weights, digest_of
+from secret_jax.stream.first_pass import digest_of
+from secret_jax.stream.pool import Weights
 from secret_jax.stream.sources import BatchSource
 
 _Result = TypeVar("_Result")

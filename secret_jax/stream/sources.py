@@ -17,6 +17,7 @@ from secret_jax.data.sampling import (
     sampling_factors,
     sampling_limit,
 )
+from secret_jax.runtime.optional import imported
 from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sentence
 
 # Rows that a reader is asked for at a time.
@@ -72,12 +73,7 @@ def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
 
 
 def _dataset(path: str | os.PathLike[str]) -> Any:
-    try:
-        import pyarrow.dataset as ds
-    except ImportError:
-        raise ImportError(
-            "pyarrow is needed to read Parquet files: pip install 'secret-jax[data]'"
-        ) from None
+    ds = imported("pyarrow.dataset", "Parquet files", "data")
     name = os.fspath(path)
     if "://" not in name and not os.path.exists(name):
         raise StreamError(f"There is no file or folder {name!r}.")

@@ -11,12 +11,12 @@ from messy_tables import TYPES, flats, loans, write_flats, write_loans
 
 from secret_jax import SecretRegressor
 from secret_jax.cli.main import main
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.files import TableFile, read_file
 from secret_jax.cli.reading.layout import header_row, start_of
 from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
 from secret_jax.cli.reading.oddities import oddities
-from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading
 
 QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
@@ -142,13 +142,13 @@ def test_the_sheet_with_the_target_is_read_below_its_title(tmp_path):
     assert named.notes == ()
     assert named.frame.equals(found.frame)
     assert list(read_file(path, sheet="Notes").frame) == ["Notes"]
-    with pytest.raises(TableFileError, match="did you mean 'Denied"):
+    with pytest.raises(CommandError, match="did you mean 'Denied"):
         read_file(path, columns=["Denid?"]).column("Denid?", "--target names")
-    with pytest.raises(TableFileError, match=r"--sheet 'Data' reads another"):
+    with pytest.raises(CommandError, match=r"--sheet 'Data' reads another"):
         read_file(path, sheet="Notes").column("debt", "--target names")
-    with pytest.raises(TableFileError, match=r"further down, give --skip N"):
+    with pytest.raises(CommandError, match=r"further down, give --skip N"):
         read_file(path, sheet="Data", skip=0).column("debt", "--target names")
-    with pytest.raises(TableFileError, match=r"no sheet 'Dat'; did you mean 'Data'"):
+    with pytest.raises(CommandError, match=r"no sheet 'Dat'; did you mean 'Data'"):
         read_file(path, sheet="Dat")
 
 

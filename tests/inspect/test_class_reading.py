@@ -34,7 +34,7 @@ from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
-from secret_jax.inspect.views import as_view, view_of
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import model_equation
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
@@ -112,7 +112,7 @@ def test_one_class_is_read_against_the_others():
     assert text.startswith("others / Veh: a tree of 6 leaves")
     assert not re.search("Head|WinF", text)
     X, y = rows_of(model)
-    view = view_of(model.tree_, output="Veh")
+    view = as_view(model.tree_, output="Veh")
     said = view.said(encode(random_rows(5, 300)))
     np.testing.assert_allclose(said[:, 1], model.predict_proba(X)[:, 3], rtol=1e-5)
     found = view.targets(X, y)
@@ -123,10 +123,10 @@ def test_one_class_is_read_against_the_others():
 def test_every_box_has_a_bar_of_its_shares(names):
     model = fitted(names)
     ax = model.plot_tree().ax
-    colors = view_of(model.tree_).colors
+    colors = as_view(model.tree_).colors
     boxes = [p.get_window_extent() for p in ax.patches if type(p) is FancyBboxPatch]
     parts = [p for p in ax.patches if type(p) is Rectangle and p.get_zorder() == 3]
-    shares = view_of(model.tree_).shares
+    shares = as_view(model.tree_).shares
     n_classes = len(names)
     assert len(boxes) == len(shares)
     found = np.array([part.get_width() for part in parts]).reshape(-1, n_classes)
@@ -186,7 +186,7 @@ def test_leaves_show_probabilities_against_shares(names):
     np.testing.assert_allclose(widths[:n_shown], share)
     mean = said.mean(axis=0)[[names.index(name) for name in labels]]
     np.testing.assert_allclose(widths[n_shown:], mean, rtol=1e-5)
-    table = class_table(view_of(model.tree_), leaf, 12)
+    table = class_table(as_view(model.tree_), leaf, 12)
     columns = [label.get_text() for label in equations.get_xticklabels()]
     assert columns == table.classes
     # Scores are sums of the cells and the constant.
@@ -256,7 +256,7 @@ def test_slices_of_several_classes_have_a_line_and_a_colour_for_each():
     model = fitted(SIX)
     X, y = rows_of(model)
     curve = model.plot_partition("length", data=(X, y)).ax
-    colors = view_of(model.tree_).colors
+    colors = as_view(model.tree_).colors
     drawn = {line.get_color() for line in curve.lines if len(line.get_xdata()) > 2}
     assert drawn == set(colors)
     names = [text.get_text() for text in curve.get_legend().get_texts()]

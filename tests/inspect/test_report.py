@@ -32,7 +32,7 @@ from secret_jax.inspect.report.page import to_html, tree_fragment
 from secret_jax.inspect.report.parts import error_lines, shown_nodes
 from secret_jax.inspect.report.script import example_ways, held_values, what_if
 from secret_jax.inspect.tree_view import Rows
-from secret_jax.inspect.views import view_of
+from secret_jax.inspect.views import as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at
 
@@ -133,7 +133,7 @@ def test_facts_are_those_of_the_tree(tree):
     tree = dataclasses.replace(
         tree, deviation=np.full((tree.n_nodes, 1), 0.8), spread=tree.spread
     )
-    views = shown_nodes(NumberParts(view_of(tree)))
+    views = shown_nodes(NumberParts(as_view(tree)))
     assert sorted(view["node"] for view in views) == list(range(tree.n_nodes))
     for view in views:
         error = tree.train_error[view["node"], 0]
@@ -184,7 +184,7 @@ def test_the_page_asks_for_nothing(tree):
 
 def test_errors_of_cut_trees_are_those_of_their_models(tree):
     tree = dataclasses.replace(tree, train_error=1e-3 + 0.1 / (1 + tree.depth[:, None]))
-    view = view_of(tree)
+    view = as_view(tree)
     rows = Rows.of(view, *held_out(tree))
     lines = error_lines(NumberParts(view, rows), None)
     sizes = [line["leaves"] for line in lines]
@@ -203,7 +203,7 @@ def test_errors_of_cut_trees_are_those_of_their_models(tree):
 
 def test_uncertainty_is_that_of_repeated_samples():
     rng = np.random.default_rng(0)
-    figures = NumberParts(view_of(random_tree(4, 1))).figures
+    figures = NumberParts(as_view(random_tree(4, 1))).figures
     repeated = [figures(rng.standard_t(9, 400), 0.0)[0][0] for _ in range(600)]
     errors = np.array([float(value) for value, _ in repeated])
     uncertainty = [float(words[2:]) for _, words in repeated]
@@ -214,7 +214,7 @@ def test_uncertainty_is_that_of_repeated_samples():
 def test_ways_are_those_of_the_explanation(tree, soft):
     tree = with_gates(tree) if soft else tree
     X, y = held_out(tree)
-    rows = Rows.of(view_of(tree), X, y)
+    rows = Rows.of(as_view(tree), X, y)
     html = to_html(tree, X, y)
     found = re.search(r'id="ways">(.*?)</script>', html, re.S)
     assert found is not None
@@ -312,7 +312,7 @@ def test_rows_are_given_as_to_predict(tree):
 def test_the_program_of_the_page_predicts_and_names_the_leaf(tree, soft):
     tree = with_gates(tree) if soft else tree
     X, y = held_out(tree)
-    view = view_of(tree)
+    view = as_view(tree)
     rows = Rows.of(view, X, y)
     program = what_if(view, rows)
     assert program is not None
@@ -335,7 +335,7 @@ def test_a_page_of_intervals_has_no_program():
     a = np.linspace(0.0, 1.0, 200)
     bins = pd.Categorical(pd.cut(a, 4).astype(object), ordered=False)
     model = SecretRegressor(leaf="constant").fit(pd.DataFrame({"bin": bins}), a)
-    assert what_if(view_of(model.tree_), None) is None
+    assert what_if(as_view(model.tree_), None) is None
     assert "What if" not in model.to_html()
 
 
@@ -343,7 +343,7 @@ def test_a_page_of_one_row_has_sliders():
     X = pd.DataFrame({"income": 3e6 + 1e5 * np.random.default_rng(0).normal(size=200)})
     y = np.sqrt(X["income"])
     model = SecretRegressor().fit(X, y)
-    view = view_of(model.tree_)
+    view = as_view(model.tree_)
     program = what_if(view, Rows.of(view, X[:1], y[:1]))
     assert program is not None
     (slider,) = program["inputs"]
@@ -467,7 +467,7 @@ def test_ways_of_rows_say_dates_and_categories_in_words():
     )
     y = 2.0 * frame["size"].cat.codes + (frame["when"] > pd.Timestamp("2021-03-01"))
     tree = SecretRegressor().fit(frame, y + 0.1 * rng.normal(size=300)).tree_
-    view = view_of(tree)
+    view = as_view(tree)
     ways = example_ways(view, Rows.of(view, frame, y))
     steps = " ".join(what for way in ways for what, *_ in way["steps"])
     assert re.search(r"size = (small|middle|large)", steps)

@@ -6,6 +6,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import Cells, ColumnFormat, Texts, Truths
 from secret_jax.cli.reading.dates import DateFormat, find_dates
 from secret_jax.cli.reading.files import TableFile
@@ -15,7 +16,6 @@ from secret_jax.cli.reading.numbers import (
     are_numbers,
     find_numbers,
 )
-from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading, fits_as_it_is
 
 # A column of which more is of one kind is meant to be of it.
@@ -41,7 +41,7 @@ def target_candidates(
     numbers = find_numbers(cells.texts, options.thousands, options.decimal)
     if numbers.mixed:
         _refuse_scales(table, name, cells, numbers, "")
-    # What is no number is refused by `read_target`, which knows what else to say.
+    # What is no number is refused when it is read.
     formats = numbers.formats or (NumberFormat(),)
     return Candidates(cells, formats, numbers.tells_decimal)
 
@@ -112,7 +112,7 @@ def _as_dates(
         if not unread.any():
             return (DateFormat(format=given),)
         bad, how = int(np.argmax(unread)), f" of the form {given}"
-    raise TableFileError(
+    raise CommandError(
         f"column {name!r} holds {cells.texts[bad]!r} in "
         f"{table.place(cells.first_row(bad))}, which is no date{how}"
     )
@@ -124,7 +124,7 @@ def _refuse_scales(
     """Raise since numbers stand there with and without what scales them."""
     with_unit, bare = (cells.texts[place] for place in numbers.mixed)
     places = [table.place(cells.first_row(place)) for place in numbers.mixed]
-    raise TableFileError(
+    raise CommandError(
         f"column {name!r} holds {with_unit!r} in {places[0]} and {bare!r} in "
         f"{places[1]}, which may be of two scales; write all of them alike{remedy}"
     )
@@ -135,7 +135,7 @@ def _refuse_mixture(
 ) -> NoReturn:
     """Raise since most of a column is of one kind, but not all of it."""
     text, n_bad = cells.texts[bad], int((cells.codes == bad).sum())
-    raise TableFileError(
+    raise CommandError(
         f"column {name!r} holds text in {table.place(cells.first_row(bad))} "
         f"({text!r}, {n_bad} of {cells.n_known} values), but most of its values are "
         f"{kind}; mend it, count it as missing (--na {text!r}), or read the column as "

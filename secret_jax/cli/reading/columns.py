@@ -1,19 +1,15 @@
 """Formats of columns, and columns as their different cells."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 
 from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.numbers import NumberFormat
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # What spreadsheets and programs write where there is nothing.
 MISSING = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
@@ -78,10 +74,8 @@ class Cells(NamedTuple):
     @classmethod
     def of(
         cls, column: pd.Series, missing: Sequence[str], *, stripped: bool = True
-    ) -> Cells:
+    ) -> Self:
         """Take a column apart; ``stripped``: blanks around a text mean nothing."""
-        import pandas as pd
-
         codes, distinct = pd.factorize(column)
         written = [as_written(value) for value in distinct.tolist()]
         bare = [text.strip() for text in written]

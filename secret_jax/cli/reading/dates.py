@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 ISO = "ISO8601"
 _CLOCK = re.compile(r" \d{1,2}:\d{2}(?P<seconds>:\d{2})?(?P<half>( ?)[AaPp][Mm])?\Z")
@@ -24,8 +25,6 @@ class DateFormat:
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
         """Read texts as datetime64[s] at Greenwich; NaT where one is no such date."""
-        import pandas as pd
-
         series = pd.Series(texts, dtype=object)
         dates = pd.to_datetime(series, format=self.format, errors="coerce", utc=True)
         return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")

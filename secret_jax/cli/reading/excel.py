@@ -1,24 +1,22 @@
 """Excel files as tables of cells: which sheet, and where the header is."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import zipfile
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.layout import (
     LINES_LOOKED_AT,
     header_row,
     preface_note,
     preface_of,
 )
-from secret_jax.cli.reading.problems import TableFileError, did_you_mean
+from secret_jax.cli.reading.problems import did_you_mean
 from secret_jax.inspect.printing import some
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read_excel(
@@ -33,15 +31,13 @@ def read_excel(
     Returns the table, the lines before the header, notes, and what to say where a
     column is not there.
     """
-    import pandas as pd
-
     _check(name, source)
     cells: dict[str, Any] = {"dtype": object, "keep_default_na": False}
     book: Any
     with pd.ExcelFile(source, engine="openpyxl") as book:
         sheets = [str(one) for one in book.sheet_names]
         if sheet is not None and sheet not in sheets:
-            raise TableFileError(
+            raise CommandError(
                 f"{name!r} has no sheet {sheet!r}{did_you_mean(sheet, sheets) or '.'} "
                 f"Its sheets are {some([repr(one) for one in sheets], most=12)}"
             )
@@ -80,14 +76,14 @@ def _check(name: str, source: str | io.BytesIO) -> None:
     except zipfile.BadZipFile:
         members = []
     if "header.npy" in members:
-        raise TableFileError(f"{name!r} is a model, not a table")
+        raise CommandError(f"{name!r} is a model, not a table")
     if "xl/workbook.xml" not in members:
-        raise TableFileError(
+        raise CommandError(
             f"{name!r} is an archive, but no Excel file (.xlsx) that can be read; save "
             "the table as CSV"
         )
     if importlib.util.find_spec("openpyxl") is None:
-        raise TableFileError(
+        raise CommandError(
             "openpyxl is needed to read Excel files: pip install 'secret-jax[data]', "
             "or save the table as CSV"
         )

@@ -4,9 +4,6 @@ The content decides what a file is, not its name. Cells of CSV stay text here; w
 they mean is for `secret_jax.cli.reading.table`.
 """
 
-from __future__ import annotations
-
-import importlib.util
 import io
 import os
 import re
@@ -14,16 +11,16 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.excel import read_excel
 from secret_jax.cli.reading.layout import preface_note, start_of
-from secret_jax.cli.reading.problems import TableFileError, check_exists, known_column
-
-if TYPE_CHECKING:
-    import pandas as pd
+from secret_jax.cli.reading.problems import check_exists, known_column
+from secret_jax.runtime.optional import imported
 
 _START = 65536  # bytes that say what a file is
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -74,7 +71,7 @@ class TableFile(NamedTuple):
             message = re.sub(
                 r"\brow (\d+)", lambda match: self.place(int(match[1])), str(error)
             )
-            raise TableFileError(message) from None
+            raise CommandError(message) from None
 
     def refuse_infinity(self, X: pd.DataFrame, remedy: str) -> None:
         """Raise if a value of the columns read from this file is infinite."""
@@ -83,7 +80,7 @@ class TableFile(NamedTuple):
             if infinite.any():
                 more = f" and {infinite.sum() - 1} more" if infinite.sum() > 1 else ""
                 place = self.place(int(infinite.argmax()))
-                raise TableFileError(
+                raise CommandError(
                     f"column {name!r} holds infinity in {place}{more}; {remedy}"
                 )
 
@@ -105,18 +102,18 @@ def read_file(
     name, source, start = _opened(path)
     is_excel = start.startswith(b"PK\x03\x04")
     if sheet is not None and not is_excel:
-        raise TableFileError(f"{name!r} is no Excel file, which --sheet is for")
+        raise CommandError(f"{name!r} is no Excel file, which --sheet is for")
     if start.startswith(b"PAR1"):
         table = TableFile(_read_parquet(name, source), name, lines=0)
     elif is_excel:
         frame, before, notes, hint = read_excel(name, source, sheet, skip, columns)
         table = TableFile(frame, name, 2 + before, notes=notes, hint=hint)
     elif start.startswith(_OLD_EXCEL):
-        raise TableFileError(
+        raise CommandError(
             f"{name!r} is an Excel file of the old kind (.xls); save it as .xlsx or CSV"
         )
     elif b"\0" in start and not start.startswith(_UTF16):
-        raise TableFileError(
+        raise CommandError(
             f"{name!r} holds binary data, neither CSV nor Parquet nor Excel; export "
             "the table as CSV in UTF-8"
         )
@@ -124,7 +121,7 @@ def read_file(
         table = _read_text(name, source, start, text_columns, skip)
     table.frame.columns = table.frame.columns.map(str)  # Parquet may have others
     if len(table.frame) == 0:
-        raise TableFileError(f"{name!r} has a header, but no rows")
+        raise CommandError(f"{name!r} has a header, but no rows")
     return table
 
 
@@ -138,7 +135,7 @@ def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
         return "standard input", io.BytesIO(content), content[:_START]
     check_exists(path)
     if os.path.isdir(path):
-        raise TableFileError(f"{path!r} is a folder; give a CSV, Parquet or Excel file")
+        raise CommandError(f"{path!r} is a folder; give a CSV, Parquet or Excel file")
     with open(path, "rb") as file:
         if os.path.isfile(path):
             return path, path, file.read(_START)
@@ -147,16 +144,11 @@ def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
 
 
 def _read_parquet(name: str, source: str | io.BytesIO) -> pd.DataFrame:
-    import pandas as pd
-
-    if importlib.util.find_spec("pyarrow") is None:
-        raise TableFileError(
-            "pyarrow is needed to read Parquet files: pip install 'secret-jax[data]'"
-        )
+    imported("pyarrow", "Parquet files", "data")
     try:
         return pd.read_parquet(source).reset_index(drop=True)
     except (ValueError, OSError) as error:  # pyarrow's errors are of these two kinds
-        raise TableFileError(f"{name!r} is a damaged Parquet file: {error}") from None
+        raise CommandError(f"{name!r} is a damaged Parquet file: {error}") from None
 
 
 def _read_text(
@@ -218,8 +210,6 @@ def _read_csv(
 
 
 def _parsed(name: str, source: str | io.BytesIO, **options: Any) -> pd.DataFrame:
-    import pandas as pd
-
     if isinstance(source, io.BytesIO):
         source.seek(0)
     try:
@@ -232,10 +222,10 @@ def _parsed(name: str, source: str | io.BytesIO, **options: Any) -> pd.DataFrame
                 **options,
             )
     except pd.errors.EmptyDataError:
-        raise TableFileError(f"{name!r} is empty") from None
+        raise CommandError(f"{name!r} is empty") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
-        raise TableFileError(
+        raise CommandError(
             f"{name!r} is not a well-formed CSV file: {reason.rstrip('.')}. Each line "
             f"must have as many values as the header, separated by "
             f"{options['sep']!r}; --skip N says that the header stands N lines down"

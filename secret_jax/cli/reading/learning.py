@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.candidates import (
     Candidates,
     candidates,
@@ -16,7 +17,6 @@ from secret_jax.cli.reading.columns import MISSING, Cells, ColumnFormat, Texts
 from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import NumberFormat
-from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading
 from secret_jax.inspect.printing import some
 
@@ -84,7 +84,7 @@ def _chosen(
     dates = [form for form in one.formats if isinstance(form, DateFormat)]
     if dates:
         forms = " or ".join(f"'{name}:{form.format}'" for form in dates)
-        raise TableFileError(
+        raise CommandError(
             f"column {name!r} holds dates such as {one.cells.texts[0]!r}, whose day "
             f"may come before or after the month; give --dates {forms}"
         )
@@ -99,7 +99,7 @@ def _chosen(
     comma = any(form.decimal == "," for form in numbers)
     if separator == ";" and comma and "," in one.cells.texts[doubtful]:
         ways = " or ".join(f"{value:.12g}" for value in values[:, doubtful])
-        raise TableFileError(
+        raise CommandError(
             f"column {name!r} holds {one.cells.texts[doubtful]!r}, which may be "
             f"{ways}; give --thousands , or --decimal ,"
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 _CURRENCY = r"US\$|CHF|EUR|USD|GBP|[$€£¥₹]"
 _UNIT = r"[^\W\d_][^\d]{0,15}|[%‰°$€£¥₹\"][^\d]{0,15}"
@@ -100,8 +101,6 @@ class FoundNumbers(NamedTuple):
 
 def plain_numbers(texts: Sequence[str]) -> np.ndarray:
     """Read numbers as programs write them, float64; NaN for other texts."""
-    import pandas as pd
-
     series = pd.Series(texts, dtype=object)
     return np.array(pd.to_numeric(series, errors="coerce"), np.float64)
 
@@ -190,8 +189,6 @@ def are_numbers(texts: Sequence[str]) -> np.ndarray:
 
 def _taken_apart(texts: Sequence[str]) -> Any:
     """Take decorated numbers apart, a column each; no text has an empty body."""
-    import pandas as pd
-
     parts = pd.Series(texts, dtype=object).str.translate(_SAME).str.extract(_DECORATED)
     parts = parts.astype(object).fillna("")
     parts["body"] = parts["body"].str.rstrip()

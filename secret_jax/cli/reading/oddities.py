@@ -1,19 +1,14 @@
 """What in a table should make its owner wonder, a line each, with what settles it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from secret_jax.cli.reading.columns import Texts, folded
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.table import Reading
 from secret_jax.inspect.printing import some
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # What people write where they know nothing.
 _CODES = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
@@ -96,8 +91,6 @@ def _spellings(name: str, column: pd.Series) -> Iterator[str]:
 
 def _leaks(X: pd.DataFrame, y: pd.Series) -> Iterator[str]:
     """Tell of columns that nearly give the target alone."""
-    import pandas as pd
-
     rows = np.linspace(0, len(y) - 1, min(len(y), _ENOUGH_ROWS)).astype(int)
     y = y.iloc[rows]
     numeric = y.dtype.kind == "f"

@@ -5,11 +5,8 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.inspect.printing import some
-
-
-class TableFileError(ValueError):
-    """A file that holds no table, or not the table that was asked for."""
 
 
 def check_exists(path: str) -> None:
@@ -18,7 +15,7 @@ def check_exists(path: str) -> None:
         folder = os.path.dirname(path) or "."
         siblings = os.listdir(folder) if os.path.isdir(folder) else []
         hint = did_you_mean(os.path.basename(path), siblings)
-        raise TableFileError(f"there is no file {path!r}{hint}")
+        raise CommandError(f"there is no file {path!r}{hint}")
 
 
 def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -> str:
@@ -29,7 +26,7 @@ def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -
     headless = all(re.fullmatch(r"[-+.\deE]+", column) for column in columns)
     header = "; the first line must be a header with names" if headless else ""
     guess = did_you_mean(name, columns) or "."
-    raise TableFileError(
+    raise CommandError(
         f"{what} {name!r}, but there is no such column{guess} The columns are "
         f"{shown}{header}{hint}"
     )

@@ -1,14 +1,15 @@
 """A reading: what each column of a file means, learned once and applied ever after."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+import pandas.api.types as types
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import (
     MISSING,
     Cells,
@@ -21,12 +22,7 @@ from secret_jax.cli.reading.columns import (
 from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import NumberFormat
-from secret_jax.cli.reading.problems import TableFileError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import TableSchema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +37,6 @@ class Reading:
 
         A cell that is not what its column holds is an error that names its place.
         """
-        import pandas as pd
-
         read = {name: self._column(table, name) for name in names}
         return pd.DataFrame(read, index=table.frame.index)
 
@@ -66,7 +60,7 @@ class Reading:
                 int(np.append(bad, False)[cells.codes].sum()),
             )
             others = f" (and {n_bad - 1} more like it)" if n_bad > 1 else ""
-            raise TableFileError(
+            raise CommandError(
                 f"column {name!r} holds {shown!r} in "
                 f"{table.place(cells.first_row(text))}{others}, where "
                 f"{chosen.sentence().split(':')[0]} are read; mend it, or count it as "
@@ -100,7 +94,7 @@ class Reading:
         plain = NumberFormat()
         return {name for name, one in self.formats.items() if one != plain}
 
-    def only(self, names: Iterable[str]) -> Reading:
+    def only(self, names: Iterable[str]) -> Self:
         """Keep the reading of some columns."""
         return replace(self, formats={name: self.formats[name] for name in names})
 
@@ -110,13 +104,13 @@ class Reading:
         return {"formats": formats, "missing": list(self.missing)}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Reading:
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what `to_json` wrote."""
         formats = {n: format_from_json(one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
 
     @classmethod
-    def of_schema(cls, schema: TableSchema) -> Reading:
+    def of_schema(cls, schema: TableSchema) -> Self:
         """Derive the reading of a model that came without one."""
         categories = {
             schema.names[column]: values
@@ -139,8 +133,6 @@ class Reading:
 
 def fits_as_it_is(column: pd.Series, chosen: ColumnFormat) -> bool:
     """Whether a column of a typed file needs no reading."""
-    import pandas.api.types as types
-
     if isinstance(column.dtype, types.CategoricalDtype):
         return True
     if isinstance(chosen, NumberFormat):

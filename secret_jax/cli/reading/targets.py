@@ -1,13 +1,14 @@
 """The target: whether it is one of classes, its values, and the rows that have one."""
 
 import numpy as np
+import pandas.api.types as types
 
+from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import find_dates
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
-from secret_jax.cli.reading.problems import TableFileError
-from secret_jax.cli.reading.table import Reading, fits_as_it_is
+from secret_jax.cli.reading.numbers import find_numbers
+from secret_jax.cli.reading.table import Reading
 from secret_jax.inspect.printing import some
 
 # Of more different texts a row most classes would have a single row.
@@ -19,8 +20,6 @@ def holds_classes(table: TableFile, target: str, missing: tuple[str, ...]) -> bo
 
     Dates are no classes, nor are names that differ from row to row.
     """
-    import pandas.api.types as types
-
     column = table.series(target)
     if types.is_bool_dtype(column):
         return True
@@ -39,30 +38,21 @@ def read_target(
     """Read the target: classes as text if it is read as text, otherwise numbers.
 
     Returns the table without the rows that have no target, its values (str or float64),
-    and notes. No target at all, or one that is no finite number, is an error that says
-    where.
+    and notes. No target at all, or one that is no finite number, is an error.
     """
-    column, chosen = table.series(target), reading.formats[target]
-    if isinstance(chosen, Texts):
-        cells = reading.cells(table, target, chosen)
+    if isinstance(reading.formats[target], Texts):
+        cells = reading.cells(table, target, Texts())
         known = cells.codes >= 0
         values = np.array([*cells.texts, ""], str)[cells.codes]
-    elif fits_as_it_is(column, chosen):
-        values = column.to_numpy(np.float64, na_value=np.nan)
-        known = ~np.isnan(values)
-        bad = np.flatnonzero(np.isinf(values))
-        _refuse(table, target, reading, bad, known, [str(v) for v in values[bad]])
     else:
-        cells = reading.cells(table, target, chosen)
-        values = cells.spread(np.asarray(chosen.parse(cells.texts), np.float64))
-        known = cells.codes >= 0
-        bad = np.flatnonzero(known & ~np.isfinite(values))
-        shown = [cells.texts[code] for code in cells.codes[bad]]
-        _refuse(table, target, reading, bad, known, shown)
+        column = reading.apply(table, [target])
+        table.refuse_infinity(column, "delete the value or the row")
+        values = column[target].to_numpy(np.float64, na_value=np.nan)
+        known = ~np.isnan(values)
     if known.all():
         return table, values, ()
     if not known.any():
-        raise TableFileError(f"the target {target!r} has no value in any row")
+        raise CommandError(f"the target {target!r} has no value in any row")
     places = [table.place(int(row)).split() for row in np.flatnonzero(~known)]
     rows, end = ("1 row has", "is") if len(places) == 1 else ("", "are")
     rows = rows or f"{len(places)} rows have"
@@ -70,32 +60,3 @@ def read_target(
     where += some([number for _, number in places], most=8)
     note = f"{rows} no {target} and {end} left out: {where}"
     return table._replace(frame=table.frame[known]), values[known], (note,)
-
-
-def _refuse(
-    table: TableFile,
-    target: str,
-    reading: Reading,
-    bad: np.ndarray,
-    known: np.ndarray,
-    shown: list[str],
-) -> None:
-    """Raise if there are rows whose target is no finite number."""
-    if not len(bad):
-        return
-    there_are = "there is 1" if len(bad) == 1 else f"there are {len(bad)}"
-    remedy = (
-        f"mend such values or delete their rows ({there_are}), or count them as "
-        f"missing (--na {shown[0]!r})"
-    )
-    if len(bad) == known.sum():
-        numeric = [
-            name
-            for name, chosen in reading.formats.items()
-            if isinstance(chosen, NumberFormat) and name != target
-        ]
-        remedy = f"choose a column of numbers: {', '.join(numeric[:8])}"
-    raise TableFileError(
-        f"the target {target!r} holds {shown[0]!r} in {table.place(int(bad[0]))}, "
-        f"which is no finite number; {remedy}"
-    )

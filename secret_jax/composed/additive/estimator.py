@@ -13,10 +13,10 @@ from secret_jax.composed.additive.curve import Curve
 from secret_jax.composed.additive.fit import fit_curves
 from secret_jax.composed.additive.plot import plot_curves
 from secret_jax.composed.additive.words import curve_views, curves_text
-from secret_jax.composed.base import ComposedRegressor
+from secret_jax.composed.base import ComposedRegressor, Given
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.given import TableLike
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
@@ -24,7 +24,6 @@ from secret_jax.data.validation import (
     names_of,
     validated,
     validated_targets,
-    validated_weight,
 )
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.arguments import check_counts
@@ -96,23 +95,17 @@ class SecretAdditiveRegressor(ComposedRegressor):
         curves_: list[Curve] = field(init=False)
         schema_: TableSchema = field(init=False)
 
-    def _fitted(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> dict[str, Any]:
+    def _fitted(self, given: Given) -> dict[str, Any]:
         tree = clone(SecretRegressor() if self.tree is None else self.tree)
         tree = self._without_order(tree)
-        weight = validated_weight(sample_weight, X)
-        targets = validated_targets(y, X, type(self).__name__)
+        X, weight = given.X, given.weight
+        targets = validated_targets(given.y, X, type(self).__name__)
         if targets.shape[1] > 1:
             raise ValueError(
                 f"Curves are fitted to a single output, and y has {targets.shape[1]}. "
                 "Fit a model for each of them."
             )
-        target, name = targets[:, 0], names_of(y, 1)[0]
+        target, name = targets[:, 0], names_of(given.y, 1)[0]
         schema = learn_schema(
             read_columns(X), targets, weight, tree._plan().columns, (name,)
         )
@@ -128,15 +121,11 @@ class SecretAdditiveRegressor(ComposedRegressor):
         )
         rest = target - _sum_of_curves(intercept, curves, every_row)
         rest[used] = residual
-        tree.fit(X, rest, sample_weight, groups=groups)
+        given.fit(tree, rest)
         named = replace(tree.tree_.schema, target_names=(f"rest of {name}",))
         tree.tree_ = replace(tree.tree_, schema=named)
-        return {
-            "schema_": schema,
-            "intercept_": intercept,
-            "curves_": curves,
-            "tree_": tree,
-        }
+        found = {"schema_": schema, "intercept_": intercept, "curves_": curves}
+        return found | {"tree_": tree}
 
     def predict(
         self, X: TableLike, return_std: bool = False

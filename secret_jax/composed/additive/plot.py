@@ -1,73 +1,49 @@
 """Curves as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from secret_jax.composed.additive.words import CurveView
-from secret_jax.inspect.plot.picture import (
-    DARK_COLOR,
-    FONT_SIZE,
-    MIDDLE_COLOR,
-    Picture,
-    import_pyplot,
-    open_frame,
-    round_marks,
-)
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_COLUMNS, _WIDTH, _HEIGHT = 3, 3.2, 2.3
+_WIDTH, _HEIGHT = 3.2, 2.5  # inches
 _MOST_TICKS = 12
 _LONGEST = 14  # characters of a category
 
 
-def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
+def plot_curves(views: Sequence[CurveView], title: str) -> picture.Picture:
     """Draw curves with a common scale, each on axes of its own.
 
     Numbers have a line with a mark where its slope changes, categories a bar each. A
     dashed line is what is added where the value is missing.
     """
-    pyplot = import_pyplot()
-    n_across = min(_COLUMNS, len(views))
-    n_down = -(-len(views) // n_across)
-    figure, grid = pyplot.subplots(
-        n_down,
-        n_across,
-        figsize=(_WIDTH * n_across, _HEIGHT * n_down + 0.4),
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
-    every = list(grid.flat)
-    for ax in every[len(views) :]:
-        ax.remove()
-    for ax, view in zip(every, views, strict=False):
+    panels = picture.new_panels(len(views), _WIDTH, _HEIGHT, sharey=True)
+    for ax, view in zip(panels, views, strict=True):
         _draw(ax, view)
-    figure.suptitle(title, fontsize=FONT_SIZE)
-    return Picture.of(every[: len(views)])
+    panels[0].figure.suptitle(title, fontsize=picture.FONT_SIZE)
+    return picture.Picture.of(panels)
 
 
-def _draw(ax: Axes, view: CurveView) -> None:
-    open_frame(ax)
-    ax.axhline(0.0, color=MIDDLE_COLOR, linewidth=0.6)
+def _draw(ax: Any, view: CurveView) -> None:
+    picture.open_frame(ax)
+    ax.axhline(0.0, color=picture.MIDDLE_COLOR, linewidth=0.6)
     place = np.arange(len(view.label)) if view.place is None else view.place
     if view.place is None:
-        ax.bar(place, view.value, width=0.7, color=MIDDLE_COLOR)
+        ax.bar(place, view.value, width=0.7, color=picture.MIDDLE_COLOR)
     else:
-        ax.plot(place, view.value, color=DARK_COLOR, marker="o", markersize=3)
+        ax.plot(place, view.value, color=picture.DARK_COLOR, marker="o", markersize=3)
     if view.missing is not None:
-        ax.axhline(view.missing, color=DARK_COLOR, linestyle="--", linewidth=0.8)
+        ax.axhline(
+            view.missing, color=picture.DARK_COLOR, linestyle="--", linewidth=0.8
+        )
     # Numbers mark themselves; categories, weekdays and dates have words.
-    worded = view.place is None or any(not _is_number(each) for each in view.label)
-    round_marks(ax.yaxis)
+    worded = view.place is None or view.label != [*map(number, view.place)]
+    picture.round_marks(ax.yaxis)
     if not worded:
-        round_marks(ax.xaxis)
+        picture.round_marks(ax.xaxis)
     else:
         shown = np.linspace(0, len(place) - 1, min(len(place), _MOST_TICKS))
         shown = np.unique(shown.round().astype(int))
@@ -76,13 +52,5 @@ def _draw(ax: Axes, view: CurveView) -> None:
         turned = sum(map(len, labels)) > 30
         ax.set_xticks(place[shown], labels, rotation=90 if turned else 0)
     ax.set_title(
-        f"{view.name}  ± {number(view.deviation, digits=2)}", fontsize=FONT_SIZE
+        f"{view.name}  ± {number(view.deviation, digits=2)}", fontsize=picture.FONT_SIZE
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.replace(",", ""))
-    except ValueError:
-        return False
-    return True

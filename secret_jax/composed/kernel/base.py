@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.composed.base import ComposedEstimator
+from secret_jax.composed.base import ComposedEstimator, Given
 from secret_jax.composed.kernel.covariances import without_rounding
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
@@ -102,45 +102,37 @@ class KernelTree(ComposedEstimator):
         return [head]
 
     def _with_head(
-        self, tree: Any, X: TableLike, target: np.ndarray, weight: np.ndarray
+        self, tree: Any, given: Given, target: np.ndarray
     ) -> tuple[dict[str, Any], Regions, HeadFit]:
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
-        heads = self._heads
-        every = [_regions(self._through(tree, X, one), target, weight) for one in heads]
-        best = 0
-        with one_thread_for_products():  # of small matrices, many times
-            if len(heads) > 1:
-                search = self._search or GreedySearch()
-                pairs = zip(heads, every, strict=True)
-                scores = [self._scorer(search, rows)(one) for one, rows in pairs]
-                best = int(np.argmin(scores))
-            rows = every[best]
-            head, fit = self._fitted_head(heads[best], rows)
-        fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
-        if self.search is not None:
-            fitted["search_"] = self.search_
-        return fitted, rows, fit
-
-    def _fitted_head(self, head: Head, rows: Regions) -> tuple[Head, HeadFit]:
-        n_columns = rows.x.shape[1]
-        for column in head.columns or ():
-            if column not in range(n_columns):
-                raise ValueError(
-                    f"columns={head.columns!r} names the column {column!r}; the tree "
-                    f"has {n_columns} standardised ones, from 0 on."
-                )
-        search = self._search
-        if search is not None:
-            head = self._searched(search, head, rows)
-        return head, head.fit(rows.of(head))
-
-    @property
-    def _search(self) -> Search | None:
-        """The parameter as a value."""
+        heads, weight = self._heads, given.weight
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
         if search is not None:
             search.check()
-        return search
+        every = [
+            _regions(self._through(tree, given.X, one), target, weight) for one in heads
+        ]
+        best = 0
+        with one_thread_for_products():  # of small matrices, many times
+            if len(heads) > 1:
+                pairs, by = zip(heads, every, strict=True), search or GreedySearch()
+                scores = [self._scorer(by, rows)(one) for one, rows in pairs]
+                best = int(np.argmin(scores))
+            head, rows = heads[best], every[best]
+            n_columns = rows.x.shape[1]
+            for column in head.columns or ():
+                if column not in range(n_columns):
+                    raise ValueError(
+                        f"columns={head.columns!r} names the column {column!r}; the "
+                        f"tree has {n_columns} standardised ones, from 0 on."
+                    )
+            if search is not None:
+                head = self._searched(search, head, rows)
+            fit = head.fit(rows.of(head))
+        fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
+        if search is not None:
+            fitted["search_"] = self.search_
+        return fitted, rows, fit
 
     def _scorer(self, search: Search, rows: Regions) -> Callable[[Head], float]:
         """Criterion of heads, over some of the rows; infinite of one without a fit."""

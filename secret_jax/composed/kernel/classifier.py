@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.composed.base import ComposedClassifier
+from secret_jax.composed.base import ComposedClassifier, Given
 from secret_jax.composed.kernel.base import HeadOption, KernelTree
 from secret_jax.composed.kernel.criteria import of_classes
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.inspect.classes import with_all_classes
@@ -52,18 +52,9 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Of ordered categories, with rows, in their order.
-    tree_ : SecretClassifier
-        The fitted tree, which can be read, drawn and saved.
-    head_ : Head
-        The head, as a value.
-    fitted_head_ : object
-        What the head has learned: centers, kept rows, weights.
-    search_ : Found
-        Where the search stands; only with ``search``.
+    tree_, head_, fitted_head_, search_, n_features_in_, feature_names_in_
+        As of `KernelTreeRegressor`.
     scores_ : OptimalScores or ReachedScores
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the training data had names.
 
     References
     ----------
@@ -89,17 +80,11 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     if TYPE_CHECKING:  # no parameter
         scores_: OptimalScores | ReachedScores = field(init=False)
 
-    def _fitted(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> dict[str, Any]:
-        classes, member, weight = self._members(X, y, sample_weight)
-        tree = self._new_tree(_USUAL).fit(X, y, sample_weight, groups=groups)
+    def _fitted(self, given: Given) -> dict[str, Any]:
+        classes, member = self._members(given)
+        tree = given.fit(self._new_tree(_USUAL), given.y)
         target = at_least(member) if self.ordinal else member
-        fitted, rows, fit = self._with_head(tree, X, target, weight)
+        fitted, rows, fit = self._with_head(tree, given, target)
         return {"classes_": classes, "scores_": self._scores(fit, rows), **fitted}
 
     def _scores(self, fit: HeadFit, rows: Regions) -> OptimalScores | ReachedScores:

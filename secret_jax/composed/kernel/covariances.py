@@ -1,9 +1,7 @@
 """Smoothed covariances of few rows, in one table, and coordinates made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -137,7 +135,7 @@ class Metric(NamedTuple):
     root: np.ndarray  # (n_columns, n_columns), float64: root of the inverse covariance
 
     @classmethod
-    def of(cls, center: np.ndarray, covariance: np.ndarray) -> Metric:
+    def of(cls, center: np.ndarray, covariance: np.ndarray) -> Self:
         """Invert a covariance; directions without variance get a little of it."""
         values, vectors = np.linalg.eigh(covariance)
         values = np.maximum(values, _LEAST_VARIANCE)

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.composed.base import ComposedRegressor
+from secret_jax.composed.base import ComposedRegressor, Given
 from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import validated_targets, validated_weight
+from secret_jax.data.given import TableLike
+from secret_jax.data.validation import validated_targets
 from secret_jax.estimators.regressor import SecretRegressor
 
 
@@ -91,18 +91,10 @@ class KernelTreeRegressor(KernelTree, ComposedRegressor):
 
     tree: SecretRegressor | None = None
 
-    def _fitted(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> dict[str, Any]:
-        target = validated_targets(y, X, type(self).__name__)
-        tree = self._new_tree(SecretRegressor())
-        tree.fit(X, y, sample_weight, groups=groups)
-        weight = validated_weight(sample_weight, X)
-        return self._with_head(tree, X, target, weight)[0]
+    def _fitted(self, given: Given) -> dict[str, Any]:
+        target = validated_targets(given.y, given.X, type(self).__name__)
+        tree = given.fit(self._new_tree(SecretRegressor()), given.y)
+        return self._with_head(tree, given, target)[0]
 
     def predict(
         self, X: TableLike, *, return_std: bool = False

@@ -1,10 +1,8 @@
 """Head that is a network of radial basis functions, one for each leaf."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -98,7 +96,7 @@ class Bases(NamedTuple):
     bandwidth: float
 
     @classmethod
-    def of(cls, rows: Regions, head: Head) -> Bases:
+    def of(cls, rows: Regions, head: Head) -> Self:
         """Center bases on the leaves; the bandwidth is the typical distance there."""
         metrics = []
         for _, part in rows.parts():
@@ -174,7 +172,7 @@ class _Sums(NamedTuple):
     moment: np.ndarray
 
     @classmethod
-    def nothing(cls, n_bases: int, n_outputs: int) -> _Sums:
+    def nothing(cls, n_bases: int, n_outputs: int) -> Self:
         zeros = np.zeros((n_bases, n_bases)), np.zeros((n_bases, n_outputs))
         return cls(0.0, np.zeros(n_bases), *zeros)
 

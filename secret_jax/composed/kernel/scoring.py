@@ -1,8 +1,6 @@
 """Class probabilities from regressions of class indicators."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -39,9 +37,7 @@ class OptimalScores(NamedTuple):
     priors: np.ndarray  # (n_classes,), float64: logarithms of the shares of the classes
 
     @classmethod
-    def of(
-        cls, fitted: np.ndarray, member: np.ndarray, weight: np.ndarray
-    ) -> OptimalScores:
+    def of(cls, fitted: np.ndarray, member: np.ndarray, weight: np.ndarray) -> Self:
         """Find the scores.
 
         ``fitted`` is what the regression predicts, best of rows that it left out, and
@@ -83,9 +79,7 @@ class ReachedScores(NamedTuple):
     dichotomies: tuple[OptimalScores, ...]
 
     @classmethod
-    def of(
-        cls, fitted: np.ndarray, reached: np.ndarray, weight: np.ndarray
-    ) -> ReachedScores:
+    def of(cls, fitted: np.ndarray, reached: np.ndarray, weight: np.ndarray) -> Self:
         """Find the scores, from regressions of `secret_jax.data.labels.at_least`."""
         return cls(
             tuple(

@@ -1,7 +1,5 @@
 """Head that is a weighted mean of processes, with and without the tree's equations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple

@@ -98,7 +98,9 @@ static int largest(const double *values, int n) {
         if not isinstance(value, str):
             return "NAN" if value is None else self.number(value)
         parts = [
-            char if _PLAIN.fullmatch(char) else "".join(map(_octal, char.encode()))
+            char
+            if _PLAIN.fullmatch(char)
+            else "".join(f"\\{byte:03o}" for byte in char.encode())
             for char in value
         ]
         return '"' + "".join(parts).replace(" ", FIXED_SPACE) + '"'
@@ -179,7 +181,3 @@ static int largest(const double *values, int n) {
         struct = "\n".join([missing, *fields, "};"])
         headers = "#include <math.h>\n#include <string.h>"
         return f"{headers}\n\n{struct}\n\n{super().written(code)}"
-
-
-def _octal(byte: int) -> str:
-    return f"\\{byte:03o}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, get_args
 
 from secret_jax.inspect.code.dialect import FIXED_SPACE
-from secret_jax.inspect.code.procedural import Kind, Procedural, Result
+from secret_jax.inspect.code.procedural import Kind, Procedural
 from secret_jax.inspect.code.program import plain_category
 from secret_jax.tree.soft import HARD_LOGIT
 
@@ -93,12 +93,6 @@ function missing(value) {
             return f"{self.column(name)} {'===' if inside else '!=='} {listed[0]}"
         found = f"[{', '.join(listed)}].includes({self.column(name)})"
         return found if inside else f"!{found}"
-
-    def head_of_tree(self, name: str) -> str:
-        return f"function {self.call_of_tree(name)} {{"
-
-    def head(self, name: str, result: Result) -> list[str]:
-        return [f"function {name}(row) {{"]
 
     def give_chances(self) -> list[str]:
         pairs = "labels.map((label, i) => [label, chances[i]])"

@@ -43,6 +43,8 @@ class Procedural(Dialect):
     """Functions by name, each before those that it calls; see `short_helper`."""
     short_helper: ClassVar[str]
     """Form of a function {0} of one expression; its parts are in ``helpers``."""
+    function_head: ClassVar[str] = "function {} {{"
+    """Begins a function with its arguments."""
     comment: ClassVar[str] = "// "
     end: ClassVar[str] = ";"
     """Ends a statement."""
@@ -93,17 +95,18 @@ class Procedural(Dialect):
     def place(self, held: str, levels: Sequence[str]) -> str:
         """Write the place of an ordered category."""
 
-    @abstractmethod
     def head_of_tree(self, name: str) -> str:
         """Begin the function of a tree of a sum."""
+        return self.function_head.format(self.call_of_tree(name))
 
     def call_of_tree(self, name: str) -> str:
         """Call the function of a tree of a sum."""
         return f"{name}({', '.join(each.name for each in self.variables)})"
 
-    @abstractmethod
     def head(self, name: str, result: Result) -> list[str]:
         """Begin a function of a row."""
+        del result  # whose type is not declared
+        return [self.function_head.format(f"{name}(row)")]
 
     def give(self, values: Sequence[str]) -> list[str]:
         """Return a value, or the several values of a tree."""

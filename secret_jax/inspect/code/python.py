@@ -18,7 +18,8 @@ class Python(Procedural):
 
     words: ClassVar[frozenset[str]] = frozenset(keyword.kwlist)
     used: ClassVar[frozenset[str]] = frozenset(_USED.split())
-    comment, end, branch, block_end = "# ", "", ("if ", ":"), ()
+    function_head, branch, block_end = "def {}:", ("if ", ":"), ()
+    comment, end = "# ", ""
     types: ClassVar[Mapping[str, str]] = dict.fromkeys(get_args(Kind), "")
     addition = "scores = ", "[a + b for a, b in zip(scores, {})]"
     chances_of = "chances = [*{0}_proba(row, **columns).values()]"
@@ -87,11 +88,8 @@ def softmax(scores):
         word = "in" if inside else "not in"
         return f"{self.column(name)} {word} ({', '.join(listed)})"
 
-    def head_of_tree(self, name: str) -> str:
-        return f"def {self.call_of_tree(name)}:"
-
     def head(self, name: str, result: Result) -> list[str]:
-        lines = [f"def {name}(row=None, /, **columns):"]
+        lines = [self.function_head.format(f"{name}(row=None, /, **columns)")]
         if result != "label":
             lines.append("    # Columns come as keyword arguments or as one dict.")
             lines += ["    row = columns if row is None else row"] * bool(

@@ -8,18 +8,7 @@ from secret_jax.inspect.class_errors import calibration, class_errors, shares_be
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import ClassTable
 from secret_jax.inspect.colors import ink_on
-from secret_jax.inspect.plot.picture import (
-    DARK_COLOR,
-    FONT_SIZE,
-    MIDDLE_COLOR,
-    TEXT,
-    TICK_SIZE,
-    TITLE,
-    TURNED,
-    in_short,
-    name_bars,
-    open_frame,
-)
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted, number, quoted
 
 _SIGNS = "PuOr"  # colours of effects, from below zero to above it
@@ -41,20 +30,20 @@ def draw_class_table(ax: Any, table: ClassTable) -> None:
             break
         fill = to_hex(image.to_rgba(effect[line, column]))
         words = number(float(factor[line, column]))
-        style = {"ha": "center", "va": "center", "fontsize": 0.8 * FONT_SIZE}
+        style = {"ha": "center", "va": "center", "fontsize": 0.8 * picture.FONT_SIZE}
         ax.text(column, line, words, color=ink_on(fill), **style)
-    names = ["constant", *(in_short(name) for name in table.names)]
-    ax.set_yticks(range(len(names)), names, **TEXT)
+    names = ["constant", *(picture.in_short(name) for name in table.names)]
+    ax.set_yticks(range(len(names)), names, **picture.TEXT)
     turned = sum(map(len, table.classes)) > 8 * n_classes
-    angle = TURNED if turned else {}
-    ax.set_xticks(range(n_classes), table.classes, **TEXT, **angle)
+    angle = picture.TURNED if turned else {}
+    ax.set_xticks(range(n_classes), table.classes, **picture.TEXT, **angle)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     hidden = f"; {table.n_hidden} smaller terms not shown" if table.n_hidden else ""
     ax.set_xlabel(
         "coefficients; colour: what one standard deviation of the\ncolumn moves the "
         f"class's score (orange: down, purple: up){hidden}",
-        fontsize=FONT_SIZE,
+        fontsize=picture.FONT_SIZE,
     )
 
 
@@ -71,9 +60,9 @@ def draw_classes(
     ax.set_title(
         f"{counted(len(actual), 'row', 'rows')}, {100 * errors.accuracy:.3g} % right, "
         f"log-loss {number(errors.log_loss, digits=3)}",
-        **TITLE,
+        **picture.TITLE,
     )
-    open_frame(ax)
+    picture.open_frame(ax)
 
 
 def draw_calibration(
@@ -83,16 +72,22 @@ def draw_calibration(
     bins = calibration(probability, came_true)
     predicted, observed, error, _ = np.array(bins).T
     ax.plot([0, 1], [0, 1], color="0.65", lw=1, zorder=0)
-    style: dict[str, Any] = {"color": MIDDLE_COLOR, "markersize": 5, "linewidth": 1}
+    style: dict[str, Any] = {
+        "color": picture.MIDDLE_COLOR,
+        "markersize": 5,
+        "linewidth": 1,
+    }
     ax.errorbar(predicted, observed, yerr=error, fmt="o-", **style)
     # Every row as a tick, above if it came true.
     for those, height in ((came_true, 1.03), (~came_true, -0.03)):
         place = probability[those]
-        ax.plot(place, np.full(len(place), height), "|", color=DARK_COLOR, alpha=0.3)
+        ax.plot(
+            place, np.full(len(place), height), "|", color=picture.DARK_COLOR, alpha=0.3
+        )
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.07, 1.07))
-    ax.set_xlabel(f"predicted probability of {name}", **TEXT)
+    ax.set_xlabel(f"predicted probability of {name}", **picture.TEXT)
     words = f"share of {name} in {counted(len(bins), 'bin', 'bins')}, ± standard error"
-    ax.set_ylabel(words, **TEXT)
+    ax.set_ylabel(words, **picture.TEXT)
 
 
 def _draw_shares(
@@ -101,8 +96,10 @@ def _draw_shares(
     """For every class its mean probability and its share, as bars."""
     order, mean, share = shares_beside(probability, actual)
     order = order[:_MOST_CLASSES]
-    place = name_bars(ax, [view.names[i] for i in order])
-    ax.barh(place - 0.2, share[order], 0.38, color=DARK_COLOR, label="rows")
-    ax.barh(place + 0.2, mean[order], 0.38, color=MIDDLE_COLOR, label="predicted")
-    ax.set_xlabel("share of the rows, and mean probability", fontsize=FONT_SIZE)
-    ax.legend(fontsize=TICK_SIZE, frameon=False, loc="lower right")
+    place = picture.name_bars(ax, [view.names[i] for i in order])
+    ax.barh(place - 0.2, share[order], 0.38, color=picture.DARK_COLOR, label="rows")
+    ax.barh(
+        place + 0.2, mean[order], 0.38, color=picture.MIDDLE_COLOR, label="predicted"
+    )
+    ax.set_xlabel("share of the rows, and mean probability", fontsize=picture.FONT_SIZE)
+    ax.legend(fontsize=picture.TICK_SIZE, frameon=False, loc="lower right")

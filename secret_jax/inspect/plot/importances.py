@@ -1,29 +1,17 @@
 """What the columns explain, as bars."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from secret_jax.inspect.arguments import MOST_BARS
-from secret_jax.inspect.plot.picture import (
-    FONT_SIZE,
-    MIDDLE_COLOR,
-    Picture,
-    name_bars,
-    new_axes,
-    open_frame,
-)
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _WIDTH, _BAR, _REST = 6.0, 0.28, 0.9  # inches
 
 
-def plot_importances(model: Any, *, ax: Axes | None = None) -> Picture:
+def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
     """Draw ``feature_importances_`` as bars, the largest twelve first.
 
     Parameters
@@ -36,15 +24,15 @@ def plot_importances(model: Any, *, ax: Axes | None = None) -> Picture:
     order = order[shares[order] > 0]
     shown = order[:MOST_BARS]
     size = _WIDTH, _REST + _BAR * max(len(shown), 2)
-    axes = new_axes(ax, size)
-    place = name_bars(axes, [str(names[column]) for column in shown])
+    axes = picture.new_axes(ax, size)
+    place = picture.name_bars(axes, [str(names[column]) for column in shown])
     percent = 100 * shares[shown]
-    bars = axes.barh(place, percent, color=MIDDLE_COLOR, height=0.7)
+    bars = axes.barh(place, percent, color=picture.MIDDLE_COLOR, height=0.7)
     labels = [f"{number(float(one), digits=2)} %" for one in percent]
-    axes.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
+    picture.label_bars(axes, bars, labels)
     axes.margins(x=0.12)
     hidden = len(order) - len(shown)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
-    axes.set_xlabel(f"% of what the tree explains{more}", fontsize=FONT_SIZE)
-    open_frame(axes)
-    return Picture.of([axes])
+    axes.set_xlabel(f"% of what the tree explains{more}", fontsize=picture.FONT_SIZE)
+    picture.open_frame(axes)
+    return picture.Picture.of([axes])

@@ -11,21 +11,9 @@ from secret_jax.inspect.arguments import MOST_BARS, check_node, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
-from secret_jax.inspect.plot.picture import (
-    DARK_COLOR,
-    FONT_SIZE,
-    MIDDLE_COLOR,
-    TEXT,
-    TITLE,
-    Picture,
-    evenly_spaced,
-    import_pyplot,
-    name_bars,
-    open_frame,
-    round_marks,
-)
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.tree_view import Rows, TreeView
@@ -46,7 +34,7 @@ def plot_leaf(
     y: ArrayLike = None,
     *,
     output: int | str | None = None,
-) -> Picture:
+) -> picture.Picture:
     """Draw the equation of a node, and its predictions against the targets.
 
     Parameters
@@ -90,7 +78,7 @@ def plot_leaf(
     >>> model = SecretRegressor(random_state=0).fit(X, y)
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
-    import_pyplot()
+    picture.import_pyplot()
     check_pair(X, y)
     view = as_view(tree, output)
     check_node(view.tree, node)
@@ -110,7 +98,7 @@ def plot_leaf(
         axes[0].set_xlabel(
             f"moves {target} by one standard deviation of the column\n"
             f"among the {place} rows{more}; constant: {number(constant)}",
-            **TEXT,
+            **picture.TEXT,
         )
         if not shown:
             words = f"constant: {number(constant, digits=4)}"
@@ -122,12 +110,12 @@ def plot_leaf(
         size = len(table.names) + 1, len(table.classes)
         axes = _axes(1 + (rows is not None), *size)
         draw_class_table(axes[0], table)
-    axes[0].set_title(_title(view, node), **TITLE)
+    axes[0].set_title(_title(view, node), **picture.TITLE)
     if rows is not None and isinstance(view, ClassView):
         draw_classes(axes[1], view, *rows)
     elif rows is not None:
         _draw_fit(axes[1], view, node, *rows)
-    return Picture.of(axes)
+    return picture.Picture.of(axes)
 
 
 def _reached(
@@ -150,7 +138,7 @@ def _axes(n_axes: int, n_lines: int, n_columns: int = 0) -> list[Any]:
     height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_lines)
     height += 0.5 * (n_columns > 0)
     first = max(5.4, 2.4 + 0.62 * n_columns)
-    _, axes = import_pyplot().subplots(
+    _, axes = picture.import_pyplot().subplots(
         1,
         n_axes,
         figsize=(first + 4.2 * (n_axes - 1), height),
@@ -163,16 +151,16 @@ def _axes(n_axes: int, n_lines: int, n_columns: int = 0) -> list[Any]:
 
 def _draw_bars(ax: Any, shown: list[PrintedTerm]) -> None:
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
-    place = name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
-    colors = np.where(effect > 0, MIDDLE_COLOR, DARK_COLOR)
+    place = picture.name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
+    colors = np.where(effect > 0, picture.MIDDLE_COLOR, picture.DARK_COLOR)
     bars = ax.barh(place, effect, color=colors, height=0.7)
     labels = [number(term.factor) for term in shown]
-    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
+    picture.label_bars(ax, bars, labels)
     ax.axvline(0, color="0.2", lw=0.8)
     ax.margins(x=0.28)
     if shown:
-        round_marks(ax.xaxis)
-    open_frame(ax)
+        picture.round_marks(ax.xaxis)
+    picture.open_frame(ax)
 
 
 def _title(view: TreeView, node: int) -> str:
@@ -193,12 +181,17 @@ def _draw_fit(
 ) -> None:
     tree = view.tree
     bounds = range_of_node(tree, node) if tree.says_targets else ()
-    drawn = evenly_spaced(len(value), _MOST_POINTS)
+    drawn = picture.evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])
     ax.plot(ends, ends, color="0.65", lw=1, zorder=0)
     ax.scatter(
-        value[drawn], actual[drawn], s=12, color=MIDDLE_COLOR, alpha=0.55, linewidths=0
+        value[drawn],
+        actual[drawn],
+        s=12,
+        color=picture.MIDDLE_COLOR,
+        alpha=0.55,
+        linewidths=0,
     )
     for bound in bounds:
         if ends[0] <= bound <= ends[1] and not tree.is_soft:
@@ -206,10 +199,10 @@ def _draw_fit(
     error = float(np.sqrt(np.mean((value - actual) ** 2)))
     n_rows = counted(len(value), "row", "rows")
     by = "the mixture" if tree.is_soft else "this equation"
-    ax.set_title(f"{n_rows}, error {number(error, digits=3)}", **TITLE)
-    ax.set_xlabel(f"predicted by {by}", **TEXT)
+    ax.set_title(f"{n_rows}, error {number(error, digits=3)}", **picture.TITLE)
+    ax.set_xlabel(f"predicted by {by}", **picture.TEXT)
     name = textwrap.shorten(quoted(view.target), _LONGEST_NAME)
-    ax.set_ylabel(f"actual {name}", **TEXT)
-    round_marks(ax.xaxis)
-    round_marks(ax.yaxis)
-    open_frame(ax)
+    ax.set_ylabel(f"actual {name}", **picture.TEXT)
+    picture.round_marks(ax.xaxis)
+    picture.round_marks(ax.yaxis)
+    picture.open_frame(ax)

@@ -1,29 +1,15 @@
 """The fitted surface over two columns of a tree, or the curve over one."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from secret_jax.inspect.plot import picture
 from secret_jax.inspect.plot.drawn import draw_categories, draw_curve, draw_surface
-from secret_jax.inspect.plot.picture import (
-    TEXT,
-    TICK_SIZE,
-    TITLE,
-    TURNED,
-    Picture,
-    import_pyplot,
-    new_axes,
-    round_marks,
-)
 from secret_jax.inspect.plot.slices import Side, Slice
 from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import Readable, as_view
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _FIGURE = 7, 5.2  # inches
 _TITLE_CHARACTERS, _TITLE_LINES = 90, 3
@@ -37,9 +23,9 @@ def plot_partition(
     *,
     at: Mapping[Any, Any] | None = None,
     data: tuple[Any, Any] | None = None,
-    ax: Axes | None = None,
+    ax: Any = None,
     output: int | str | None = None,
-) -> Picture:
+) -> picture.Picture:
     """Draw the prediction over one or two columns, with the splits.
 
     Parameters
@@ -86,7 +72,7 @@ def plot_partition(
     >>> picture.ax.get_xlabel(), picture.ax.get_ylabel()
     ('x0', 'x1')
     """
-    import_pyplot()
+    picture.import_pyplot()
     view = as_view(tree, output)
     schema = view.tree.schema
     columns = [schema.index_of(one) for one in (x, y) if one is not None]
@@ -102,20 +88,20 @@ def plot_partition(
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
         raise ValueError(f"data should be a pair (X, y), got a {type(data).__name__}.")
-    axes = new_axes(ax, _FIGURE)
+    axes = picture.new_axes(ax, _FIGURE)
     rows = None if data is None else Rows.of(view, *data)
-    picture = Slice(view, columns, at or {}, rows)
+    cut = Slice(view, columns, at or {}, rows)
     if len(columns) == 2:
-        draw_surface(axes, picture)
-    elif picture.sides[0].is_discrete:
-        draw_categories(axes, picture)
+        draw_surface(axes, cut)
+    elif cut.sides[0].is_discrete:
+        draw_categories(axes, cut)
     else:
-        draw_curve(axes, picture)
-    axes.tick_params(labelsize=TICK_SIZE)
-    for side, axis in zip(picture.sides, (axes.xaxis, axes.yaxis), strict=False):
+        draw_curve(axes, cut)
+    axes.tick_params(labelsize=picture.TICK_SIZE)
+    for side, axis in zip(cut.sides, (axes.xaxis, axes.yaxis), strict=False):
         _label(side, axis)
-    axes.set_title(_title(picture), **TITLE)
-    return Picture.of([axes])
+    axes.set_title(_title(cut), **picture.TITLE)
+    return picture.Picture.of([axes])
 
 
 def _label(side: Side, axis: Any) -> None:
@@ -123,24 +109,24 @@ def _label(side: Side, axis: Any) -> None:
     if side.is_discrete:
         words = ["missing" if one is None else str(one) for one in side.categories]
         words = [w if len(w) <= _LONGEST else w[: _LONGEST - 1] + "…" for w in words]
-        angle = TURNED if sum(map(len, words)) > _ROOM else {}
+        angle = picture.TURNED if sum(map(len, words)) > _ROOM else {}
         axis.set_ticks(range(len(words)), words, parse_math=False, **angle)
     else:
-        round_marks(axis, 7)
-    axis.set_label_text(side.name, **TEXT)
+        picture.round_marks(axis, 7)
+    axis.set_label_text(side.name, **picture.TEXT)
 
 
-def _title(picture: Slice) -> str:
-    schema, held = picture.tree.schema, picture.held
-    own = {side.column for side in picture.sides}
-    told = (picture.given | set(schema.discrete)) - own
+def _title(cut: Slice) -> str:
+    schema, held = cut.tree.schema, cut.held
+    own = {side.column for side in cut.sides}
+    told = (cut.given | set(schema.discrete)) - own
     words = ", ".join(
         f"{quoted(schema.names[c])} = {word(held[c])}"
         for c in sorted(told)
         for word in [quoted if c in schema.discrete else entry]
     )
-    title = picture.view.target + (f" where {words}" if words else "")
+    title = cut.view.target + (f" where {words}" if words else "")
     if len(schema.names) > len(told) + len(own):
-        level = "means" if picture.rows is None else "medians"
+        level = "means" if cut.rows is None else "medians"
         title += f", the other columns at their {level}"
     return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)

@@ -32,6 +32,7 @@ BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
 BESIDE["frameon"] = False
 
 _LONGEST_TERM = 44  # characters
+_PANELS_IN_LINE = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,23 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     return ax
 
 
+def new_panels(n_panels: int, width: float, height: float, **options: Any) -> list[Any]:
+    """Make axes, three in a line at most; the last one takes the room that is left."""
+    down = -(-n_panels // _PANELS_IN_LINE)
+    across = -(-n_panels // down)
+    shape, size = (down, across), (width * across, height * down)
+    _, grid = import_pyplot().subplots(
+        *shape, figsize=size, squeeze=False, layout="constrained", **options
+    )
+    for empty in grid.flat[n_panels:]:
+        empty.remove()
+    panels = list(grid.flat[:n_panels])
+    place = panels[-1].get_subplotspec()
+    rest = place.get_gridspec()[place.rowspan.start, place.colspan.start :]
+    panels[-1].set_subplotspec(rest)
+    return panels
+
+
 def check_axes(ax: Any) -> None:
     from matplotlib.axes import Axes
 
@@ -109,6 +127,11 @@ def name_bars(ax: Any, names: Sequence[str]) -> np.ndarray:
     ax.set_yticks(place, list(map(in_short, names)), **TEXT)
     ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
     return place
+
+
+def label_bars(ax: Any, bars: Any, labels: Sequence[str]) -> None:
+    """Write figures beside bars."""
+    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
 
 
 def evenly_spaced(n_rows: int, most: int) -> np.ndarray:

@@ -1,50 +1,19 @@
 """The tree as a picture: the root at the left, one row per leaf at the right."""
 
-from __future__ import annotations
-
 import math
 import textwrap
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
+from secret_jax.inspect import printing
 from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
-from secret_jax.inspect.plot.layout import (
-    BAR_HEIGHT,
-    COLUMN_GAP,
-    HEADER,
-    LINE_HEIGHT,
-    MARGIN,
-    PADDING,
-    ROW_GAP,
-    Box,
-    boxes_of,
-    readable_depth,
-    text_width,
-    with_short_names,
-)
-from secret_jax.inspect.plot.picture import (
-    COLORS,
-    FONT_SIZE,
-    Picture,
-    check_axes,
-    draw_legend,
-    import_pyplot,
-)
-from secret_jax.inspect.printing import (
-    counted,
-    counted_leaves,
-    counted_rows,
-    short_number,
-)
+from secret_jax.inspect.plot import layout, picture
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import way_to
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Lengths are inches.
 _FOOTER = 0.7
@@ -63,10 +32,10 @@ _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
 def plot_tree(
     tree: Readable,
     *,
-    ax: Axes | None = None,
+    ax: Any = None,
     max_depth: int | Literal["auto"] | None = "auto",
     output: int | str | None = None,
-) -> Picture:
+) -> picture.Picture:
     """Draw the tree, with the splits and equations in the units of the data.
 
     Parameters
@@ -96,30 +65,30 @@ def plot_tree(
     bar of the shares of the classes. The terms that move most in a leaf are shown as
     far as there is room, with the numbers of `export_text`, which shows all.
     """
-    pyplot = import_pyplot()
+    pyplot = picture.import_pyplot()
     if ax is not None:
-        check_axes(ax)
+        picture.check_axes(ax)
     view = as_view(tree, output)
     tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
-        max_depth = readable_depth(tree)
+        max_depth = layout.readable_depth(tree)
     depth = cast("int | None", max_depth)
     check_counts(max_depth=depth)
-    boxes = boxes_of(view, depth)
+    boxes = layout.boxes_of(view, depth)
     right = max(box.right for box in boxes.values())
-    lines = _title_lines(view, depth, right - 2 * MARGIN)
-    width = max(right, MARGIN + max(map(_title_width, lines))) + MARGIN
-    above = LINE_HEIGHT * _TITLE * (len(lines) - 1)
+    lines = _title_lines(view, depth, right - 2 * layout.MARGIN)
+    width = max(right, layout.MARGIN + max(map(_title_width, lines))) + layout.MARGIN
+    above = layout.LINE_HEIGHT * _TITLE * (len(lines) - 1)
     lowest = max(box.middle + box.height / 2 for box in boxes.values())
     footer = _FOOTER if len(boxes) > 1 else 0.0
-    n_across, short = 1, with_short_names(view)
+    n_across, short = 1, layout.with_short_names(view)
     if isinstance(short, ClassView):
-        widest = max(map(text_width, short.names)) + _LEGEND_REST
-        n_across = max(int((width - 2 * MARGIN) / widest), 1)
+        widest = max(map(layout.text_width, short.names)) + _LEGEND_REST
+        n_across = max(int((width - 2 * layout.MARGIN) / widest), 1)
         footer = _LEGEND_ROW * math.ceil(len(short.names) / n_across)
-    height = lowest + ROW_GAP + max(footer, MARGIN)
+    height = lowest + layout.ROW_GAP + max(footer, layout.MARGIN)
     shrink = min(1.0, _LARGEST_FIGURE / max(width, height + above))
-    axes: Axes = ax or pyplot.figure(
+    axes = ax or pyplot.figure(
         figsize=(width * shrink, (height + above) * shrink)
     ).add_axes((0, 0, 1, 1))
     scale = _fit(axes, width, -above, height)
@@ -137,32 +106,33 @@ def plot_tree(
         fill = colors.color(float(means[node])) if colors else _ALONE
         _draw_box(axes, box, fill, "--" if cut else "-", scale)
     for i, line in enumerate(lines):
-        y = HEADER / 2 - above + i * LINE_HEIGHT * _TITLE
-        _write(axes, MARGIN, y, line, _TITLE * scale, weight="bold")
+        y = layout.HEADER / 2 - above + i * layout.LINE_HEIGHT * _TITLE
+        _write(axes, layout.MARGIN, y, line, _TITLE * scale, weight="bold")
     if isinstance(short, ClassView):
-        draw_legend(
+        picture.draw_legend(
             axes,
             short,
             loc="upper left",
-            bbox_to_anchor=(MARGIN, height - footer),
+            bbox_to_anchor=(layout.MARGIN, height - footer),
             bbox_transform=axes.transData,
             ncols=n_across,
-            fontsize=FONT_SIZE * scale,
+            fontsize=picture.FONT_SIZE * scale,
             borderaxespad=0.0,
             frameon=False,
         )
     elif colors is not None:
         _draw_color_bar(axes, colors, view.title, height, scale)
-    return Picture.of([axes])
+    return picture.Picture.of([axes])
 
 
 def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
     tree = view.tree
     soft = "soft splits, " if tree.is_soft else ""
-    leaves = counted_leaves(tree.n_leaves)
-    title = f"{view.title}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
+    leaves = printing.counted_leaves(tree.n_leaves)
+    title = f"{view.title}: {leaves}, {soft}{printing.counted_rows(tree.weight[0])}"
     if depth is not None and depth < tree.max_depth:
-        title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
+        levels = printing.counted(tree.max_depth, "level", "levels")
+        title += f"; the upper {depth} of {levels}"
     letters = len(title) * max(width, _TITLE_WIDTH) / _title_width(title)
     if not isinstance(view, ClassView):
         return [title]
@@ -170,28 +140,26 @@ def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
 
 
 def _title_width(line: str) -> float:
-    return _TITLE_WIDER * text_width(line)
+    return _TITLE_WIDER * layout.text_width(line)
 
 
-def _fit(ax: Axes, width: float, top: float, bottom: float) -> float:
+def _fit(ax: Any, width: float, top: float, bottom: float) -> float:
     """Lay inches out on the axes; the factor by which they are drawn smaller."""
     height = bottom - top
     ax.set(xlim=(0, width), ylim=(bottom, top), aspect="equal")
     ax.set_axis_off()
-    figure = ax.get_figure()
-    assert figure is not None
     extent = ax.get_window_extent()
-    return min(extent.width / width, extent.height / height) / figure.dpi
+    return min(extent.width / width, extent.height / height) / ax.figure.dpi
 
 
 def _write(
-    ax: Axes, x: float, y: float, text: str, scale: float, **options: Any
+    ax: Any, x: float, y: float, text: str, scale: float, **options: Any
 ) -> None:
-    size = {"fontsize": FONT_SIZE * scale, "va": "center"}
+    size = {"fontsize": picture.FONT_SIZE * scale, "va": "center"}
     ax.text(x, y, text, parse_math=False, **size, **options)
 
 
-def _draw_box(ax: Axes, box: Box, color: str, line: str, scale: float) -> None:
+def _draw_box(ax: Any, box: layout.Box, color: str, line: str, scale: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     top = box.middle - box.height / 2
@@ -203,34 +171,39 @@ def _draw_box(ax: Axes, box: Box, color: str, line: str, scale: float) -> None:
     )
     ax.add_patch(patch)
     for i, line_text in enumerate(box.lines):
-        y = top + PADDING + LINE_HEIGHT * (i + 0.5)
+        y = top + layout.PADDING + layout.LINE_HEIGHT * (i + 0.5)
         style = {"color": ink_on(color), "zorder": 3}
-        _write(ax, box.left + PADDING, y, line_text, scale, **style)
+        _write(ax, box.left + layout.PADDING, y, line_text, scale, **style)
     _draw_bar(ax, box)
 
 
-def _draw_bar(ax: Axes, box: Box) -> None:
+def _draw_bar(ax: Any, box: layout.Box) -> None:
     """Shares as parts of a bar along the lower edge of a box."""
     from matplotlib.patches import Rectangle
 
-    left = box.left + PADDING
-    whole = box.right - PADDING - left
-    top = box.middle + box.height / 2 - PADDING - BAR_HEIGHT
+    left = box.left + layout.PADDING
+    whole = box.right - layout.PADDING - left
+    top = box.middle + box.height / 2 - layout.PADDING - layout.BAR_HEIGHT
     for share, color in box.bar:
         if share > 0:
-            part = (left, top), share * whole, BAR_HEIGHT
+            part = (left, top), share * whole, layout.BAR_HEIGHT
             ax.add_patch(Rectangle(*part, facecolor=color, linewidth=0, zorder=3))
             left += share * whole
 
 
 def _draw_edge(
-    ax: Axes, parent: Box, child: Box, answer: str, share: float, scale: float
+    ax: Any,
+    parent: layout.Box,
+    child: layout.Box,
+    answer: str,
+    share: float,
+    scale: float,
 ) -> None:
     """Draw the way to a child, as wide as its share of the rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    column = parent.right + COLUMN_GAP  # where the next one begins
+    column = parent.right + layout.COLUMN_GAP  # where the next one begins
     half = (parent.right + column) / 2
     points = [
         (parent.right, parent.middle),
@@ -250,19 +223,19 @@ def _draw_edge(
 
 
 def _draw_color_bar(
-    ax: Axes, colors: Scale, target: str, height: float, scale: float
+    ax: Any, colors: Scale, target: str, height: float, scale: float
 ) -> None:
     from matplotlib.cm import ScalarMappable
 
-    color = ScalarMappable(cmap=COLORS)
+    color = ScalarMappable(cmap=picture.COLORS)
     color.set_clim(colors.low, colors.high)
-    place = (MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
+    place = (layout.MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
     bar_axes = ax.inset_axes(place, transform=ax.transData)
-    figure = ax.get_figure()
-    assert figure is not None
-    figure.colorbar(color, cax=bar_axes, orientation="horizontal")
+    ax.figure.colorbar(color, cax=bar_axes, orientation="horizontal")
     bar_axes.locator_params(axis="x", nbins=4)
-    bar_axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
-    bar_axes.tick_params(labelsize=_SMALL * FONT_SIZE * scale, length=2 * scale, pad=1)
+    bar_axes.xaxis.set_major_formatter(lambda value, _: printing.short_number(value))
+    bar_axes.tick_params(
+        labelsize=_SMALL * picture.FONT_SIZE * scale, length=2 * scale, pad=1
+    )
     label = f"mean of {target}"
-    _write(ax, MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL * scale)
+    _write(ax, layout.MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL * scale)

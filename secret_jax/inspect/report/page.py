@@ -9,6 +9,7 @@ import numpy as np
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import check_pair
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.notes import facts_of, mixture_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
@@ -90,7 +91,7 @@ def to_html(
         "notes": [words for words in notes if words],
         "nodes": nodes,
         "cards": _cards(parts),
-        "importances": _importances(view.tree.schema.names, parts.importances),
+        "importances": _importances(view),
         "comparison": lines,
         "longest": max((line["bar"] for line in lines), default=0.0) or 1.0,
         "ways": ways,
@@ -163,9 +164,12 @@ def _cards(parts: NumberParts | ClassParts) -> list[dict[str, Any]]:
     return cards
 
 
-def _importances(
-    names: Sequence[str], shares: np.ndarray
-) -> list[tuple[str, str, float]]:
+def _importances(view: TreeView) -> list[tuple[str, str, float]]:
+    """Shares of the columns in what the tree explains, the mean over outputs."""
+    tree, only = view.tree, getattr(view, "only", None)
+    outputs = range(tree.n_outputs) if only is None else [only]
+    shares = np.mean([feature_importances(tree, i) for i in outputs], axis=0)
+    names = tree.schema.names
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     shown = [i for i in order.tolist() if shares[i] >= _LEAST_IMPORTANCE]
     lengths = (shares / max(shares.max(initial=0.0), 1e-300)).tolist()

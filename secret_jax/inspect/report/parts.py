@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect.arguments import Wording
-from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows
 from secret_jax.inspect.tree_view import Rows, TreeView, share_of_rows
@@ -26,7 +23,7 @@ Figures = list[tuple[str, str]]
 
 
 class Parts:
-    """Parts of a page that numbers and classes share: errors and importances.
+    """Parts of a page about numbers or classes.
 
     Errors are measured on ``rows``. Both have a ``key`` to the colours, ``tiles``
     (label, value, remark) and ``drawings`` of quality, ``figures`` of predictions with
@@ -36,13 +33,6 @@ class Parts:
 
     def __init__(self, view: Any, rows: Rows | None = None):
         self.view, self.tree, self.rows = view, view.tree, rows
-
-    @property
-    def importances(self) -> np.ndarray:
-        """Shares of the columns in what the tree explains, the mean over outputs."""
-        only = getattr(self.view, "only", None)
-        outputs = range(self.tree.n_outputs) if only is None else [only]
-        return np.mean([feature_importances(self.tree, i) for i in outputs], axis=0)
 
 
 def error_lines(

@@ -11,6 +11,7 @@ from configurations import shop
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax.composed.base import Given
 from secret_jax.composed.kernel import (
     GaussianProcess,
     RadialBasis,
@@ -183,7 +184,7 @@ def every_head(tree, X, y):
         model = KernelTreeRegressor(head=head)
         validated(model, X, reset=True)
         vars(model).update(
-            model._with_head(tree, X, np.asarray(y)[:, None], np.ones(len(y)))[0]
+            model._with_head(tree, Given(X, y, None, None), np.asarray(y)[:, None])[0]
         )
         yield model
 
@@ -219,7 +220,7 @@ def test_no_kernel_or_smoother_breaks_on_narrow_leaves(kind):
         for smoother in list(SMOOTHERS)[place % 2 :: 2]:
             model = KernelTreeRegressor(head=kind(kernel=kernel, smoother=smoother))
             validated(model, X, reset=True)
-            fitted, *_ = model._with_head(tree, X, y[:, None], np.ones(80))
+            fitted, *_ = model._with_head(tree, Given(X, y, None, None), y[:, None])
             vars(model).update(fitted)
             assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax.composed.base import Given
 from secret_jax.composed.kernel import GeneticSearch, GreedySearch, RadialBasis
 from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.search import Found, Heads
@@ -146,10 +147,10 @@ def test_a_constant_target_has_criteria(head, search):
 def test_the_head_of_the_least_criterion_is_taken():
     X, y = table()
     model = KernelTreeRegressor(TREE, head="auto").fit(X[:200], y[:200])
-    known = {}
+    known, given = {}, Given(X[:200], y[:200], None, None)
     for head in ("kernel", "local", "rbf", "gp"):
         # A search of no turns scores nothing, so the criterion is asked for itself.
         one = KernelTreeRegressor(TREE, head=head)
-        _, rows, fit = one._with_head(model.tree_, X[:200], y[:200, None], np.ones(200))
+        _, rows, fit = one._with_head(model.tree_, given, y[:200, None])
         known[one._heads[0]] = of_numbers("icomp", fit, rows)
     assert model.head_ == min(known, key=known.__getitem__)

@@ -6,16 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.inspect import equations
 from secret_jax.inspect.code.onnx.columns import Columns
 from secret_jax.inspect.code.onnx.graph import ML
 from secret_jax.inspect.code.program import Program
-from secret_jax.inspect.equations import (
-    AnySplit,
-    CategorySplit,
-    Conjunction,
-    LinearSplit,
-    Term,
-)
 from secret_jax.tree.soft import HARD_LOGIT, paths
 
 
@@ -49,12 +43,12 @@ def _leaf(columns: Columns, program: Program) -> str:
     for node in range(tree.n_nodes):
         split = program.splits.get(node)
         place, sign, threshold, missing_left = 0, "LEAF", 0.0, False
-        if isinstance(split, CategorySplit):
+        if isinstance(split, equations.CategorySplit):
             place = columns.place[split.name, split.listed, True]
             # Rows go to the listed side where the flag is 1.
             sign = "BRANCH_GTE" if split.listed_side == "left" else "BRANCH_LEQ"
             threshold = 0.5
-        elif isinstance(split, Conjunction):
+        elif isinstance(split, equations.Conjunction):
             sign, threshold = "BRANCH_GTE", 0.5
             conjunctions[node] = graph.to_double(_left(columns, split))
         elif split is not None:
@@ -133,10 +127,10 @@ def mixture(columns: Columns, outputs: Sequence[Program]) -> Iterable[str]:
         yield graph.clip(total, program.low, program.high)
 
 
-def _logit(columns: Columns, split: AnySplit) -> str:
+def _logit(columns: Columns, split: equations.AnySplit) -> str:
     """Add the logarithm of the odds that a row goes left, of shape (n_rows, 1)."""
     graph = columns.graph
-    if not isinstance(split, LinearSplit) or not split.width:
+    if not isinstance(split, equations.LinearSplit) or not split.width:
         share = graph.to_double(_left(columns, split))
         twice = graph.add("Mul", share, graph.constant(2.0 * HARD_LOGIT))
         return graph.add("Sub", twice, graph.constant(HARD_LOGIT))
@@ -146,13 +140,13 @@ def _logit(columns: Columns, split: AnySplit) -> str:
     return graph.clip(distance, -HARD_LOGIT, HARD_LOGIT)
 
 
-def _left(columns: Columns, split: AnySplit) -> str:
+def _left(columns: Columns, split: equations.AnySplit) -> str:
     """Add whether a row goes left at a hard split, of shape (n_rows, 1)."""
     graph = columns.graph
-    if isinstance(split, Conjunction):
+    if isinstance(split, equations.Conjunction):
         every = [_left(columns, one) for one in split.conditions]
         return functools.reduce(lambda a, b: graph.add("And", a, b), every)
-    if isinstance(split, CategorySplit):
+    if isinstance(split, equations.CategorySplit):
         place = columns.place[split.name, split.listed, True]
         index = graph.constant([place], np.int64)
         flag = graph.add("Gather", columns.matrix, index, axis=1)
@@ -170,6 +164,6 @@ def _left(columns: Columns, split: AnySplit) -> str:
     return graph.add("And", graph.add("Not", missing), left)
 
 
-def _sum(columns: Columns, terms: Sequence[Term]) -> str:
+def _sum(columns: Columns, terms: Sequence[equations.Term]) -> str:
     factors = columns.graph.constant(columns.factors([terms]))
     return columns.graph.add("MatMul", columns.matrix, factors)
