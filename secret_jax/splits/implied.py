@@ -7,12 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.runtime.linalg import guarded_solve, matmul, safe_divide
+from secret_jax.splits.chosen import goes_left_of
 from secret_jax.splits.interface import Node, Split
 from secret_jax.splits.mixture import LogForms, MixtureFit
 from secret_jax.splits.tiles import Tiles, sum_of
 from secret_jax.splits.whitening import Whitened, joint
-from secret_jax.tree.decision import goes_left
-from secret_jax.tree.structure import SplitKind
 
 
 def implied_models(
@@ -39,7 +38,7 @@ def implied_models(
         share = jnp.stack([share, tile.weight - share])
         apart = joint(node, tile.x, tile.targets) - whitened.mean
         labels = jnp.stack([first, tile.weight - first])
-        inside = _left(node, tile, split).astype(labels.dtype)
+        inside = goes_left_of(split, tile.x, tile.codes).astype(labels.dtype)
         sums = jnp.sum(share, axis=1), matmul(share, apart), jnp.sum(labels, axis=1)
         return *sums, matmul(labels, inside)
 
@@ -71,14 +70,3 @@ def implied_models(
     models = jax.vmap(regressors)(centers, fit.parameters.inverse_factor)
     share = safe_divide(left_mass, label_mass)
     return jnp.where(share[0] >= share[1], models, models[::-1])
-
-
-def _left(node: Node, tile: Tiles, split: Split) -> jax.Array:
-    """Whether rows go to the left."""
-    projection = matmul(tile.x, split.direction)
-    if not node.codes.shape[1]:
-        return projection <= split.threshold
-    code = tile.codes[:, jnp.maximum(split.attribute, 0)]
-    discrete = split.kind == SplitKind.DISCRETE
-    listed = split.goes_left[code]
-    return goes_left(projection, split.threshold, discrete, code, listed, listed, jnp)

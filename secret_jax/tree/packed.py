@@ -20,8 +20,7 @@ import numpy as np
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.comparisons import Comparisons, comparisons_of
-from secret_jax.tree.decision import goes_left
+from secret_jax.tree.comparisons import Comparisons, comparisons_of, goes_left
 from secret_jax.tree.structure import Tree
 
 # Leaves, and categories, of a word of bits. (Of two words of leaves the links are

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.decision import goes_left as decide
+from secret_jax.tree.comparisons import goes_left as decide
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
