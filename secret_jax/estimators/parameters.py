@@ -8,10 +8,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.criteria import InformationCriterion
-from secret_jax.fit.prune.cross_validation import CrossValidation
+from secret_jax.fit.prune.cross_validation import CrossValidation, StandardErrors
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import PruningRule
-from secret_jax.fit.prune.standard_errors import StandardErrors
 from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement

@@ -17,8 +17,7 @@ from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
 from secret_jax.grow.search import BatchSearch
 from secret_jax.runtime.devices import on_accelerator, rows_at_once
 from secret_jax.runtime.parallel import N_WORKERS
-from secret_jax.runtime.shapes import bucket, padded
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import bucket, padded, slice_positions
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the

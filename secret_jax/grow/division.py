@@ -10,7 +10,7 @@ import numpy as np
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, partition
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Conditions, Split
 from secret_jax.tree.walk import left_of_splits
 

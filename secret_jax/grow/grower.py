@@ -31,7 +31,7 @@ from secret_jax.grow.search import Found, Search
 from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree

@@ -7,7 +7,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.fit.refine.hyperplanes import PreferenceSplits
 from secret_jax.grow.compiled import CompiledSearch
-from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.models.errors import weighted_errors
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.splits.interface import Split
@@ -45,16 +45,21 @@ def proposed(
         )
         for side in (tree.left, tree.right)
     )
-    saving = (by_right - by_left).astype(np.float32)
-    weight = part.weight.astype(np.float32)
-    places = Places(
-        part.table, np.arange(len(row)), saving[:, None], weight, np.arange(len(row))
-    )
-    n_sampled = np.bincount(slot[node], minlength=len(nodes))
-    sampled_weight = np.bincount(slot[node], weight, len(nodes))
-    share = safe_divide(sampled_weight, tree.weight[nodes])
-    stop = np.cumsum(n_sampled)
+    weight = np.bincount(slot[node], part.weight.astype(np.float32), len(nodes))
+    least_weight = least * safe_divide(weight, tree.weight[nodes])
     oblique = tree.kind[nodes] == SplitKind.OBLIQUE
+    stop = np.cumsum(np.bincount(slot[node], minlength=len(nodes)))
+    roots = [
+        Root(
+            rows=rows,
+            min_split_weight=2 * least_weight[place],
+            min_leaf_weight=least_weight[place],
+            oblique=bool(oblique[place]),
+        )
+        for place, rows in enumerate(np.split(np.arange(len(row)), stop[:-1]))
+    ]
+    saving = (by_right - by_left)[:, None]
+    places = Places.of(part._replace(targets=saving), roots)
     search = CompiledSearch(
         PreferenceSplits(),
         places,
@@ -63,9 +68,7 @@ def proposed(
         sample=node_rows,
         deep=False,
     )
-    frontier = Level.of_slices(
-        stop - n_sampled, stop, sampled_weight, least * share, oblique, tree.schema
-    )
+    frontier = Level.of(roots, places, tree.schema)
     present = {
         "direction": search.wider(tree.direction[nodes]),
         "threshold": tree.threshold[nodes],
