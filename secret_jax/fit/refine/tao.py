@@ -15,8 +15,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.fit.prune.cross_validation import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import mean_error, measured_on
+from secret_jax.fit.refine.hyperplanes import proposed
 from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
-from secret_jax.fit.refine.preferred import proposed
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import row_errors
