@@ -90,7 +90,8 @@ def judged_kinds(
     """Grow and prune trees of every kind; the best kind comes first.
 
     Kinds are compared on the first division of the rows into folds. Only the best one
-    is grown on further divisions, which then choose its size as well.
+    is grown on further divisions, if its rule asks for them; they then choose its size
+    as well.
 
     ``kinds``: whether trees may split obliquely.
     """
@@ -130,7 +131,8 @@ def judged_kinds(
     # Of kinds that part the rows alike, but for rounding, the first.
     most = least + TIE * abs(least)
     best, *others = sorted(found, key=lambda kind: kind.pruned.value > most)
-    if len(seen) > n_first + 1:
+    settled = rule.is_settled(best.pruned.tree, training.n_rows)
+    if len(seen) > n_first + 1 and not settled:
         further = roots(seen[n_first + 1 :], best.oblique)
         deepest = best.pruned.tree.max_depth + LEVELS_BELOW
         more = recipe.to_depth(deepest).grow(training, further)

@@ -155,7 +155,9 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         folds = [
             FoldFit(tree, training.take(~part), evidence.held_out_of(fold))
             for fold, (part, tree) in enumerate(
-                zip(unseen, pruned.fold_trees, strict=True)
+                zip(
+                    unseen, pruned.fold_trees, strict=False
+                )  # perhaps not all are grown
             )
         ]
     return Fitted(

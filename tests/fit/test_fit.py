@@ -135,6 +135,19 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     assert len(found.candidates) == 2
 
 
+@pytest.mark.parametrize(
+    ("n", "noise", "n_divisions"), [(2600, 0.1, 1), (2600, 3.0, 2), (2400, 0.1, 2)]
+)
+def test_many_rows_of_a_clear_signal_are_divided_once(n, noise, n_divisions):
+    random = np.random.default_rng(1)
+    X = random.uniform(-1, 1, (n, 2))
+    y = 3 * np.abs(X[:, 0]) + X[:, 1] + noise * random.normal(size=n)
+    parameters = plan(oblique=False)
+    given = CheckedRows(X, y[:, None], *np.ones((2, n)))
+    found = contender(parameters, prepare(parameters, given, None)).fitted
+    assert len(found.folds) == 5 * n_divisions
+
+
 @dataclass(frozen=True, kw_only=True)
 class ValuesOfKinds(PruningRule):
     """Says what kinds are worth, in the order in which they are judged."""
