@@ -11,7 +11,7 @@ from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement
 from secret_jax.grow.fixed import fixed_splits_of
-from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, silent, told_apart

@@ -16,7 +16,7 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.oblique_cuts import ObliqueCuts
 from secret_jax.grow.padding import Padding
-from secret_jax.grow.search import Found, Search
+from secret_jax.grow.search import Found, GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
@@ -49,19 +49,16 @@ class BinnedSearch(Search):
 
     def __init__(
         self,
-        finder: RssSplits,
         places: Places,
         schema: TableSchema,
+        options: GrowOptions,
         bins: Bins,
         models: NodeModels,
-        *,
-        sample: int | None,
     ):
         n_categories = max([2, *map(len, schema.categories)])  # one cut at least
-        super().__init__(
-            finder, places, schema, n_categories=n_categories, sample=sample
-        )
-        self._options, self._bins, self._models = finder, bins, models
+        super().__init__(places, schema, options, n_categories)
+        assert isinstance(options.finder, RssSplits)
+        self._options, self._bins, self._models = options.finder, bins, models
         self._combined = Padding.none(schema, oblique=True).roles.combined
         self._n_regressors, self._loading = schema.n_regressors, bins.loading
         x, codes = places.table.on_host()

@@ -16,6 +16,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.grow.compiled import CompiledSearch
 from secret_jax.grow.frontier import Level, Places, Root
+from secret_jax.grow.search import GrowOptions
 from secret_jax.models.errors import weighted_errors
 from secret_jax.runtime.linalg import guarded_solve, matmul, safe_divide, unit_vectors
 from secret_jax.runtime.pieces import weighted_moments
@@ -245,14 +246,13 @@ def proposed(
     ]
     saving = (by_right - by_left)[:, None]
     places = Places.of(part._replace(targets=saving), roots)
-    search = CompiledSearch(
-        PreferenceSplits(),
-        places,
-        tree.schema,
-        oblique=bool(oblique.any()),
+    options = GrowOptions(
+        finder=PreferenceSplits(),
         sample=node_rows,
-        deep=False,
+        max_depth=1,
+        oblique=bool(oblique.any()),
     )
+    search = CompiledSearch(places, tree.schema, options)
     frontier = Level.of(roots, places, tree.schema)
     present = {
         "direction": search.wider(tree.direction[nodes]),

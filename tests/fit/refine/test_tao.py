@@ -15,7 +15,7 @@ from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.refine import tao as tao_module
 from secret_jax.fit.refine.tao import alternate, improve, subtree_costs
-from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models
 from secret_jax.tree.routing import apply, predict
