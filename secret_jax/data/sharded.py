@@ -183,12 +183,16 @@ class ShardedRows(WeighedRows):
         if index is None:
             x = np.asarray(self.shards)
         else:
-            x, targets, weight = self.values_at(index), targets[index], weight[index]
+            x, targets, weight = self._rows_at(index), targets[index], weight[index]
             copies = None if copies is None else copies[index]
         columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
         return HostRows(self.schema, columns, targets, weight, copies)
 
-    def values_at(self, index: np.ndarray) -> np.ndarray:
+    def values_at(self, index: np.ndarray) -> list[np.ndarray]:
+        """Continuous attributes of rows, in units of the data."""
+        return [*self._rows_at(index).T]
+
+    def _rows_at(self, index: np.ndarray) -> np.ndarray:
         """Gather rows, in units of the data, from their shards."""
         shards, n_shards = self.shards, self.shards.mesh.size
         shard, place = np.divmod(index, len(shards.x) // n_shards)

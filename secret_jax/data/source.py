@@ -136,6 +136,10 @@ class HostRows(WeighedRows):
             self.drawn[n_wanted, seed] = rows_below(columns, limit, seed)[0]
         return self.drawn[n_wanted, seed]
 
+    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
+        """Continuous attributes of rows, in units of the data."""
+        return [column[index] for column in self.columns.values]
+
     def sample(self, n_wanted: int, seed: int) -> Rows:
         return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
 
