@@ -26,12 +26,7 @@ _FEWEST_TOGETHER = 1 << 14
 class NumpySearch(BatchSearch):
     """Finds the splits of levels, many nodes at once."""
 
-    def __init__(
-        self,
-        places: Places,
-        schema: TableSchema,
-        options: GrowOptions,
-    ):
+    def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         padding = Padding.none(schema, oblique=options.oblique)
         super().__init__(places, schema, options, padding)
 

@@ -32,12 +32,7 @@ class NodeModels:
     """
 
     def __init__(
-        self,
-        places: Places,
-        schema: TableSchema,
-        options: GrowOptions,
-        *,
-        of_all: bool,
+        self, places: Places, schema: TableSchema, options: GrowOptions, *, of_all: bool
     ):
         self._places, self._schema = places, schema
         self._model = options.finder.node_model

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.runtime.arrays import sums_by_code, taken
+from secret_jax.runtime.arrays import sums_by_code, taken, where_each
 from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 from secret_jax.splits.interface import Node, Roles, Split
@@ -39,6 +39,14 @@ class Candidates(NamedTuple):
             taken(self.projection, for_rows(index, pieces), n_axes),
             *(of_nodes(array) for array in self[2:]),
         )
+
+    def where(
+        self, chosen: AnyArray, other: Candidates, pieces: Pieces | None
+    ) -> Candidates:
+        """These candidates in some nodes, one in each, and others in the rest."""
+        masks = [chosen] * len(self)
+        masks[1] = for_rows(chosen, pieces)  # of the projections
+        return Candidates(*map(where_each, masks, self, other))
 
 
 def roles_of(node: Node) -> Roles:
