@@ -152,13 +152,11 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     if held_out is not None:
         folds = [FoldFit(pruned.tree, training, held_out)]
     else:
+        # Perhaps not all divisions were grown.
+        pairs = zip(unseen, pruned.fold_trees, strict=False)
         folds = [
-            FoldFit(tree, training.take(~part), evidence.held_out_of(fold))
-            for fold, (part, tree) in enumerate(
-                zip(
-                    unseen, pruned.fold_trees, strict=False
-                )  # perhaps not all are grown
-            )
+            FoldFit(tree, training.take(~part), training.take(part))
+            for part, tree in pairs
         ]
     return Fitted(
         tree=pruned.tree,
