@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         InformationCriterion as InformationCriterion,
     )
     from secret_jax.fit.prune.cross_validation import CrossValidation as CrossValidation
+    from secret_jax.fit.prune.cross_validation import StandardErrors as StandardErrors
     from secret_jax.fit.prune.hold_out import HoldOut as HoldOut
-    from secret_jax.fit.prune.standard_errors import StandardErrors as StandardErrors
     from secret_jax.fit.refine.blend import Blend as Blend
     from secret_jax.fit.refine.distillation import Distillation as Distillation
     from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
@@ -85,9 +85,8 @@ _NAMES = {
     "estimators.regressor": "SecretRegressor",
     "fit.prune.cost_complexity": "CostComplexity",
     "fit.prune.criteria": "InformationCriterion",
-    "fit.prune.cross_validation": "CrossValidation",
+    "fit.prune.cross_validation": "CrossValidation StandardErrors",
     "fit.prune.hold_out": "HoldOut",
-    "fit.prune.standard_errors": "StandardErrors",
     "fit.refine.blend": "Blend",
     "fit.refine.distillation": "Distillation",
     "fit.refine.interface": "RefinementWarning",

@@ -47,7 +47,7 @@ install_import_hook(
         "secret_jax.runtime.linalg",
         "secret_jax.runtime.moments",
         "secret_jax.splits",
-        "secret_jax.tree.decision",
+        "secret_jax.tree.comparisons",
         "secret_jax.tree.soft",
     ],
     "beartype.beartype",

@@ -14,10 +14,6 @@ from secret_jax.data.rows import Table
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
-# Rows of plain numbers that are standardised as if they were one, and numbers that are
-# standardised together: they stay in a cache.
-_ROWS_IN_ONE, _TOGETHER = 64, 1 << 16
-
 
 class ReadColumns(NamedTuple):
     """Columns that were read and matched with a schema, not yet encoded.
@@ -49,21 +45,15 @@ class ReadColumns(NamedTuple):
 
 
 class Unencoded(NamedTuple):
-    """Rows that are encoded block by block, on demand.
-
-    ``array`` holds them as they were given, if they are plain numbers.
-    """
+    """Rows that are encoded block by block, on demand."""
 
     schema: TableSchema
     columns: ReadColumns
-    array: np.ndarray | None = None
 
     def block(self, rows: slice) -> Table:
         """Encode a block of rows."""
         x = np.empty((rows.stop - rows.start, self.schema.n_columns), np.float32)
-        given = None if self.array is None else self.schema.in_order(self.array[rows])
-        if given is None or not _standardised(self.schema, given, x):
-            encode_block(self.schema, self.columns, rows, x)
+        encode_block(self.schema, self.columns, rows, x)
         return Table(x, self.columns.codes[rows])
 
     def encoded(self) -> Table:
@@ -88,9 +78,7 @@ def unencoded(
             if x is not None:
                 return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)
-    columns = matched(schema, read_columns(X), asked=asked)
-    plain = isinstance(X, np.ndarray) and X.dtype.kind == "f" and schema.is_plain
-    return Unencoded(schema, columns, X if plain else None)
+    return Unencoded(schema, matched(schema, read_columns(X), asked=asked))
 
 
 def matched(
@@ -132,31 +120,6 @@ def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
     for _ in in_blocks(fill, len(x)):
         pass
     return Table(x, columns.codes)
-
-
-def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool:
-    """Standardise a block of numeric rows into ``x``; return whether it succeeded.
-
-    The result is that of `encode_block`. If False (values are missing or far outside
-    the training range), the content of ``x`` is undefined.
-    """
-    # Several rows in one: NumPy's inner loops go along the last axis.
-    several = _ROWS_IN_ONE if len(block) % _ROWS_IN_ONE == 0 else 1
-    width = several * block.shape[1]
-    center, scale = (np.tile(each, several) for each in (schema.center, schema.scale))
-    given, out = block.reshape(-1, width), x.reshape(-1, width)
-    size = max(_TOGETHER // width, 1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(given), size):
-            part = slice(start, start + size)
-            offset = np.subtract(given[part], center, dtype=np.float64)
-            np.divide(offset, scale, out=out[part], casting="same_kind")
-    if not max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR:
-        return False
-    if schema.tails:
-        low, high = (bounds.astype(np.float32) for bounds in schema.saturation)
-        np.clip(x, low, high, out=x)
-    return True
 
 
 def encode_block(

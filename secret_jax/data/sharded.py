@@ -21,7 +21,7 @@ from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_l
 from secret_jax.data.scaling import ColumnSums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
-from secret_jax.data.source import HostRows, WeighedRows, few_copies
+from secret_jax.data.source import DrawnRows, HostRows
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -127,7 +127,7 @@ def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedRows(WeighedRows):
+class ShardedRows(DrawnRows):
     """Source of finite rows in shards on several devices; samples go to the host.
 
     The other fields are those of `secret_jax.data.source.HostRows`.
@@ -140,26 +140,14 @@ class ShardedRows(WeighedRows):
     copies: np.ndarray | None = None
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        if n_wanted < self.n_rows:
-            index = self.below(n_wanted, seed)
-            there = self._on_host(index)
-            found = few_copies(there.take(None), there.copies, n_wanted, seed)
-            if found is not None:
-                return found
-        return self._on_host(None).sample(n_wanted, seed)
+    def take(self, index: np.ndarray | None) -> Rows:
+        return self._on_host(index).take(None)
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
         """By way of the host."""
         return self._on_host(None).blocks(function, size)
-
-    def below(self, n_wanted: int, seed: int) -> np.ndarray:
-        """Find about ``n_wanted`` rows of least hashes, fewer than there are."""
-        if (n_wanted, seed) not in self.drawn:
-            self.drawn[n_wanted, seed] = self._below(n_wanted / self.n_rows, seed)
-        return self.drawn[n_wanted, seed]
 
     def _below(self, share: float, seed: int) -> np.ndarray:
         shards, n_shards = self.shards, self.shards.mesh.size
@@ -183,12 +171,16 @@ class ShardedRows(WeighedRows):
         if index is None:
             x = np.asarray(self.shards)
         else:
-            x, targets, weight = self.values_at(index), targets[index], weight[index]
+            x, targets, weight = self._rows_at(index), targets[index], weight[index]
             copies = None if copies is None else copies[index]
         columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
         return HostRows(self.schema, columns, targets, weight, copies)
 
-    def values_at(self, index: np.ndarray) -> np.ndarray:
+    def values_at(self, index: np.ndarray) -> list[np.ndarray]:
+        """Continuous attributes of rows, in units of the data."""
+        return [*self._rows_at(index).T]
+
+    def _rows_at(self, index: np.ndarray) -> np.ndarray:
         """Gather rows, in units of the data, from their shards."""
         shards, n_shards = self.shards, self.shards.mesh.size
         shard, place = np.divmod(index, len(shards.x) // n_shards)

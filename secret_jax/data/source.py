@@ -4,6 +4,7 @@ Everything that looks at all rows does it block by block, and everything that gr
 tree does it on a sample; so rows may lie in the memory of the host or of a device.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -108,8 +109,43 @@ class EncodedRows(WeighedRows):
         return in_blocks(lambda part: function(self.rows.take(part)), self.n_rows, size)
 
 
+class DrawnRows(WeighedRows):
+    """Source of rows of which those of least hashes are a sample."""
+
+    copies: np.ndarray | None
+    drawn: dict[tuple[int, int], np.ndarray]
+
+    @abstractmethod
+    def take(self, index: np.ndarray | None) -> Rows:
+        """Encode rows (sorted indices, or all)."""
+
+    @abstractmethod
+    def _below(self, share: float, seed: int) -> np.ndarray:
+        """Find about a share of the rows, those of least hashes."""
+
+    def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
+        """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
+        if n_wanted >= self.n_rows:
+            return None
+        if (n_wanted, seed) not in self.drawn:
+            self.drawn[n_wanted, seed] = self._below(n_wanted / self.n_rows, seed)
+        return self.drawn[n_wanted, seed]
+
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
+
+    def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
+        """Sample about ``n_wanted`` rows: those of an index, unless many are copies."""
+        if index is not None:
+            copies = None if self.copies is None else self.copies[index]
+            found = few_copies(self.take(index), copies, n_wanted, seed)
+            if found is not None:
+                return found
+        return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
+
+
 @dataclass(frozen=True, eq=False)
-class HostRows(WeighedRows):
+class HostRows(DrawnRows):
     """Source of unencoded rows in host memory.
 
     ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
@@ -126,27 +162,13 @@ class HostRows(WeighedRows):
     group: np.ndarray | None = None
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
-    def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
-        """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
-        if n_wanted >= self.n_rows:
-            return None
-        if (n_wanted, seed) not in self.drawn:
-            columns = hashed_columns(self.columns, self.schema.categories, self.targets)
-            limit = int(sampling_limit(n_wanted / self.n_rows))
-            self.drawn[n_wanted, seed] = rows_below(columns, limit, seed)[0]
-        return self.drawn[n_wanted, seed]
+    def _below(self, share: float, seed: int) -> np.ndarray:
+        columns = hashed_columns(self.columns, self.schema.categories, self.targets)
+        return rows_below(columns, int(sampling_limit(share)), seed)[0]
 
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
-
-    def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
-        """Sample about ``n_wanted`` rows: those of an index, unless many are copies."""
-        if index is not None:
-            copies = None if self.copies is None else self.copies[index]
-            found = few_copies(self.take(index), copies, n_wanted, seed)
-            if found is not None:
-                return found
-        return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
+    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
+        """Continuous attributes of rows, in units of the data."""
+        return [column[index] for column in self.columns.values]
 
     def take(self, index: np.ndarray | None) -> Rows:
         columns, targets = self.columns, self.targets

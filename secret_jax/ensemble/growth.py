@@ -15,7 +15,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import BoostOptions, TreeSize
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import GrowOptions, grown
+from secret_jax.grow.grower import grown
+from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import with_leaf_models
 from secret_jax.learners.cart import CartSplits
 from secret_jax.losses.interface import Loss

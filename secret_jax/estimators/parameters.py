@@ -8,10 +8,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.criteria import InformationCriterion
-from secret_jax.fit.prune.cross_validation import CrossValidation
+from secret_jax.fit.prune.cross_validation import CrossValidation, StandardErrors
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import PruningRule
-from secret_jax.fit.prune.standard_errors import StandardErrors
 from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement
@@ -20,9 +19,8 @@ from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.conjunctive import ConjunctiveSplits
 from secret_jax.learners.guide import GuideSplits
-from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.m5 import M5Pruning, M5Splits
 from secret_jax.learners.m5_leaves import M5Linear
-from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from secret_jax.fit.prune.cost_complexity import Unpruned
+from secret_jax.fit.prune.cross_validation import StandardErrors
 from secret_jax.fit.prune.hold_out import HoldOut
-from secret_jax.fit.prune.standard_errors import StandardErrors
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
-from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.m5 import M5Pruning, M5Splits
 from secret_jax.learners.m5_leaves import M5Linear
-from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
 from secret_jax.models.interface import LeafModel
@@ -72,7 +71,7 @@ class AccuratePreset:
 
         The default fits on a page: a longer tree has to earn its length. This one is
         pruned to the least error, grown down to small regions where pruning keeps most
-        of it (`secret_jax.fit.finer`), and its splits become gates, trained with the
+        of it (`secret_jax.fit.rivals`), and its splits become gates, trained with the
         leaves, where rows held out say that it helps; leaves of a classifier are
         equations or shares, whatever errs less (``leaf="auto"``). It still prints.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from secret_jax.data.rows import join, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import RowSource
-from secret_jax.fit.kinds import judged_kinds
+from secret_jax.fit.kinds import LEVELS_BELOW, judged_kinds
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import (
@@ -23,7 +23,6 @@ from secret_jax.fit.prune.cross_validation import (
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import of_size
-from secret_jax.fit.prune.watch import LEVELS_BELOW
 from secret_jax.fit.refine.distillation import mean_error
 from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
@@ -153,13 +152,11 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     if held_out is not None:
         folds = [FoldFit(pruned.tree, training, held_out)]
     else:
+        # Perhaps not all divisions were grown.
+        pairs = zip(unseen, pruned.fold_trees, strict=False)
         folds = [
-            FoldFit(tree, training.take(~part), evidence.held_out_of(fold))
-            for fold, (part, tree) in enumerate(
-                zip(
-                    unseen, pruned.fold_trees, strict=False
-                )  # perhaps not all are grown
-            )
+            FoldFit(tree, training.take(~part), training.take(part))
+            for part, tree in pairs
         ]
     return Fitted(
         tree=pruned.tree,

@@ -11,66 +11,38 @@ from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.interface import Refinement
 from secret_jax.grow.fixed import fixed_splits_of
-from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, silent, told_apart
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder
 
-
-@dataclass(frozen=True, kw_only=True)
-class Automatic:
-    """Rules for parameters set to "auto", which depend on the number of rows.
-
-    The rules for the gain were measured from 250 to 300,000 rows.
-    """
-
-    # split, leaf: least rows of a split and a leaf, as shares of the rows that grow the
-    # tree.
-    split: float = 0.005
-    leaf: float = 0.0025
-    leaf_rows: float = 5.0  # minimum number of rows of a leaf in any case
-    # split_of_few, split_rows: share of few rows that a split needs, and the maximum of
-    # that number: smaller nodes of small tables are not worth the search, pruning cuts
-    # them off.
-    split_of_few: float = 0.02
-    split_rows: float = 80.0
-    # sampled_split, sampled_leaf: of a sample, shares of the rows that a search sees of
-    # a node: where there are more rows than are sampled, a search need not make do with
-    # few.
-    sampled_split: float = 0.5
-    sampled_leaf: float = 0.125
-    # A distilled tree may have leaves of this share: points between the rows support
-    # the models of smaller ones.
-    student_leaf: float = 0.5
-    # Minimum gain of a split, in noise variances for each coefficient that it adds.
-    min_gain: float = 1.5
-    # Up to so many of many rows: small tables need small gains, which pruning
-    # judges; large ones only lose time with them.
-    large_min_gain: float = 2.5
-    # few_rows, many_rows: between these the gain rises with the logarithm of the rows.
-    few_rows: float = 1000.0
-    many_rows: float = 4000.0
-
-    def least_rows_of_split(self, total: float, seen: float) -> float:
-        """Least weight of a split node; ``seen`` as in `least_rows_of_leaf`."""
-        few = min(self.split_of_few * total, self.split_rows)
-        return max(self.split * total, few, self.sampled_split * seen)
-
-    def least_rows_of_leaf(self, total: float, seen: float) -> float:
-        """Least weight of a leaf; ``seen`` as in `least_rows_of_split`."""
-        return max(self.leaf_rows, self.leaf * total, self.sampled_leaf * seen)
-
-    def least_gain(self, total: float) -> float:
-        """Least gain of a split, as a multiple of the gain expected by chance."""
-        span = np.log2(self.many_rows / self.few_rows)
-        rise = np.log2(max(total, 1.0) / self.few_rows) / span
-        share = float(np.clip(rise, 0.0, 1.0))
-        return self.min_gain + share * (self.large_min_gain - self.min_gain)
+# Rules for parameters set to "auto", which depend on the number of rows: least rows of
+# a split and a leaf, as shares of the rows that grow the tree; of a leaf so many in any
+# case. Small nodes of small tables are not worth the search, pruning cuts them off: of
+# few rows a split needs this share, up to so many.
+_SPLIT, _LEAF, _LEAF_ROWS = 0.005, 0.0025, 5.0
+_SPLIT_OF_FEW, _SPLIT_ROWS = 0.02, 80.0
+# Of a sample, shares of the rows that a search sees of a node: where there are more
+# rows than are sampled, a search need not make do with few.
+_SAMPLED_SPLIT, _SAMPLED_LEAF = 0.5, 0.125
+# A distilled tree may have leaves of this share: points between the rows support the
+# models of smaller ones.
+_STUDENT_LEAF = 0.5
+# Minimum gain of a split, in noise variances for each coefficient that it adds, of few
+# and of many rows, and in between by their logarithm: small tables need small gains,
+# which pruning judges; large ones only lose time with them. Measured from 250 to
+# 300,000 rows.
+_MIN_GAIN, _LARGE_MIN_GAIN, _FEW_ROWS, _MANY_ROWS = 1.5, 2.5, 1000.0, 4000.0
 
 
-_AUTO = Automatic()
+def _least_gain(total: float) -> float:
+    """Least gain of a split, as a multiple of the gain expected by chance."""
+    span = np.log2(_MANY_ROWS / _FEW_ROWS)
+    rise = np.log2(max(total, 1.0) / _FEW_ROWS) / span
+    share = float(np.clip(rise, 0.0, 1.0))
+    return _MIN_GAIN + share * (_LARGE_MIN_GAIN - _MIN_GAIN)
 
 
 class Rival(NamedTuple):
@@ -123,12 +95,8 @@ class Plan:
 
         ``sampled_share``: share of the weight of all rows that the sample holds.
         """
-
-        split, leaf, gain = (
-            self.min_samples_split,
-            self.min_samples_leaf,
-            self.splits.min_gain,
-        )
+        split, leaf = self.min_samples_split, self.min_samples_leaf
+        gain = self.splits.min_gain
         seen = (self.splits.max_samples or 0) if sampled_share < 1 else 0
 
         def count(value: Any, least: float) -> float:
@@ -137,17 +105,18 @@ class Plan:
             return max(least, value * scale)
 
         if isinstance(split, str):
-            min_split_weight = _AUTO.least_rows_of_split(total, seen)
+            few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
+            min_split_weight = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
         else:
             min_split_weight = count(split, 2.0)
         if isinstance(leaf, str):
-            min_leaf_weight = _AUTO.least_rows_of_leaf(total, seen)
+            min_leaf_weight = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
         else:
             min_leaf_weight = count(leaf, 1.0)
         options = GrowOptions(
             finder=replace(self.splits, fixed_splits=None),
             sample=self.splits.max_samples,
-            min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
+            min_gain=_least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             oblique=any(self.kinds),
@@ -168,7 +137,7 @@ class Plan:
         """Growth settings with the smaller leaves allowed in a distilled tree."""
         if not isinstance(self.min_samples_leaf, str):
             return recipe
-        fewest = _AUTO.student_leaf * recipe.min_leaf_weight
+        fewest = _STUDENT_LEAF * recipe.min_leaf_weight
         return replace(recipe, min_leaf_weight=fewest)
 
     @property

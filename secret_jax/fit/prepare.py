@@ -104,29 +104,49 @@ def read_rows(
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
+    source = _where_they_lie(plan, given)
+    if source is None:
+        source = _in_memory(plan, given, eval_set)
+    index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
+    some = slice(None) if index is None else index
+    told = plan.leaf.loss.targets_of_lines(source.targets[some])
+    values, weight = source.values_at(some), source.weight[some]
+    tail_share = plan.columns.tail_share
+    schema = with_flat_tails(source.schema, values, told, weight, tail_share)
+    source = replace(source, schema=schema)
+    return schema, source, _prune_source(schema, eval_set)
+
+
+def _where_they_lie(plan: Plan, given: CheckedRows) -> ShardedRows | None:
+    """Leave many rows of plain numbers on their devices; None if it is not worth it."""
     X, targets, weight, copies, names, group = given
-    n_enough = enough_rows(plan, len(X))
-    learner, tail_share = Learner(plan.columns, names), plan.columns.tail_share
-    every_target, every_weight = targets, weight
-    if is_resident(X) or is_sharded(X):
-        stays = n_enough < len(X) and group is None and _stays(plan, weight)
-        shards = as_they_lie(X) if stays else None
-        sums = None if shards is None else sums_of_shards(shards, weight)
-        if shards is not None and sums is not None:
-            nothing = [np.zeros(0, np.float32)] * shards.shape[1]
-            learner.begin(nothing)
-            learner.measure(sums, targets, weight)
-            schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
-            source = ShardedRows(schema, shards, targets, weight, copies)
-            index = source.below(n_enough, ROW_ORDER)
-            values = [*source.values_at(index).T]
-            told = plan.leaf.loss.targets_of_lines(targets[index])
-            schema = with_flat_tails(schema, values, told, weight[index], tail_share)
-            source = replace(source, schema=schema)
-            return schema, source, _prune_source(schema, eval_set)
-        X = np.asarray(X)
+    options = plan.columns
+    plain = options.categorical_features is None and options.split_features is None
+    plain = plain and options.use_regressors and group is None and bool(weight.all())
+    there = is_resident(X) or is_sharded(X)
+    if not (there and plain and enough_rows(plan, len(X)) < len(X)):
+        return None
+    shards = as_they_lie(X)
+    sums = sums_of_shards(shards, weight)
+    if sums is None:
+        return None
+    learner = Learner(options, names)
+    learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
+    learner.measure(sums, targets, weight)
+    schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
+    return ShardedRows(schema, shards, targets, weight, copies)
+
+
+def _in_memory(
+    plan: Plan, given: CheckedRows, eval_set: CheckedRows | None
+) -> HostRows:
+    """Read the columns of rows on the host, without rows of weight zero."""
+    X, targets, weight, copies, names, group = given
+    X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
+    learner = Learner(plan.columns, names)
     columns = learner.add(read_columns(X), targets, weight)
     learner.warn_of_targets()
+    every_target, every_weight = targets, weight
     if eval_set is not None and (plan.prune is None or plan.prune.refit):
         try:
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
@@ -141,15 +161,7 @@ def read_rows(
         used = weight > 0
         targets, weight, copies = targets[used], weight[used], copies[used]
         group = None if group is None else group[used]
-    source = HostRows(schema, columns, targets, weight, copies, group)
-    index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
-    if index is not None:
-        columns = columns.take(index)
-        targets, weight = targets[index], weight[index]
-    told = plan.leaf.loss.targets_of_lines(targets)
-    schema = with_flat_tails(schema, columns.values, told, weight, tail_share)
-    source = replace(source, schema=schema)
-    return schema, source, _prune_source(schema, eval_set)
+    return HostRows(schema, columns, targets, weight, copies, group)
 
 
 def with_units_of(
@@ -188,13 +200,6 @@ def _prune_source(
     rows = Rows(table, targets, eval_set.weight)
     used = eval_set.weight > 0
     return EncodedRows(rows.take(used), eval_set.copies[used])
-
-
-def _stays(plan: Plan, weight: np.ndarray) -> bool:
-    """Whether many rows on a device are worth keeping there: they are plain numbers."""
-    columns = plan.columns
-    plain = columns.categorical_features is None and columns.split_features is None
-    return plain and columns.use_regressors and bool(weight.all())
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:

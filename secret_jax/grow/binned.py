@@ -14,15 +14,15 @@ from secret_jax.grow.bins import Bins
 from secret_jax.grow.cuts import NodeMoments, combined, exact_sides, products
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.node_models import NodeModels
-from secret_jax.grow.oblique_cuts import ObliqueCuts, ObliqueOptions
+from secret_jax.grow.oblique_cuts import ObliqueCuts
 from secret_jax.grow.padding import Padding
-from secret_jax.grow.search import Found, Search
+from secret_jax.grow.search import Found, GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
 from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.scratch import scratch
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.rss_search import CONSTANT, PURE
@@ -50,25 +50,16 @@ class BinnedSearch(Search):
 
     def __init__(
         self,
-        finder: RssSplits,
         places: Places,
         schema: TableSchema,
+        options: GrowOptions,
         bins: Bins,
         models: NodeModels,
-        *,
-        sample: int | None,
     ):
         n_categories = max([2, *map(len, schema.categories)])  # one cut at least
-        super().__init__(
-            finder, places, schema, n_categories=n_categories, sample=sample
-        )
-        self._bins, self._ridge, self._models = bins, finder.ridge, models
-        self._oblique = ObliqueOptions(
-            n_hessian=finder.n_hessian,
-            hinge_steps=finder.hinge_steps if finder.n_hinge else 0,
-            max_split_features=finder.max_split_features,
-            ridge=finder.ridge,
-        )
+        super().__init__(places, schema, options, n_categories)
+        assert isinstance(options.finder, RssSplits)
+        self._options, self._bins, self._models = options.finder, bins, models
         self._combined = Padding.none(schema, oblique=True).roles.combined
         self._n_regressors, self._loading = schema.n_regressors, bins.loading
         x, codes = places.table.on_host()
@@ -150,7 +141,7 @@ class BinnedSearch(Search):
             for arrays in zip(*(kind.cuts.best() for kind in kinds), strict=True)
         )
         gain = np.where(np.concatenate(allowed, axis=1), gain, -np.inf)
-        node, ridge = np.arange(len(length)), np.full(len(length), self._ridge)
+        node, ridge = np.arange(len(length)), np.full(len(length), self._options.ridge)
         # Of a node with a constant there is nothing but the mean on both sides.
         ridge = np.where(level.constant, _NO_SLOPES, ridge).astype(np.float32)
         finalists = largest(gain, min(_FINALISTS, gain.shape[1]))
@@ -211,7 +202,7 @@ class BinnedSearch(Search):
         scale = np.where(deviation > CONSTANT, deviation, np.inf).astype(np.float32)
         z /= scale.take(nodes.slot, axis=0)
         allowed = np.take_along_axis(level.allowed, column, axis=1)
-        found = ObliqueCuts.of(nodes, self._oblique, z, allowed, *start)
+        found = ObliqueCuts.of(nodes, self._options, z, allowed, *start)
         direction = found.direction / scale
         length = np.sqrt((direction**2).sum(axis=1))
         better = length > 0
@@ -292,7 +283,7 @@ class BinnedSearch(Search):
         deviation = np.sqrt(np.maximum(np.einsum("nii->ni", covariance), 0.0))
         scale = np.where(deviation > CONSTANT, deviation, np.inf)
         ridged = covariance / (scale[:, :, None] * scale[:, None])
-        ridged += self._ridge * np.eye(ridged.shape[-1])
+        ridged += self._options.ridge * np.eye(ridged.shape[-1])
         whitener, _ = inverse_cholesky(ridged.astype(np.float32), 0.0)
         whitener = whitener / scale.astype(np.float32)[:, None]
         return np.where(constant[:, None, None], np.float32(0), whitener)

@@ -14,18 +14,11 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.program import FIRST, LENGTH, PLACE, Held, Strip, find_splits
 from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
-from secret_jax.grow.search import BatchSearch
+from secret_jax.grow.search import BATCH_ROWS, BatchSearch, GrowOptions
 from secret_jax.runtime.devices import on_accelerator, rows_at_once
 from secret_jax.runtime.parallel import N_WORKERS
-from secret_jax.runtime.shapes import bucket, padded
-from secret_jax.runtime.slices import slice_positions
-from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
-
-# Most padded rows of one batch, unless a single node has more: eight nodes of the
-# default sample are enough to make a call of a program cheap.
-BATCH_ROWS = 1 << 14
-# Padded size of small nodes, unless a growth asks for another.
-SMALLEST_SAMPLE = 512
+from secret_jax.runtime.shapes import bucket, padded, slice_positions
+from secret_jax.splits.interface import Columns, Node, Roles, Split
 
 # Side by side padding is computed: batches have a power of four times so many nodes.
 _FEWEST_TOGETHER = 4
@@ -40,36 +33,16 @@ _PREPARED: set[Hashable] = set()
 
 
 class CompiledSearch(BatchSearch):
-    """Finds the splits of levels by compiled programs, whatever the finder.
+    """Finds the splits of levels by compiled programs, whatever the finder."""
 
-    ``oblique``: whether any tree may split obliquely; ``deep``: whether smaller nodes
-    than those of the first level will come; ``smallest``: smaller nodes are padded to
-    this size: one program more would cost seconds to compile; ``batch_rows``: most
-    padded rows of one batch on a processor.
-    """
-
-    def __init__(
-        self,
-        finder: SplitFinder,
-        places: Places,
-        schema: TableSchema,
-        *,
-        oblique: bool,
-        sample: int | None,
-        deep: bool = True,
-        smallest: int = SMALLEST_SAMPLE,
-        batch_rows: int = BATCH_ROWS,
-    ):
-        self._together, self._deep = on_accelerator(), deep
-        self._smallest = smallest
-        super().__init__(
-            finder,
-            places,
-            schema,
-            Padding.of(schema, oblique=oblique),
-            sample=sample,
-            batch_rows=BATCH_ROWS if self._together else batch_rows,
-        )
+    def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
+        padding = Padding.of(schema, oblique=options.oblique)
+        super().__init__(places, schema, options, padding)
+        self._together, self._smallest = on_accelerator(), options.smallest_sample
+        # Whether smaller nodes than those of the first level will come.
+        self._deep = options.max_depth is None or options.max_depth > 1
+        if self._together:
+            self._batch_rows = BATCH_ROWS
         # Processors read the rows where they are.
         self._held = None
         if self._together:

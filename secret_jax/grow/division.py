@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, partition
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Conditions, Split
 from secret_jax.tree.walk import left_of_splits
 
@@ -35,28 +36,6 @@ class Division(NamedTuple):
         )
 
 
-class _Decisions(NamedTuple):
-    """Fields of splits that `secret_jax.tree.routing.left_of_splits` reads."""
-
-    kind: np.ndarray
-    attribute: np.ndarray
-    direction: np.ndarray
-    threshold: np.ndarray
-    goes_left: np.ndarray
-    larger_left: np.ndarray
-
-
-def _decisions(splits: Split | Conditions, larger_left: np.ndarray) -> _Decisions:
-    return _Decisions(
-        kind=splits.kind,
-        attribute=splits.attribute,
-        direction=splits.direction,
-        threshold=splits.threshold,
-        goes_left=splits.goes_left,
-        larger_left=larger_left,
-    )
-
-
 def divide(parents: Level, splits: Split, places: Places) -> Division:
     """Decide the side of every row of the nodes."""
     n_nodes = len(parents.node)
@@ -65,11 +44,14 @@ def divide(parents: Level, splits: Split, places: Places) -> Division:
     slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
 
     def sides(larger_left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        decisions = [_decisions(splits, larger_left)]
+        compared: list[Split | Conditions] = [splits]
         if splits.conditions is not None:
-            for condition in range(splits.conditions.kind.shape[1]):
-                own = Conditions(*(each[:, condition] for each in splits.conditions))
-                decisions.append(_decisions(own, larger_left))
+            axes = [np.moveaxis(each, 1, 0) for each in splits.conditions]
+            compared += map(Conditions, *axes)
+        decisions = [
+            SimpleNamespace(**each._asdict(), larger_left=larger_left)
+            for each in compared
+        ]
 
         def left(block: slice) -> np.ndarray:
             here = places.table, slot[block], row[block]

@@ -11,7 +11,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.hashing import mix
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,35 +126,6 @@ class Level(NamedTuple):
                 [everything if root.allowed is None else root.allowed for root in roots]
             ),
             constant=np.array([root.constant for root in roots]),
-        )
-
-    @classmethod
-    def of_slices(
-        cls,
-        start: np.ndarray,
-        stop: np.ndarray,
-        weight: np.ndarray,
-        min_leaf_weight: np.ndarray,
-        oblique: np.ndarray,
-        schema: TableSchema,
-    ) -> Level:
-        """Make a level of single nodes of one tree, without random draws."""
-        n_nodes = len(start)
-        n_attributes = schema.n_columns + len(schema.discrete)
-        return cls(
-            node=np.arange(n_nodes),
-            tree=np.zeros(n_nodes, int),
-            start=start,
-            stop=stop,
-            weight=weight,
-            key=np.zeros(n_nodes, np.uint64),
-            model=np.zeros((n_nodes, 1, 1 + schema.n_regressors)),
-            degrees=np.zeros(n_nodes),
-            min_split_weight=2 * min_leaf_weight,
-            min_leaf_weight=min_leaf_weight,
-            oblique=oblique,
-            allowed=np.ones((n_nodes, n_attributes), bool),
-            constant=np.zeros(n_nodes, bool),
         )
 
     def take(self, index: np.ndarray) -> Level:

@@ -8,7 +8,7 @@ so several trees grow at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -21,51 +21,22 @@ from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.binned import BinnedSearch
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
+from secret_jax.grow.compiled import CompiledSearch
 from secret_jax.grow.division import descend, divide
-from secret_jax.grow.fixed import FixedSplits
 from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.in_numpy import NumpySearch
 from secret_jax.grow.node_models import NodeModels
-from secret_jax.grow.search import Found, Search
+from secret_jax.grow.search import Found, GrowOptions, Search
 from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
-from secret_jax.runtime.slices import slice_positions
-from secret_jax.splits.interface import Split, SplitFinder
+from secret_jax.runtime.shapes import slice_positions
+from secret_jax.splits.interface import Split
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Sums of float32 weights may miss a least weight by their rounding.
 ROUNDING = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrowOptions:
-    """Options of tree growth, common to all trees."""
-
-    finder: SplitFinder
-    # Maximum number of rows of a node that the finder sees; None: all.
-    sample: int | None = 2048
-    # Minimum gain of a split, as a multiple of what chance alone would
-    # (`secret_jax.splits.interface.Split`).
-    min_gain: float = 1.5
-    max_depth: int | None = None
-    max_leaf_nodes: int | None = None
-    # Attributes that every node draws, by its key and so by that of its root, to be
-    # split on (`secret_jax.grow.attributes`); None: all.
-    max_features: int | None = None
-    # Whether trees of a most number of leaves make several of their best splits at a
-    # time, not the best one first.
-    in_batches: bool = False
-    # Whether programs can split obliquely even where no root asks for it: trees that
-    # follow each other then share them.
-    oblique: bool = False
-    smallest_sample: int = SMALLEST_SAMPLE  # smaller nodes are padded to this size
-    # Maximum number of padded rows of nodes searched together on a processor.
-    batch_rows: int = BATCH_ROWS
-    # Splits of the user, from the root of every tree down.
-    fixed: FixedSplits | None = None
 
 
 class Grown(NamedTuple):
@@ -105,14 +76,9 @@ def grown(
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)
-    models = NodeModels(
-        options.finder.node_model,
-        places,
-        schema,
-        sample=options.sample,
-        of_all=bins is not None,
-    )
-    search = _search(places, schema, options, bins, models, oblique=oblique)
+    options = replace(options, oblique=oblique)
+    models = NodeModels(places, schema, options, of_all=bins is not None)
+    search = _search(places, schema, options, bins, models)
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
     level = models.fitted(Level.of(roots, places, schema))
@@ -198,27 +164,13 @@ def _search(
     options: GrowOptions,
     bins: Bins | None,
     models: NodeModels,
-    *,
-    oblique: bool,
 ) -> Search:
     """The search of the finder on the device that computes."""
-    finder, sample, rows = options.finder, options.sample, options.batch_rows
-    if bins is not None and isinstance(finder, RssSplits):
-        return BinnedSearch(finder, places, schema, bins, models, sample=sample)
-    if not (on_accelerator() or finder.needs_program):
-        return NumpySearch(
-            finder, places, schema, oblique=oblique, sample=sample, batch_rows=rows
-        )
-    return CompiledSearch(
-        finder,
-        places,
-        schema,
-        oblique=oblique,
-        sample=sample,
-        deep=options.max_depth is None or options.max_depth > 1,
-        smallest=options.smallest_sample,
-        batch_rows=rows,
-    )
+    if bins is not None and isinstance(options.finder, RssSplits):
+        return BinnedSearch(places, schema, options, bins, models)
+    if on_accelerator() or options.finder.needs_program:
+        return CompiledSearch(places, schema, options)
+    return NumpySearch(places, schema, options)
 
 
 class _Waiting(NamedTuple):

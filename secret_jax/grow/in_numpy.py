@@ -12,11 +12,11 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.samples import Sample, SampleRows, of_one_kind
-from secret_jax.grow.search import BatchSearch
+from secret_jax.grow.search import BatchSearch, GrowOptions
 from secret_jax.runtime.arrays import rows_last
 from secret_jax.runtime.parallel import N_WORKERS
 from secret_jax.runtime.pieces import Pieces, piece_lengths
-from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
+from secret_jax.splits.interface import Columns, Node, Roles, Split
 
 # Rows that are worth the calls of NumPy for a batch: threads wait for each other while
 # these are made, and two batches of fewer rows took longer than one of all of them.
@@ -26,20 +26,9 @@ _FEWEST_TOGETHER = 1 << 14
 class NumpySearch(BatchSearch):
     """Finds the splits of levels, many nodes at once."""
 
-    def __init__(
-        self,
-        finder: SplitFinder,
-        places: Places,
-        schema: TableSchema,
-        *,
-        oblique: bool,
-        sample: int | None,
-        batch_rows: int,
-    ):
-        padding = Padding.none(schema, oblique=oblique)
-        super().__init__(
-            finder, places, schema, padding, sample=sample, batch_rows=batch_rows
-        )
+    def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
+        padding = Padding.none(schema, oblique=options.oblique)
+        super().__init__(places, schema, options, padding)
 
     def _found(self, batch: Node, n_inside: int, rows: SampleRows) -> Split:
         # As in JAX, what a division by zero leads to is sorted out afterwards.

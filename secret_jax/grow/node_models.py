@@ -7,8 +7,9 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
-from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.interface import Models
 from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
@@ -26,22 +27,16 @@ class _Part(NamedTuple):
 class NodeModels:
     """Fits the nodes of each level, each shrunk toward its parent's model.
 
-    ``model``: what the finder asks for; None: nothing is fitted; ``sample``: most rows
-    of a node that are searched; None: all; ``of_all``: whether the models of nodes with
-    many rows are of all of them, too.
+    Nothing is fitted if the finder asks for no model. ``of_all``: whether the models of
+    nodes with many rows are of all of them, too.
     """
 
     def __init__(
-        self,
-        model: LeafModel | None,
-        places: Places,
-        schema: TableSchema,
-        *,
-        sample: int | None,
-        of_all: bool = False,
+        self, places: Places, schema: TableSchema, options: GrowOptions, *, of_all: bool
     ):
-        self._model, self._places, self._schema = model, places, schema
-        self._sample = len(places.row) if sample is None else sample
+        self._places, self._schema = places, schema
+        self._model = options.finder.node_model
+        self._sample = len(places.row) if options.sample is None else options.sample
         self._most = len(places.row) if of_all else max(_MOST_ROWS, self._sample)
         self._parts: list[_Part] = []
 

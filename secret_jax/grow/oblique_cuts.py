@@ -22,6 +22,7 @@ from secret_jax.runtime.linalg import (
 )
 from secret_jax.runtime.scratch import scratch
 from secret_jax.splits.directions import sparse
+from secret_jax.splits.rss import RssSplits
 
 # Quantiles of a normal distribution between which directions are cut, and the mean and
 # mean square in between: a projection is a sum of attributes.
@@ -43,22 +44,12 @@ _FIXED = ("covariance", "cross", "allowed")
 _FOUND = ("gain", "direction", "threshold", "models")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObliqueOptions:
-    """Options of the search; see `secret_jax.RssSplits`."""
-
-    n_hessian: int
-    hinge_steps: int
-    max_split_features: int | None
-    ridge: float
-
-
 @dataclass(eq=False, kw_only=True)
 class ObliqueCuts:
     """Best cuts of nodes so far, and how they become better."""
 
     nodes: NodeMoments
-    options: ObliqueOptions
+    options: RssSplits
     z: np.ndarray  # (n_rows, n_columns), float32: columns, standardised in their nodes
     covariance: np.ndarray
     cross: np.ndarray
@@ -74,7 +65,7 @@ class ObliqueCuts:
     def of(
         cls,
         nodes: NodeMoments,
-        options: ObliqueOptions,
+        options: RssSplits,
         z: Float[np.ndarray, "n_rows n_columns"],
         allowed: Bool[np.ndarray, "n_nodes n_columns"],
         gain: Float[np.ndarray, " n_nodes"],
@@ -109,7 +100,7 @@ class ObliqueCuts:
         )
         if options.n_hessian:
             found._improve(found._hessian(sums[:, 1:]))
-        if options.hinge_steps:
+        if options.n_hinge and options.hinge_steps:
             found._climb(options.hinge_steps)
         return found
 

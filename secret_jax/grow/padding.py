@@ -107,18 +107,11 @@ class Padding:
 
     def wider_codes(self, codes: np.ndarray) -> np.ndarray:
         """Codes with the discrete attributes along their last axis, and zeros."""
-        n_more = self.n_discrete - codes.shape[-1]
-        if not n_more:
-            return codes
-        return np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, n_more)])
+        return _longer(codes, self.n_discrete)
 
     def wider_models(self, coefficient: np.ndarray) -> np.ndarray:
         """Intercepts and slopes along the last axis, with slopes of zero."""
-        n_more = 1 + self.columns.n_regressors - coefficient.shape[-1]
-        if not n_more:
-            return coefficient
-        pairs = [(0, 0)] * (coefficient.ndim - 1)
-        return np.pad(coefficient, [*pairs, (0, n_more)])
+        return _longer(coefficient, 1 + self.columns.n_regressors)
 
     def wider_allowed(self, allowed: np.ndarray) -> np.ndarray:
         """Which attributes are allowed; padding is not."""
@@ -151,6 +144,13 @@ class Padding:
         attribute[along] = column[attribute[along]]
         direction = found.direction[..., self.position]
         return {"attribute": attribute, "direction": direction}
+
+
+def _longer(values: np.ndarray, n: int) -> np.ndarray:
+    """Values with zeros at the end of their last axis."""
+    n_more = n - values.shape[-1]
+    pairs = [(0, 0)] * (values.ndim - 1)
+    return np.pad(values, [*pairs, (0, n_more)]) if n_more else values
 
 
 def _most_categories(schema: TableSchema) -> int:

@@ -19,6 +19,7 @@ from secret_jax.runtime.linalg import AnyArray, written_out
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.tiles import each_of
 
 # Smaller tables are padded to so many rows, and to so many places: those of one tree
 # that learns from others share programs with those of the trees of all folds.
@@ -41,20 +42,8 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
     if together:
         with written_out(on_accelerator()):
             return jax.vmap(split)(batch)
-    n_padded = len(jax.tree.leaves(batch)[0])
-    split = jax.jit(split)  # traced once, for its shapes and for the loop
-
-    def node_at(i):
-        return jax.tree.map(lambda array: array[i], batch)
-
-    def add(i, found):
-        return jax.tree.map(
-            lambda every, one: every.at[i].set(one), found, split(node_at(i))
-        )
-
-    one = jax.eval_shape(lambda: split(node_at(0)))
-    nothing = jax.tree.map(lambda a: jnp.zeros((n_padded, *a.shape), a.dtype), one)
-    return jax.lax.fori_loop(0, n_nodes, add, nothing)
+    # Traced once, for its shapes and for the loop.
+    return each_of(jax.jit(split), n_nodes, batch)
 
 
 class Held(NamedTuple):

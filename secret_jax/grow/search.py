@@ -7,6 +7,7 @@ needs none is searched by `secret_jax.grow.in_numpy` on processors.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.grow.fixed import FixedSplits
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.samples import Sample, SampleRows
@@ -37,6 +39,42 @@ _FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 15, 4
 _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
+# Most padded rows of one batch, unless a single node has more: eight nodes of the
+# default sample are enough to make a call of a program cheap.
+BATCH_ROWS = 1 << 14
+# Padded size of small nodes, unless a growth asks for another: one program more would
+# cost seconds to compile.
+SMALLEST_SAMPLE = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowOptions:
+    """Options of tree growth, common to all trees."""
+
+    finder: SplitFinder
+    # Maximum number of rows of a node that the finder sees; None: all.
+    sample: int | None = 2048
+    # Minimum gain of a split, as a multiple of what chance alone would
+    # (`secret_jax.splits.interface.Split`).
+    min_gain: float = 1.5
+    max_depth: int | None = None
+    max_leaf_nodes: int | None = None
+    # Attributes that every node draws, by its key and so by that of its root, to be
+    # split on (`secret_jax.grow.attributes`); None: all.
+    max_features: int | None = None
+    # Whether trees of a most number of leaves make several of their best splits at a
+    # time, not the best one first.
+    in_batches: bool = False
+    # Whether programs can split obliquely even where no root asks for it: trees that
+    # follow each other then share them.
+    oblique: bool = False
+    smallest_sample: int = SMALLEST_SAMPLE  # smaller nodes are padded to this size
+    # Maximum number of padded rows of nodes searched together on a processor.
+    batch_rows: int = BATCH_ROWS
+    # Splits of the user, from the root of every tree down.
+    fixed: FixedSplits | None = None
+
+
 class Found(NamedTuple):
     """Results of a search; arrays with a leading axis of nodes."""
 
@@ -46,23 +84,18 @@ class Found(NamedTuple):
 
 
 class Search(ABC):
-    """Finds the splits of levels.
-
-    ``sample``: most rows of a node that are looked at; None: all.
-    """
+    """Finds the splits of levels."""
 
     def __init__(
         self,
-        finder: SplitFinder,
         places: Places,
         schema: TableSchema,
-        *,
+        options: GrowOptions,
         n_categories: int,
-        sample: int | None,
     ):
-        self._finder, self._places, self._schema = finder, places, schema
+        self._places, self._schema, self._finder = places, schema, options.finder
         self._n_categories = n_categories
-        self._most = len(places.row) if sample is None else sample
+        self._most = len(places.row) if options.sample is None else options.sample
 
     @abstractmethod
     def find(self, level: Level) -> Found:
@@ -112,24 +145,18 @@ class Search(ABC):
 class BatchSearch(Search):
     """Finds the splits of levels in batches of nodes, whatever the finder.
 
-    ``padding``: of the columns; ``batch_rows``: most padded rows of one batch.
+    ``padding``: of the columns.
     """
 
     def __init__(
         self,
-        finder: SplitFinder,
         places: Places,
         schema: TableSchema,
+        options: GrowOptions,
         padding: Padding,
-        *,
-        sample: int | None,
-        batch_rows: int,
     ):
-        n_categories = padding.columns.n_categories
-        super().__init__(
-            finder, places, schema, n_categories=n_categories, sample=sample
-        )
-        self._padding, self._batch_rows = padding, batch_rows
+        super().__init__(places, schema, options, padding.columns.n_categories)
+        self._padding, self._batch_rows = padding, options.batch_rows
         x, codes = places.table.on_host()
         self._x = self.wider(x)
         self._codes = padding.wider_codes(np.maximum(codes, 0))
@@ -137,7 +164,8 @@ class BatchSearch(Search):
         # Products of the columns, and what the finder holds of every attribute.
         width = padding.n_columns + 1 + places.targets.shape[1]
         n_attributes = width + padding.n_discrete
-        numbers = width * (width + 1) // 2 + n_attributes * finder.numbers_per_cell
+        held = n_attributes * self._finder.numbers_per_cell
+        numbers = width * (width + 1) // 2 + held
         self._row_bytes = 4 * numbers
 
     def wider(self, values: np.ndarray) -> np.ndarray:

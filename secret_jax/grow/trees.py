@@ -10,7 +10,8 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import Enough, Grown, GrowOptions, grown
+from secret_jax.grow.grower import Enough, Grown, grown
+from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import fit_models, with_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.monotone import with_final_thresholds

@@ -8,8 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.inspect.arguments import check_coverage
-from secret_jax.tree.degrees import model_degrees
-from secret_jax.tree.noise import noise_variance
+from secret_jax.tree.degrees import model_degrees, noise_variance
 from secret_jax.tree.structure import Tree
 
 # Ranks and sums of weights may be rounding errors away from a whole number.
@@ -22,7 +21,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
     In units of the target (of logarithms, as a share of the prediction), shape
     (n_nodes,). The square of it is ``noise * (1 + degrees
     / weight)``: the variance of the outputs about the true mean
-    (`secret_jax.tree.noise.noise_variance`), and the model's own variance, on average
+    (`secret_jax.tree.degrees.noise_variance`), and the model's own variance, on average
     over the node's training rows. Since splits are chosen, it is usually too small: for
     intervals with a promise see `conformal_factor`.
     """

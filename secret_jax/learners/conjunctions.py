@@ -36,10 +36,7 @@ class Condition(NamedTuple):
 
     def where(self, chosen: AnyArray, other: Condition, batch: Node) -> Condition:
         """This condition in some nodes, and another one in all others."""
-        masks = [chosen] * len(self.pick)
-        masks[1] = for_rows(chosen, batch.pieces)  # of the projections
-        parts = zip(masks, self.pick, other.pick, strict=True)
-        pick = Candidates(*(where_each(*part) for part in parts))
+        pick = self.pick.where(chosen, other.pick, batch.pieces)
         return Condition(pick, where_each(chosen, self.above, other.above))
 
 

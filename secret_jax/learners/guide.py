@@ -11,9 +11,13 @@ from typing import Annotated, Literal
 import jax
 import jax.numpy as jnp
 
-from secret_jax.learners.calibration import advantage_of_discrete
 from secret_jax.learners.residuals import Residuals, Thresholds, residuals
-from secret_jax.learners.sign_tests import groups_of, pairs_of, sign_scores
+from secret_jax.learners.sign_tests import (
+    advantage_of_discrete,
+    groups_of,
+    pairs_of,
+    sign_scores,
+)
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import POSITIVE, at_least

@@ -9,7 +9,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend
 

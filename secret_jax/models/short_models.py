@@ -1,9 +1,10 @@
-"""Short equations of a tree with any loss, and their standard errors."""
+"""Last steps of a tree with any loss: bounds, short equations, standard errors."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import LONGEST_STEP
@@ -15,9 +16,7 @@ from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.shorten import shortened
 from secret_jax.models.standard_errors import with_standard_errors
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.bounds import bounded
-from secret_jax.tree.degrees import model_degrees
-from secret_jax.tree.noise import ROUNDING
+from secret_jax.tree.degrees import ROUNDING, model_degrees
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals
@@ -35,7 +34,7 @@ def with_short_equations(
     ``tree``: with full models; ``rows``: rows that trained the models, or a sample of
     them; ``tolerance``: see `shortened`.
     """
-    tree, full_error = bounded(tree, statistics.lower[0], statistics.upper[0]), None
+    tree, full_error = _bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
         full_error = tuple(as_clipped(tree, rows).leaf_error.tolist())
     spread = _spread(tree, rows)
@@ -106,3 +105,41 @@ def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
                 step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
                 coefficient[group.node, output, 0] += step
     return replace(short, coefficient=coefficient)
+
+
+# Share of the largest magnitude by which rounding may move a target away from zero.
+_ROUNDING = 1e-6
+
+
+def _bounded(
+    tree: Tree,
+    lower: Float[np.ndarray, " n_outputs"],
+    upper: Float[np.ndarray, " n_outputs"],
+) -> Tree:
+    """Bound the predictions at zero where no target crosses it.
+
+    Hours, prices and counts, for example, are never predicted to be negative.
+
+    ``tree``: tree that predicts the targets, not logarithms; ``lower``, ``upper``:
+    range of all targets, in standardised units.
+    """
+    if not tree.says_targets:
+        return tree
+    schema = tree.schema
+    center, scale = np.array(schema.target_centers), np.array(schema.target_scales)
+    zero = -center / scale
+    near = _ROUNDING * np.abs([zero, lower, upper]).max(axis=0)
+    lowest = np.where(lower >= zero - near, _rounded(center, scale, 1.0), -np.inf)
+    highest = np.where(upper <= zero + near, _rounded(center, scale, -1.0), np.inf)
+    if np.isinf(lowest).all() and np.isinf(highest).all():
+        return tree
+    return replace(tree, bounds=(tuple(lowest.tolist()), tuple(highest.tolist())))
+
+
+def _rounded(center: np.ndarray, scale: np.ndarray, side: float) -> np.ndarray:
+    """Nearest float32 numbers to zero on one side of it, in standardised units."""
+    with np.errstate(over="ignore"):  # far away, and no bound then
+        value = (-center / scale).astype(np.float32)
+    beyond = side * (value.astype(np.float64) * scale + center) < 0
+    next_one = np.nextafter(value, np.float32(side * np.inf))
+    return np.where(beyond, next_one, value).astype(np.float64)

@@ -16,7 +16,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.selection import CONSTANT, TIE, selected_forward
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.noise import noise_variance
+from secret_jax.tree.degrees import noise_variance
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Rows for which the parent's second moments count in those of a node: without them an

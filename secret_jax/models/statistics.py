@@ -16,8 +16,7 @@ from jaxtyping import Float, Int
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, grouped
-from secret_jax.runtime.shapes import next_power_of_two
-from secret_jax.runtime.slices import slice_positions
+from secret_jax.runtime.shapes import next_power_of_two, slice_positions
 
 # Rows of a leaf in a block: so many that calls of NumPy cost less than the work. Blocks
 # stay in a cache.

@@ -163,9 +163,7 @@ class Program:
 
 
 def program(
-    *,
-    static_argnames: tuple[str, ...] = (),
-    small_steps: bool = False,
+    *, static_argnames: tuple[str, ...] = (), small_steps: bool = False
 ) -> Callable[[Callable[..., Any]], Program]:
     """Decorate a function as a `Program`: the package's ``jax.jit``."""
     return lambda function: Program(function, static_argnames, small_steps)

@@ -24,3 +24,10 @@ def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
     if fill:
         longer[len(values) :] = fill
     return longer
+
+
+def slice_positions(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Concatenate the positions covered by several slices, int64."""
+    length = stops - starts
+    offset = np.cumsum(length) - length
+    return np.arange(length.sum()) + np.repeat(starts - offset, length)

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import matmul, safe_divide
 from secret_jax.runtime.pieces import weighted_moments
+from secret_jax.splits.chosen import goes_left_of
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split
-from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind
 
 # A deviation of the indicators below this, in units of one, is rounding.
@@ -65,7 +65,8 @@ class ClassSplits(SplitFinder):
         def best_of(group: jax.Array) -> tuple[Split, jax.Array]:
             first = node.weight * matmul(share, group)
             split = best_labelled_split(self, node, first)
-            gain = gini_drop(share, node.weight, _left(node, split))
+            left = goes_left_of(split, node.x, node.codes).astype(node.x.dtype)
+            gain = gini_drop(share, node.weight, left)
             return split, jnp.where(split.gain > 0, gain, -jnp.inf)
 
         splits, gain = jax.lax.map(best_of, _groups(node, share))
@@ -128,22 +129,3 @@ def _groups(node: Node, share: jax.Array) -> jax.Array:
     half = jnp.zeros(n_classes, share.dtype)
     half = half.at[order].set((below < 0.5 * count.sum()).astype(share.dtype))
     return jnp.concatenate([alone, half[None]])
-
-
-def _left(node: Node, split: Split) -> jax.Array:
-    """1 for the rows that a split sends to the left, shape (n_rows,)."""
-    projection = matmul(node.x, split.direction)
-    left = projection <= split.threshold
-    if node.codes.shape[1]:
-        code = node.codes[:, jnp.maximum(split.attribute, 0)]
-        listed = split.goes_left[code]
-        left = goes_left(
-            projection,
-            split.threshold,
-            split.kind == SplitKind.DISCRETE,
-            code,
-            listed,
-            listed,
-            jnp,
-        )
-    return left.astype(node.x.dtype)

@@ -13,14 +13,13 @@ import jax.numpy as jnp
 
 from secret_jax.runtime.linalg import matmul, safe_divide
 from secret_jax.splits.chosen import roles_of
-from secret_jax.splits.discrete import best_subset, category_counts
+from secret_jax.splits.discrete import best_subset, category_counts, gini_gain
 from secret_jax.splits.discriminant import (
     lda_direction,
     left_probability,
     oriented,
     qda_threshold,
 )
-from secret_jax.splits.impurity import gini_gain
 from secret_jax.splits.interface import Node, Split
 from secret_jax.splits.tiles import Tiles, in_tiles, sum_of
 from secret_jax.tree.structure import SplitKind

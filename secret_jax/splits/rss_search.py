@@ -160,7 +160,7 @@ def _better(first: Candidates, others: Candidates, node: PreparedNodes) -> Candi
     # As they were computed, all of them: a threshold is a row's own projection.
     others = others._replace(projection=projected(others.direction, node))
     other = others.take(xp.argmax(others.gain, axis=-1), node.rows.pieces)
-    return _where(other.gain > first.gain, other, first, node)
+    return other.where(other.gain > first.gain, first, node.rows.pieces)
 
 
 def _shortest(best: Candidates, node: PreparedNodes, finder: Options) -> Candidates:
@@ -185,7 +185,7 @@ def _shortest(best: Candidates, node: PreparedNodes, finder: Options) -> Candida
     good = good & (short.gain >= least[..., None])
     fewest = xp.argmin(xp.where(good, n_terms, n_columns + 1), axis=-1)
     found = short.take(fewest, node.rows.pieces)
-    return _where(good.any(axis=-1), found, best, node)
+    return found.where(good.any(axis=-1), best, node.rows.pieces)
 
 
 def _proposals(node: PreparedNodes, finder: Options) -> list[AnyArray]:
@@ -253,16 +253,6 @@ def _errors(model: AnyArray, rows: NodeRows) -> AnyArray:
     fitted = matmul(slopes, regressors).reshape(*shape, -1) + model[..., :1]
     residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
     return xp.sum((residual - fitted) ** 2, axis=-2)
-
-
-def _where(
-    chosen: AnyArray, first: Candidates, second: Candidates, node: PreparedNodes
-) -> Candidates:
-    """The first or the second split of each node."""
-    masks = [chosen] * len(first)
-    masks[1] = for_rows(chosen, node.rows.pieces)  # of the projections
-    parts = zip(masks, first, second, strict=True)
-    return Candidates(*(where_each(*part) for part in parts))
 
 
 def _merge(first: Any, second: Any) -> Any:

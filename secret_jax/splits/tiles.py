@@ -79,7 +79,9 @@ def sum_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) 
     return jax.lax.fori_loop(0, n_tiles, add, (nothing, nothing))[0]
 
 
-def each_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) -> Any:
+def each_of(
+    function: Callable[..., Any], n_tiles: Int[Array, ""] | int, *arrays: Any
+) -> Any:
     """Apply a function to every tile; results have an axis of tiles, zero at its end.
 
     ``function``: from one tile of every array to arrays; ``n_tiles``, ``*arrays``: as

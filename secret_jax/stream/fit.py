@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fit.finer import at_any_size
 from secret_jax.fit.logarithms import logarithms_err_less
 from secret_jax.fit.pipeline import FitResult, contender, finished
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
+from secret_jax.fit.rivals import at_any_size
 from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.chunks import chunks_of, reported

@@ -41,9 +41,14 @@ _MADE: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 )
 
 
+def made_of(tree: Tree) -> dict[Callable, Any]:
+    """What was made of a tree, by what made it; it must not hold the tree."""
+    return _MADE.setdefault(tree, {})
+
+
 def once(tree: Tree, make: Callable[[Tree], _Made]) -> _Made:
-    """Make something of a tree when it is first asked; it must not hold the tree."""
-    made = _MADE.setdefault(tree, {})
+    """Make something of a tree when it is first asked."""
+    made = made_of(tree)
     if make not in made:
         made[make] = make(tree)
     return made[make]

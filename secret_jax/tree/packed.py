@@ -20,8 +20,7 @@ import numpy as np
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.comparisons import Comparisons, comparisons_of
-from secret_jax.tree.decision import goes_left
+from secret_jax.tree.comparisons import Comparisons, comparisons_of, goes_left
 from secret_jax.tree.structure import Tree
 
 # Leaves, and categories, of a word of bits. (Of two words of leaves the links are
@@ -231,18 +230,16 @@ def sum_of_trees(
     x: jax.Array,
     codes: jax.Array,
     steps: jax.Array,
-    first: jax.Array,
-    last: jax.Array,
+    n_trees: jax.Array,
 ) -> tuple[jax.Array]:
-    """Weighted sum of the predictions of a range of trees, (n_outputs, n_rows).
+    """Weighted sum of the predictions of trees, (n_outputs, n_rows).
 
     ``x`` (n_rows, n_columns), float32; ``codes`` (n_rows, n_discrete), int32; ``steps``
-    (n_trees,), float32; ``first``, ``last`` (), int32: the trees from the first one up
-    to the last one.
+    (n_padded,), float32; ``n_trees`` (), int32: the trees after these are padding.
     """
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:
         return total + steps[which] * value_of(trees.of(which), x, codes)
 
     nothing = jnp.zeros((trees.coefficient.shape[1], x.shape[0]), x.dtype)
-    return (jax.lax.fori_loop(first, last, add, nothing),)
+    return (jax.lax.fori_loop(0, n_trees, add, nothing),)

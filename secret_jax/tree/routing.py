@@ -10,7 +10,7 @@ from secret_jax.tree.blocks import computed, on_host, once, shape_of
 from secret_jax.tree.packed import PackedTrees, leaf_ids
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum, leaves_by_tables
+from secret_jax.tree.sums import TreeSum
 from secret_jax.tree.walk import leaves_of
 
 _ONE = np.ones(1)
@@ -33,7 +33,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
         return leaves_of(tree, table.on_host())
     if on_accelerator():
         return computed(leaf_ids, table, _alone(tree).packed)
-    return leaves_by_tables(tree, table)
+    return _alone(tree).leaves(table)
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:

@@ -6,17 +6,19 @@ mixtures of experts, Jordan & Jacobs 1994). Inner nodes and leaves are numbered 
 here, each in the order of the tree.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Int
 
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.decision import goes_left as decide
+from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
@@ -84,41 +86,37 @@ def leaf_shares(
     return xp.exp(log_share + along.absent)
 
 
-def discrete_logits(
-    attribute: Int[Array, " n_inner"],
-    goes_left: Bool[Array, "n_inner n_categories"],
-    larger_left: Bool[Array, " n_inner"],
-    codes: Int[Array, "n_rows n_discrete"],
-    xp: Any = jnp,
-) -> Float[Array, "n_rows n_inner"]:
-    """Compute logits of splits on discrete attributes, which stay hard.
+class Lists(NamedTuple):
+    """Padded splits on discrete attributes, which stay hard; other splits have none."""
 
-    ``attribute``: -1 where the split is not on a discrete attribute; the logit is 0
-    there.
-    """
-    if codes.shape[1] == 0:
-        return xp.zeros((codes.shape[0], len(attribute)), np.float32)
-    left = _left_of_lists(attribute, goes_left, larger_left, codes, -1.0, xp)
-    logit = xp.where(left, np.float32(HARD_LOGIT), np.float32(-HARD_LOGIT))
-    return xp.where(attribute >= 0, logit, np.float32(0))
+    attribute: AnyArray  # (n_inner,), int32: -1 where the split is on columns
+    goes_left: AnyArray  # (n_inner, n_categories), bool
+    larger_left: AnyArray  # (n_inner,), bool
 
+    @classmethod
+    def of(cls, tree: Tree, n_inner: int) -> Lists:
+        """Collect the lists of a tree, with so many inner nodes after padding."""
+        inner = np.flatnonzero(~tree.is_leaf)
+        discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)[inner]
+        n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
+        more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
+        return cls(
+            padded(discrete.astype(np.int32), n_inner, -1),
+            padded(np.pad(tree.goes_left[inner], more), n_inner),
+            padded(tree.larger_left[inner], n_inner),
+        )
 
-def _left_of_lists(
-    attribute: AnyArray,
-    listed: AnyArray,
-    larger_left: AnyArray,
-    codes: AnyArray,
-    beyond: AnyArray | float,
-    xp: Any,
-) -> Any:
-    """Whether rows go left at hard splits, shape (n_rows, n_inner).
+    def left(self, beyond: AnyArray, codes: AnyArray, xp: Any) -> Any:
+        """Whether rows go left at hard splits, shape (n_rows, n_inner).
 
-    ``beyond`` is the threshold minus the projection of splits on other attributes.
-    """
-    code = codes[:, xp.maximum(attribute, 0)]
-    in_list = listed[xp.arange(len(attribute)), xp.maximum(code, 0)]
-    discrete = attribute >= 0
-    return decide(-beyond, 0.0, discrete, code, in_list, larger_left, xp)
+        ``beyond`` is the threshold minus the projection of splits on columns.
+        """
+        if not codes.shape[1]:
+            return beyond >= 0
+        code = codes[:, xp.maximum(self.attribute, 0)]
+        in_list = self.goes_left[xp.arange(len(self.attribute)), xp.maximum(code, 0)]
+        discrete, larger_left = self.attribute >= 0, self.larger_left
+        return goes_left(-beyond, 0.0, discrete, code, in_list, larger_left, xp)
 
 
 class SoftRouting(NamedTuple):
@@ -128,10 +126,7 @@ class SoftRouting(NamedTuple):
     # threshold, width (n_inner,), float32: width 0 for hard splits.
     threshold: AnyArray
     width: AnyArray
-    # discrete_attribute, goes_left, larger_left: as in `discrete_logits`.
-    discrete_attribute: AnyArray
-    goes_left: AnyArray
-    larger_left: AnyArray
+    lists: Lists
     along: Paths
     coefficient: AnyArray  # (n_leaves, n_outputs, 1 + n_regressors), float32
     # low, high (n_leaves, n_outputs), float32: to which leaves are clipped.
@@ -152,10 +147,9 @@ def soft_routing(tree: Tree) -> SoftRouting:
     """Pad the arrays of a soft tree."""
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     n_leaves = next_power_of_two(max(len(leaf), _FEWEST))
-    n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
 
-    def pad(array: np.ndarray, chosen: np.ndarray, dtype: type, fill: int = 0) -> Any:
-        return padded(array[chosen].astype(dtype), n_leaves, fill)
+    def pad(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        return padded(array[chosen].astype(np.float32), n_leaves)
 
     low, high = tree.clip_range()
     lowest = np.full(tree.n_outputs, -np.inf)
@@ -163,19 +157,15 @@ def soft_routing(tree: Tree) -> SoftRouting:
     if not tree.clip_leaves:
         lowest, highest = low[0], high[0]
         low, high = np.full_like(low, -_UNBOUNDED), np.full_like(low, _UNBOUNDED)
-    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
-    more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
     return SoftRouting(
-        direction=pad(tree.direction, inner, np.float32),
-        threshold=pad(tree.threshold, inner, np.float32),
-        width=pad(tree.gate_width, inner, np.float32),
-        discrete_attribute=pad(discrete, inner, np.int32, -1),
-        goes_left=pad(np.pad(tree.goes_left, more), inner, bool),
-        larger_left=pad(tree.larger_left, inner, bool),
+        direction=pad(tree.direction, inner),
+        threshold=pad(tree.threshold, inner),
+        width=pad(tree.gate_width, inner),
+        lists=Lists.of(tree, n_leaves),
         along=paths(tree.left, tree.parent, n_inner=n_leaves, n_leaves=n_leaves),
-        coefficient=pad(tree.coefficient, leaf, np.float32),
-        low=pad(low, leaf, np.float32),
-        high=pad(high, leaf, np.float32),
+        coefficient=pad(tree.coefficient, leaf),
+        low=pad(low, leaf),
+        high=pad(high, leaf),
         lowest=lowest.astype(np.float32),
         highest=highest.astype(np.float32),
     )
@@ -183,33 +173,16 @@ def soft_routing(tree: Tree) -> SoftRouting:
 
 def shares_of_rows(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
     """Compute the shares of the leaves, shape (n_rows, n_leaves)."""
+    is_gate = (routing.width > 0) & (routing.lists.attribute < 0)
     with np.errstate(over="ignore", invalid="ignore"):
         beyond = routing.threshold - matmul(x, routing.direction.T)
-        logit = _logits(routing, beyond, codes, xp)
-    return leaf_shares(logit, routing.along, xp)
-
-
-def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) -> Any:
-    """Compute the logits of gates and of hard splits.
-
-    ``beyond`` is the threshold minus the projection, shape (n_rows, n_inner).
-    """
-    left = beyond >= 0
-    if codes.shape[1]:
-        left = _left_of_lists(
-            routing.discrete_attribute,
-            routing.goes_left,
-            routing.larger_left,
-            codes,
-            beyond,
-            xp,
-        )
-    is_gate = (routing.width > 0) & (routing.discrete_attribute < 0)
-    soft = beyond / xp.where(is_gate, routing.width, 1.0)
+        soft = beyond / xp.where(is_gate, routing.width, 1.0)
+        left = routing.lists.left(beyond, codes, xp)
     # A projection that overflowed to no number goes right, as in a hard tree.
     is_gate = is_gate & ~xp.isnan(soft)
     hard = xp.where(left, HARD_LOGIT, -HARD_LOGIT)
-    return xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
+    logit = xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
+    return leaf_shares(logit, routing.along, xp)
 
 
 def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:

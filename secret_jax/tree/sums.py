@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,13 +11,15 @@ from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.tree import blocks
-from secret_jax.tree.blocks import by_rows, computed, on_host, once, shape_of
+from secret_jax.tree.blocks import by_rows, computed, made_of, on_host, shape_of
 from secret_jax.tree.decisions import BYTE, RowBlock, Scratch
 from secret_jax.tree.equations import Forest, forest_of
 from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend, leaves_of, values_at
+
+_Made = TypeVar("_Made")
 
 # Minimum number of trees of a sum after padding, so that few programs are compiled.
 _FEWEST_TREES = 16
@@ -33,12 +35,22 @@ class TreeSum:
 
     def __init__(self, trees: Sequence[Tree], steps: np.ndarray):
         self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
-        self._arrays: PackedTrees | None = None
-        self._joined: Tree | None = None
-        self._forest: Forest | None = None
+        alone = len(self.trees) == 1 and self.steps[0] == 1.0
+        # What is made of a tree by itself stays with the tree.
+        self._made = made_of(self.trees[0]) if alone else {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TreeSum, (self.trees, self.steps)  # without what is made again
+
+    def _once(self, make: Callable[[Sequence[Tree], np.ndarray], _Made]) -> _Made:
+        if make not in self._made:
+            self._made[make] = make(self.trees, self.steps)
+        return self._made[make]
+
+    @property
+    def packed(self) -> PackedTrees:
+        """Padded arrays of the trees."""
+        return self._once(_packed)
 
     def values(
         self,
@@ -52,62 +64,54 @@ class TreeSum:
         ``finish``: what becomes of the sums of some rows, of the same shape. Returns
         (n_rows, n_outputs), float64: in standardised units.
         """
-        last = len(self.trees) if last is None else last
-        if shape_of(table)[0] * (last - first) <= blocks.FEW_PAIRS:
-            found = self._on_host(on_host(table), first, last)
+        some = slice(first, last)
+        if len(self.trees[some]) < len(self.trees):
+            part = TreeSum(self.trees[some], self.steps[some])
+            return part.values(table, finish=finish)
+        n_trees = len(self.trees)
+        if shape_of(table)[0] * n_trees <= blocks.FEW_PAIRS:
+            found = self._on_host(on_host(table))
         elif on_accelerator():
             arrays, steps = self.packed, self.steps.astype(np.float32)
             steps = padded(steps, len(arrays.depth))
-            bounds = np.int32(first), np.int32(last)
-            found = computed(sum_of_trees, table, arrays, steps, *bounds).T
+            found = computed(sum_of_trees, table, arrays, steps, np.int32(n_trees)).T
         else:
-            return self._in_blocks(table, first, last, finish)
+            return self._in_blocks(table, finish)
         found = found.astype(np.float64, copy=False)
         return found if finish is None else finish(found)
 
-    @property
-    def packed(self) -> PackedTrees:
-        """Padded arrays of the trees."""
-        if len(self.trees) == 1:
-            return once(self.trees[0], _packed_alone)
-        if self._arrays is None:
-            n_padded = bucket(len(self.trees), smallest=_FEWEST_TREES)
-            self._arrays = packed(self.trees, n_padded)
-        return self._arrays
+    def leaves(self, table: Table) -> np.ndarray:
+        """Find the leaf of each of many rows in the first tree, (n_rows,), int32."""
+        lookup, scratch = self._once(_grouped).groups[0].lookup, Scratch()
+        node = lookup.node.astype(np.int32)
 
-    def _on_host(self, table: Table, first: int, last: int) -> np.ndarray:
-        some = self.trees[first:last]
-        if len(some) == 1:
-            node = leaves_of(some[0], table)
-            return self.steps[first] * values_at(some[0], table, node)
-        if last - first < len(self.trees):
-            forest = joined(some)
-        else:
-            forest = self._joined = self._joined or joined(some)
-        size = np.array([tree.n_nodes for tree in some])
-        n_rows, n_trees = len(table.x), len(some)
+        def of_rows(table: Table) -> np.ndarray:
+            return node.take(lookup.states(RowBlock(table, scratch))[0])
+
+        n_bits = lookup.decisions.direction.shape[1]
+        return by_rows(of_rows, table, n_bits, (), np.int32)
+
+    def _on_host(self, table: Table) -> np.ndarray:
+        if len(self.trees) == 1:
+            (tree,) = self.trees
+            return self.steps[0] * values_at(tree, table, leaves_of(tree, table))
+        forest = self._once(_joined)
+        size = np.array([tree.n_nodes for tree in self.trees])
+        n_rows, n_trees = len(table.x), len(self.trees)
         root = np.broadcast_to(np.cumsum(size) - size, (n_rows, n_trees))
-        leaf = descend(forest, table, root, max(tree.max_depth for tree in some))
-        if n_trees > 1:
-            table = table.take(np.repeat(np.arange(n_rows), n_trees))
+        deepest = max(tree.max_depth for tree in self.trees)
+        leaf = descend(forest, table, root, deepest)
+        table = table.take(np.repeat(np.arange(n_rows), n_trees))
         value = values_at(forest, table, leaf.ravel())
         value = value.reshape(n_rows, n_trees, value.shape[1])
-        return np.einsum("t,nto->no", self.steps[first:last], value)
+        return np.einsum("t,nto->no", self.steps, value)
 
     def _in_blocks(
         self,
         table: Table | Unencoded,
-        first: int,
-        last: int,
         finish: Callable[[np.ndarray], np.ndarray] | None,
     ) -> np.ndarray:
-        if last - first == 1 and self.steps[first] == 1.0:
-            forest = once(self.trees[first], _forest_of_one)
-        elif last - first < len(self.trees):
-            forest = _grouped(self.trees[first:last], self.steps[first:last])
-        else:
-            forest = self._forest = self._forest or _grouped(self.trees, self.steps)
-        scratch = Scratch()
+        forest, scratch = self._once(_grouped), Scratch()
 
         def of_rows(table: Table) -> np.ndarray:
             values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
@@ -120,6 +124,15 @@ class TreeSum:
         return by_rows(of_rows, table, n_bits, shape, np.float64)
 
 
+def _packed(trees: Sequence[Tree], steps: np.ndarray) -> PackedTrees:
+    alone = len(trees) == 1
+    return packed(trees, 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES))
+
+
+def _joined(trees: Sequence[Tree], steps: np.ndarray) -> Tree:
+    return joined(trees)
+
+
 def _grouped(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
     """Collect trees in groups of one size whose splits are decided together."""
     size = [-(-(tree.n_nodes // 2) // BYTE) * BYTE for tree in trees]
@@ -130,22 +143,3 @@ def _grouped(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
         groups += [which[start : start + together] for start in starts]
     some = [[trees[which] for which in group] for group in groups]
     return forest_of(some, [steps[group] for group in groups])
-
-
-def _forest_of_one(tree: Tree) -> Forest:
-    return forest_of([[tree]], [np.ones(1)])
-
-
-def _packed_alone(tree: Tree) -> PackedTrees:
-    return packed([tree], 1)
-
-
-def leaves_by_tables(tree: Tree, table: Table) -> np.ndarray:
-    """Find the leaf of each of many rows, shape (n_rows,), int32."""
-    lookup = once(tree, _forest_of_one).groups[0].lookup
-    node, scratch = lookup.node.astype(np.int32), Scratch()
-
-    def of_rows(table: Table) -> np.ndarray:
-        return node.take(lookup.states(RowBlock(table, scratch))[0])
-
-    return by_rows(of_rows, table, lookup.decisions.direction.shape[1], (), np.int32)

@@ -7,8 +7,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.tree.blocks import once
-from secret_jax.tree.comparisons import Comparisons, comparisons_of
-from secret_jax.tree.decision import goes_left
+from secret_jax.tree.comparisons import Comparisons, comparisons_of, goes_left
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Decisions of a block of rows at all splits: they stay in a cache.

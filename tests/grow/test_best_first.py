@@ -17,7 +17,8 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.grow import search
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import GrowOptions, grown
+from secret_jax.grow.grower import grown
+from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import with_leaf_models
 from secret_jax.learners import CartSplits
 from secret_jax.models.fitting import fit_models

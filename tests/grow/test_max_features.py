@@ -18,7 +18,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.ensemble.forest import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.grow.frontier import Level, Places, Root
-from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.search import GrowOptions
 from secret_jax.learners import CartSplits
 
 N_ROWS = 120

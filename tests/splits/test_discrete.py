@@ -10,8 +10,7 @@ import pytest
 import reference
 
 from secret_jax import SecretRegressor
-from secret_jax.splits.discrete import best_subset, category_counts
-from secret_jax.splits.impurity import gini_gain
+from secret_jax.splits.discrete import best_subset, category_counts, gini_gain
 
 K = 6
 N_CASES = 200

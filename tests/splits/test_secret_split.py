@@ -16,10 +16,9 @@ from scipy.stats import norm
 from secret_jax import SecretSplits
 from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Node, Split
-from secret_jax.splits.mixture import MixtureStatus
+from secret_jax.splits.mixture import MixtureStatus, whiten
 from secret_jax.splits.secret import _best_fit
 from secret_jax.splits.tiles import Tiles
-from secret_jax.splits.whitening import whiten
 from secret_jax.tree.structure import SplitKind
 
 # One shape and few settings, so few compiled programs.

@@ -14,8 +14,8 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.kinds import LEVELS_BELOW
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.fit.prune.watch import LEVELS_BELOW
 from secret_jax.fit.refine.interface import Fitted
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe

@@ -7,7 +7,7 @@ is one batch.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.fit.prune.cross_validation import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import mean_error, measured_on
+from secret_jax.fit.refine.hyperplanes import proposed
 from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
-from secret_jax.fit.refine.preferred import proposed
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import row_errors
@@ -96,7 +96,7 @@ class Tao(Refinement):
             ratio = fitted.student_rows.weight.sum() / fitted.training.weight.sum()
             rows, check = fitted.student_rows, None
             recipe = replace(recipe, min_leaf_weight=ratio * recipe.min_leaf_weight)
-        tree, n_sweeps = improve(fitted.tree, rows, check, recipe, self)
+        tree, n_sweeps, *_ = improve(fitted.tree, rows, check, recipe, self)
         if fitted.student_rows is not None and n_sweeps:
             own = fitted.training
             tree = measured_on(tree, own, recipe.leaf, 0.0)
@@ -105,17 +105,9 @@ class Tao(Refinement):
         return Refined(tree, n_sweeps)
 
 
-class Alternated(NamedTuple):
-    """Result of alternating optimisation."""
-
-    tree: Tree
-    # Number of passes over all levels; 0 if it is the tree that was given.
-    n_sweeps: int
-
-
 def improve(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
-) -> Alternated:
+) -> Refined:
     """Alternate for as many passes as held-out rows find worthwhile.
 
     ``tree``: with models from ``rows``; ``rows``: in shuffled order; ``check``: rows
@@ -127,21 +119,21 @@ def improve(
         return alternate(tree, rows, check, recipe, options)
     trained, check = without_share(rows, _CHECKED_SHARE)
     if check is None:
-        return Alternated(tree, 0)
+        return Refined(tree, 0)
     trained, check = (part.take(slice(MOST_ROWS)) for part in (trained, check))
     smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
     start = fit_models([tree], [trained], recipe.leaf)[0]
     on_part = replace(recipe, min_leaf_weight=smaller)
     trial = alternate(start, trained, check, on_part, options)
-    if trial.n_sweeps == 0:
+    if trial.n_steps == 0:
         return trial._replace(tree=tree)
-    options = replace(options, max_sweeps=trial.n_sweeps)
+    options = replace(options, max_sweeps=trial.n_steps)
     return alternate(tree, rows, None, recipe, options)
 
 
 def alternate(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
-) -> Alternated:
+) -> Refined:
     """Run passes over all levels; see `Tao` for the criterion of acceptance.
 
     ``tree``: with models from ``rows``; ``rows``: in shuffled order. Of more than
@@ -186,7 +178,7 @@ def alternate(
         best = fit_models([best], [rows], recipe.leaf)[0]
         if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
-    return Alternated(best, n_sweeps)
+    return Refined(best, n_sweeps)
 
 
 def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:

@@ -15,7 +15,7 @@ from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.refine import tao as tao_module
 from secret_jax.fit.refine.tao import alternate, improve, subtree_costs
-from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models
 from secret_jax.tree.routing import apply, predict
@@ -146,7 +146,7 @@ def test_a_split_that_was_spoilt_is_mended():
         start = fit_models([start], [training], recipe.leaf)[0]
         assert subtree_costs(start, 0.0)[0] > 10 * good + 1
         mended = alternate(start, training, None, recipe, EAGER)
-        assert mended.n_sweeps > 0
+        assert mended.n_steps > 0
         assert subtree_costs(mended.tree, 0.0)[0] < 0.2 * subtree_costs(start, 0.0)[0]
 
 
@@ -154,7 +154,7 @@ def test_what_does_not_help_rows_kept_aside_is_undone():
     tree, training, recipe = grown("noise", max_depth=3)
     assert tree.n_leaves > 2
     found = improve(tree, training, None, recipe, Tao())
-    assert found.n_sweeps == 0
+    assert found.n_steps == 0
     assert found.tree is tree
     X, y = noise(256)
     targets = tree.schema.scale_targets(y[:, None])
@@ -169,7 +169,7 @@ def test_a_prefix_of_the_rows_is_enough(monkeypatch):
     assert found.tree.weight[0] == training.n_rows
     before, after = (subtree_costs(t, 1.2)[0] for t in (tree, found.tree))
     assert after <= before
-    assert found.n_sweeps > 0
+    assert found.n_steps > 0
 
 
 def test_refinement_helps_where_there_is_no_noise():

@@ -11,9 +11,9 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import AnyArray, matmul
-from secret_jax.runtime.shapes import next_power_of_two, padded
+from secret_jax.runtime.shapes import padded
 from secret_jax.tree.routing import apply
-from secret_jax.tree.soft import HARD_LOGIT, Paths, discrete_logits, leaf_shares, paths
+from secret_jax.tree.soft import HARD_LOGIT, Lists, Paths, leaf_shares, paths
 from secret_jax.tree.structure import SplitKind, Tree
 
 # A deviation is an estimate: more rows do not make a better gate.
@@ -85,11 +85,7 @@ class Structure(NamedTuple):
 
     along: Paths
     free: AnyArray  # (n_inner, n_continuous), float32: 1 where the direction may change
-    # discrete_attribute, goes_left, larger_left: splits on discrete attributes, see
-    # `secret_jax.tree.soft.discrete_logits`.
-    discrete_attribute: AnyArray
-    goes_left: AnyArray
-    larger_left: AnyArray
+    lists: Lists
     start: Parameters  # where training started
 
 
@@ -108,10 +104,6 @@ def to_parameters(
     direction = tree.direction[inner] / width[:, None]
     free = np.ones_like(direction) if oblique else direction != 0
     free = np.where(discrete[:, None], 0, free)
-    categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
-    goes_left = np.pad(
-        tree.goes_left[inner], [(0, 0), (0, categories - tree.goes_left.shape[1])]
-    )
     parameters = Parameters(
         direction=padded(direction, n_inner).astype(np.float32),
         offset=padded(tree.threshold[inner] / width, n_inner).astype(np.float32),
@@ -120,11 +112,7 @@ def to_parameters(
     structure = Structure(
         along=paths(tree.left, tree.parent, n_inner=n_inner, n_leaves=n_leaves),
         free=padded(free, n_inner).astype(np.float32),
-        discrete_attribute=padded(
-            np.where(discrete, tree.attribute[inner], -1), n_inner, -1
-        ).astype(np.int32),
-        goes_left=padded(goes_left, n_inner),
-        larger_left=padded(tree.larger_left[inner], n_inner),
+        lists=Lists.of(tree, n_inner),
         start=parameters,
     )
     return parameters, structure
@@ -156,12 +144,10 @@ def gate_logits(
     moves = xp.abs(logit) < HARD_LOGIT
     logit = xp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
     if codes.shape[1]:
-        attribute = structure.discrete_attribute
-        fixed = discrete_logits(
-            attribute, structure.goes_left, structure.larger_left, codes, xp
-        )
-        logit = xp.where(attribute >= 0, fixed, logit)
-        moves = moves & (attribute < 0)
+        discrete = structure.lists.attribute >= 0
+        hard = xp.where(structure.lists.left(logit, codes, xp), HARD_LOGIT, -HARD_LOGIT)
+        logit = xp.where(discrete, hard.astype(logit.dtype), logit)
+        moves = moves & ~discrete
     return logit, moves
 
 

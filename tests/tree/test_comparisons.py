@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.tree.decision import goes_left
+from secret_jax.tree.comparisons import goes_left
 
 # Projection, threshold, on a discrete attribute, code, listed, larger left: goes left.
 CASES = [
