@@ -190,8 +190,9 @@ def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     from secret_jax.data.learning import learn_schema
     from secret_jax.data.roles import ColumnOptions
 
+    texts = [name for name in arguments.text if name in X.columns]
     options = ColumnOptions(
-        categorical_features=arguments.categorical,
+        categorical_features=[*arguments.categorical, *texts],
         split_features=arguments.split_only,
         missing="mean",
     )
