@@ -110,10 +110,13 @@ def chosen_model(
     given = given_parameters(arguments, estimator)
     build = getattr(estimator, arguments.preset) if arguments.preset else estimator
     label = labels.get
+    # What the owner calls text is meant to be categories, whatever it looks like.
+    others = {arguments.target, arguments.group, arguments.weight}
+    texts = [name for name in arguments.text if name in labels.keys() - others]
+    categories = dict.fromkeys([*arguments.categorical, *texts])
     model = build().set_params(
         **given,
-        categorical_features=[label(name, name) for name in arguments.categorical]
-        or None,
+        categorical_features=[label(name, name) for name in categories] or None,
         split_features=[label(name, name) for name in arguments.split_only] or None,
         monotonic_cst={label(name, name): d for name, d in arguments.monotone.items()}
         if arguments.monotone

@@ -175,8 +175,9 @@ def _without_copies(table: TableFile) -> TableFile:
 
 def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     """Refuse what no tree can learn from."""
+    texts = [name for name in arguments.text if name in X.columns]
     options = ColumnOptions(
-        categorical_features=arguments.categorical,
+        categorical_features=[*arguments.categorical, *texts],
         split_features=arguments.split_only,
         missing="mean",
     )

@@ -16,6 +16,7 @@ from secret_jax.data.attributes import (
 )
 from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
 from secret_jax.data.scaling import ColumnMoments
+from secret_jax.data.written import warn_of_written
 from secret_jax.runtime.values import is_real
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
@@ -85,6 +86,7 @@ def roles_of(
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
             refuse_numbers_as_text(column, names[position])
+            warn_of_written(column, names[position])
             roles.append(Role.DISCRETE)
         elif not options.use_regressors:
             roles.append(Role.SPLIT)

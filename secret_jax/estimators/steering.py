@@ -6,20 +6,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows
 from secret_jax.data.validation import checked_weight, copies_of, validated
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.path import of_size
+from secret_jax.fit.refit import refitted
 from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.intervals import forget_calibration
-from secret_jax.models.fitting import fit_models, node_statistics
-from secret_jax.models.glm import leaf_for_loss
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.short_models import with_short_equations
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree
@@ -170,9 +165,7 @@ class Steering:
         known = Targets(nothing, schema.target_names, weight, learned)
         targets = self._targets(y, X, weight, known)
         rows = CheckedRows(X, targets.values, targets.weight, copies_of(weight))
-        return self._with_tree(
-            _refitted(self._plan(), self.tree_, scaled_rows(rows)[0])
-        )
+        return self._with_tree(refitted(self._plan(), self.tree_, scaled_rows(rows)[0]))
 
     def harden(self) -> Self:
         """Copy the estimator with gates replaced by their thresholds.
@@ -195,31 +188,3 @@ class Steering:
         changed.tree_ = tree
         forget_calibration(changed)
         return changed
-
-
-def _refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
-    """Fit the models of all nodes to rows, and keep the splits.
-
-    Columns are encoded, and targets scaled, as the tree does. A node that no row
-    reaches predicts as the one above it.
-
-    ``tree``: without gates.
-    """
-    tree.loss.check_targets(given.targets)
-    leaf = _leaf_of(plan, tree)
-    table = encode(tree.schema, given.X).on_host()
-    targets = tree.schema.scale_targets(given.targets)
-    rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))
-    statistics = node_statistics(tree, rows)
-    (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
-    return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)
-
-
-def _leaf_of(plan: Plan, tree: Tree) -> LeafModel:
-    """Leaf model of a tree: the plan's, or the one that "auto" chose."""
-    rival, linear = plan.rival, tree.schema.n_regressors > 0
-    if rival is None:
-        return plan.leaf
-    if rival.of_logarithms:
-        return leaf_for_loss(plan.leaf, tree.loss) or plan.leaf
-    return rival.leaf if rival.leaf.uses_regressors == linear else plan.leaf

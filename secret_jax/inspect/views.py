@@ -69,8 +69,6 @@ def as_view(tree: Readable, output: int | str | None = None) -> TreeView:
 
 def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
     """Choose a tree with all outputs, or one that is named."""
-    if output is None and isinstance(tree, Tree):
-        return tree
     whole = tree if isinstance(tree, Tree) else estimator_of(tree).tree_
     if output is None and whole.n_outputs > 1:
         return whole

@@ -21,11 +21,12 @@ _RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
 class LogMean(Loss):
     """Half a deviance whose models predict the logarithm of the mean.
 
-    The variance of a target grows with a power of its mean.
+    The variance of a target grows with a power of its mean. Amounts have no unit of
+    their own: a tree of them in another unit is the same tree.
     """
 
     link: ClassVar = "exponential"
-    units: ClassVar = "given"
+    units: ClassVar = "means"
 
     @property
     @abstractmethod
@@ -45,6 +46,10 @@ class LogMean(Loss):
             )
         if not (targets.sum(axis=0) > 0).all():
             raise ValueError(f"{self._needs}, some above zero, but all are zero.")
+
+    def error_units(self, scale: np.ndarray) -> np.ndarray:
+        """See `Loss`: what a power of the mean divides squares by."""
+        return scale ** (2.0 - self._power)
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the logarithm of the mean."""
@@ -89,8 +94,13 @@ class LogMean(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson(Likelihood, LogMean):
-    """Half the Poisson deviance: models predict the logarithm of expected counts."""
+    """Half the Poisson deviance: models predict the logarithm of expected counts.
 
+    Counts have a unit, one: how far they vary is told by their means. For amounts see
+    `QuasiPoisson`.
+    """
+
+    units: ClassVar = "given"
     _power: ClassVar[float] = 1.0  # pyright: ignore[reportIncompatibleMethodOverride]
     _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"  # pyright: ignore[reportIncompatibleMethodOverride]
 

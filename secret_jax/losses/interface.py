@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
-from secret_jax.losses.robust import robust_units
+from secret_jax.losses.robust import mean_unit, robust_units
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.values import Value
 
@@ -25,8 +25,8 @@ Weights = Float[np.ndarray, " n_rows"]
 Outputs = Float[np.ndarray, " n_outputs"]
 Pair = tuple[np.ndarray, np.ndarray]
 
-# Logarithms of counts stay below this: exponentials are numbers.
-HIGHEST_LOG = 30.0
+# Logarithms stay below this: exponentials are numbers, of float32 too.
+HIGHEST_LOG = 80.0
 # Maximum Newton step of a row, reached where a prediction is confidently wrong:
 # parabolas hold nearby only.
 LONGEST_STEP = 4.0
@@ -54,9 +54,10 @@ class Loss(Value, ABC):
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
     own, in an own `prediction`, which no exported program knows."""
-    units: ClassVar[Literal["deviations", "robust", "given"]] = "deviations"
+    units: ClassVar[Literal["deviations", "robust", "means", "given"]] = "deviations"
     """Units in which targets are encoded: their standard deviations from the mean,
-    robust ones from the median, which outliers do not make, or those of the data."""
+    robust ones from the median, which outliers do not make, shares of their mean (with
+    an exponential link: values are logarithms of shares), or those of the data."""
     error_name: ClassVar[str] = "mean loss"
     """Name of what `reported` returns."""
     error_word: ClassVar[str] = "loss"
@@ -89,11 +90,17 @@ class Loss(Value, ABC):
         """
         if self.units == "robust":
             return robust_units(targets, weight)
+        if self.units == "means":
+            return 0.0, mean_unit(targets, weight)
         return (0.0, 1.0) if self.units == "given" else None
 
     def targets_of_lines(self, targets: Rows) -> Rows | None:
         """Targets in which models are lines; None if these are of another scale."""
         return targets if self.link == "identity" else None
+
+    def error_units(self, scale: Outputs) -> Outputs:
+        """Losses in units of the data of a loss of one, given scales of the targets."""
+        return np.square(scale)
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""

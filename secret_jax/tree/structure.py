@@ -310,7 +310,8 @@ class Tree:
         -------
         Tree
             With the same nodes and splits. With a loss its target is named for what the
-            models predict: log-odds of a class, for example.
+            models predict: log-odds of a class, for example. Logarithms are those of
+            targets in their own units.
         """
         names = self.schema.target_names
         which = self.schema.output_position(which)
@@ -331,7 +332,27 @@ class Tree:
         if self.full_error is not None:
             full = self.full_error[part]
         found = replace(self, schema=schema, bounds=bounds, **arrays)
-        return replace(found, full_error=full, longer=None)
+        found = replace(found, full_error=full, longer=None)
+        return found._in_own_units() if self.loss.units == "means" else found
+
+    def _in_own_units(self) -> Tree:
+        """Convert logarithms of shares of the only target's mean to those of itself."""
+        scale = np.array(self.schema.target_scales)
+        errors, shift = self.loss.error_units(scale), np.log(scale)
+        coefficient = self.coefficient.copy()
+        coefficient[..., 0] += shift
+        full = self.full_error
+        return replace(
+            self,
+            schema=replace(self.schema, target_scales=(1.0,)),
+            coefficient=coefficient,
+            lower=self.lower + shift,
+            upper=self.upper + shift,
+            mean=self.mean * scale,
+            deviation=self.deviation * scale,
+            train_error=self.train_error * errors,
+            full_error=None if full is None else (full[0] * float(errors[0]),),
+        )
 
 
 # Fields of the conditions, each with that of the splits which holds the same.

@@ -91,6 +91,18 @@ def test_refit_keeps_the_loss_of_the_tree():
         model.refit(X, -y)
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber", "gamma", "poisson"])
+@pytest.mark.parametrize("first", ["squared", "gamma"])
+def test_refit_with_another_loss_is_a_fit_with_it(first, loss):
+    X, y = shop(128)
+    y = np.exp(y / 100.0) + 3.0
+    expected = SecretRegressor(loss=loss, max_depth=0).fit(X, y).predict(X)
+    model = SecretRegressor(loss=first, max_depth=0).fit(X, y)
+    again = model.set_params(loss=loss).refit(X, y)
+    assert again.tree_.loss == SecretRegressor(loss=loss).fit(X, y).tree_.loss
+    np.testing.assert_allclose(again.predict(X), expected, rtol=0.01)  # tails differ
+
+
 def test_refit_keeps_the_loss_that_was_chosen():
     random = np.random.default_rng(0)
     X = random.normal(size=(256, 2))

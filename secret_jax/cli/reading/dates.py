@@ -70,8 +70,8 @@ def _families(text: str) -> list[list[str]]:
     if _ISO.fullmatch(text):
         return [[ISO]]
     day, time = _without_clock(text)
-    if re.fullmatch(r"\d{4}/\d{1,2}/\d{1,2}", day):
-        return [["%Y/%m/%d" + time]]
+    if match := re.fullmatch(r"\d{4}([/-])\d{1,2}\1\d{1,2}", day):
+        return [[match[1].join(["%Y", "%m", "%d"]) + time]]
     match = _NUMERIC.fullmatch(day)
     if match is not None:
         mark, year = match[2], "%Y" if len(match[4]) == 4 else "%y"

@@ -155,7 +155,9 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
     squared; ``errors`` (n_subtrees,), float64: mean squared error of every subtree's
     (clipped) predictions, summed over the outputs.
     """
-    error = node_errors(tree, rows, np.square(tree.schema.target_scales))
+    error = node_errors(
+        tree, rows, tree.loss.error_units(np.array(tree.schema.target_scales))
+    )
     error = error / np.sum(rows.weight)
     path = weakest_links(tree, error)
     return path, path.totals(error)

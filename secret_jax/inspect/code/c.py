@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from secret_jax.inspect.code.dialect import FIXED_SPACE
 from secret_jax.inspect.code.procedural import Kind, Procedural, Result
 from secret_jax.inspect.code.program import are_texts, plain_categories, plain_category
+from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 
 _WORDS = """
@@ -51,7 +52,7 @@ static double place(const char *value, int n, const char *const *levels) {
     return NAN;
 }
 """,
-        "expected": ("double", "double total", "exp(fmin(total, 30.0))"),
+        "expected": ("double", "double total", f"exp(fmin(total, {HIGHEST_LOG}))"),
         "softmax": """\
 static double *softmax(double *scores, int n) {
     double total = 0.0, highest = scores[largest(scores, n)];

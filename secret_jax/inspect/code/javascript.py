@@ -7,6 +7,7 @@ from typing import Any, ClassVar, get_args
 from secret_jax.inspect.code.dialect import FIXED_SPACE
 from secret_jax.inspect.code.procedural import Kind, Procedural
 from secret_jax.inspect.code.program import plain_category
+from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 
 _WORDS = """
@@ -37,7 +38,7 @@ function place(value, levels) {
 """,
         "added": ("scores, values", "scores.map((score, i) => score + values[i])"),
         "largest": ("values", "values.indexOf(Math.max(...values))"),
-        "expected": ("total", "Math.exp(Math.min(total, 30.0))"),
+        "expected": ("total", f"Math.exp(Math.min(total, {HIGHEST_LOG}))"),
         "softmax": """\
 function softmax(scores) {
     const odds = scores.map((score) => Math.exp(score - Math.max(...scores)));

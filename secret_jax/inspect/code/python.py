@@ -8,6 +8,7 @@ from secret_jax.data.attributes import DAYS
 from secret_jax.inspect.code.dialect import FIXED_SPACE
 from secret_jax.inspect.code.procedural import Kind, Procedural, Result
 from secret_jax.inspect.code.program import plain_category
+from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 
 _USED = "columns min max float exp datetime dict zip sum isinstance getattr values"
@@ -46,7 +47,7 @@ def calendar(value, part):
     return getattr(value, part)  # year, month
 """,
         "largest": ("values", "values.index(max(values))"),
-        "expected": ("total", "exp(min(total, 30.0))"),
+        "expected": ("total", f"exp(min(total, {HIGHEST_LOG}))"),
         "softmax": """\
 def softmax(scores):
     odds = [exp(score - max(scores)) for score in scores]

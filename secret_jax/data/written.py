@@ -1,0 +1,73 @@
+"""Warn of text columns that look like numbers or dates, which are categories here."""
+
+import re
+
+import numpy as np
+
+from secret_jax.data.columns import is_missing
+from secret_jax.runtime.warning import warn
+
+# Fewer different texts may well be names ("4WD", "1990"), and so may a column of which
+# a larger share is of no such kind.
+_FEWEST, _SHARE = 20, 0.95
+_LOOKED_AT = 2048  # different texts
+_CURRENCY = r"(?:US\$|CHF|EUR|USD|GBP|[$€£¥₹])"
+_GROUPED = r"\d{1,3}(?:(?P<mark>[,.' \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*"
+# What stands behind a number without a blank may be a part of a name ("12A").
+_UNIT = rf"(?:[%‰]|{_CURRENCY}|(?<= )[^\W\d_][^\d]{{0,15}})"
+_NUMBER = re.compile(
+    rf"[-+\u2212]?\s?{_CURRENCY}?\s?[-+\u2212]?"
+    rf"(?:{_GROUPED}(?:(?!(?P=mark))[.,]\d+)?|\d*[.,]?\d+)(?:[eE][-+]?\d+)?"
+    rf"\s?(?P<unit>{_UNIT}?)"
+)
+_MONTH = r"(?:0?[1-9]|1[0-2])"
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_YEAR = r"(?:19|20)\d\d"
+_CLOCK = (
+    r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s?(?:[AaPp][Mm]|Z|[-+]\d{2}:?\d{2})?)?"
+)
+_DATE = re.compile(
+    rf"(?:{_YEAR}([-/]){_MONTH}\1{_DAY}|(?:{_DAY}([-/.]){_MONTH}|{_MONTH}([-/.]){_DAY})"
+    rf"(?:\2|\3){_YEAR}|{_DAY}[- ][^\W\d_]{{3,9}}[- ]{_YEAR}"
+    rf"|[^\W\d_]{{3,9}} {_DAY}, {_YEAR}){_CLOCK}"
+)
+
+
+def warn_of_written(column: np.ndarray, name: str) -> None:
+    """Warn if a column of texts holds many numbers or dates and hardly anything else.
+
+    Codes are none: whole numbers that all have as many digits, or leading zeros.
+    """
+    different = {v for v in column.tolist() if isinstance(v, str) and not is_missing(v)}
+    texts = sorted(text.strip() for text in different)
+    if len(texts) < _FEWEST:
+        return
+    texts = texts[:: -(-len(texts) // _LOOKED_AT)]
+    least = _SHARE * len(texts)
+    dates = [text for text in texts if _DATE.fullmatch(text)]
+    if len(dates) >= least:
+        _warn(name, dates[0], "dates", f"pandas.to_datetime(X[{name!r}])")
+        return
+    found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
+    units = {match["unit"] for match in found} - {""}
+    numbers = [match[0] for match in found]
+    if len(numbers) < least or len(units) > 1 or _are_codes(numbers):
+        return
+    plain = all(re.fullmatch(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?", text) for text in numbers)
+    reading = f"X[{name!r}]" if plain else f"X[{name!r}].str.replace(...)"
+    _warn(name, max(numbers, key=len), "numbers", f"pandas.to_numeric({reading})")
+
+
+def _are_codes(texts: list[str]) -> bool:
+    """Whether texts may be names made of digits, as zip codes are."""
+    whole = all(text.isdigit() for text in texts)
+    zeros = any(text[0] == "0" and len(text) > 1 for text in texts)
+    return whole and (zeros or len(set(map(len, texts))) == 1)
+
+
+def _warn(name: str, example: str, kind: str, remedy: str) -> None:
+    warn(
+        f"Column {name!r} holds {kind} written as text, such as {example!r}, and is "
+        f"read as categories. Convert it first, for example by {remedy}, or name it in "
+        "categorical_features if categories are meant."
+    )

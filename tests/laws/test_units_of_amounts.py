@@ -1,0 +1,178 @@
+"""Trees of amounts, with logarithms, do not depend on the unit of the amounts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from exported_code import by_python, by_sql
+
+from secret_jax import Huber, Ridge, SecretRegressor, Tweedie
+from secret_jax.inspect.frame import to_dataframe
+from secret_jax.losses.deviance import Poisson, QuasiPoisson
+
+LOSSES = ["auto", "gamma", Tweedie(power=1.5)]
+BY_LOSS = pytest.mark.parametrize("loss", LOSSES, ids=str)
+
+
+def table(seed=0, n=400, zeros=False):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4))
+    level = X[:, 0] + np.where(X[:, 1] > 0.3, X[:, 2], 1.0 - 0.5 * X[:, 2])
+    y = np.exp(level) * random.gamma(20.0, 0.05, n)
+    return X, np.where(X[:, 3] > 1.5, 0.0, y) if zeros else y
+
+
+def prices(seed=0, n=400):
+    """Amounts whose logarithm is nearly a line."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4))
+    level = X @ [1.0, 0.5, 0.2, 0.0] + np.where(X[:, 3] > 0.0, X[:, 2], 0.0)
+    return X, np.exp(level + 0.1 * random.normal(size=n))
+
+
+def both(loss, factor, X, y, weight=None, **parameters):
+    """Trees of amounts, and of these in another unit."""
+    parameters = {"max_leaf_nodes": 8} | parameters
+    model = SecretRegressor(loss=loss, **parameters)
+    other = SecretRegressor(loss=loss, **parameters)
+    model.fit(X, y, sample_weight=weight)
+    other.fit(X, factor * y, sample_weight=weight)
+    assert model.n_leaves_ > 1
+    return model, other
+
+
+@BY_LOSS
+@pytest.mark.parametrize("power", [-40, 60])
+def test_a_power_of_two_changes_no_bit(loss, power):
+    X, y = prices()
+    model, other = both(loss, 2.0**power, X, y)
+    assert isinstance(model.tree_.loss, QuasiPoisson | Tweedie)
+    np.testing.assert_array_equal(other.predict(X), 2.0**power * model.predict(X))
+
+
+@BY_LOSS
+def test_any_factor_changes_rounding_alone(loss):
+    X, y = table(1)
+    weight = np.random.default_rng(1).integers(1, 4, len(y))
+    model, other = both(loss, 1000.0, X, y, weight)
+    np.testing.assert_allclose(other.predict(X), 1000.0 * model.predict(X), rtol=1e-6)
+    np.testing.assert_array_equal(other.tree_.kind, model.tree_.kind)
+
+
+@pytest.mark.parametrize("loss", [QuasiPoisson(), Tweedie(power=1.2)], ids=str)
+def test_amounts_of_zero_and_weights_that_are_no_counts(loss):
+    X, y = table(2, zeros=True)
+    weight = np.random.default_rng(2).uniform(0.2, 3.0, len(y))
+    model, other = both(loss, 0.25, X, y, weight)
+    np.testing.assert_array_equal(other.predict(X), 0.25 * model.predict(X))
+
+
+@BY_LOSS
+def test_rows_in_another_order_are_the_same_tree(loss):
+    X, y = table(3)
+    order = np.random.default_rng(3).permutation(len(y))
+    model = SecretRegressor(loss=loss).fit(X, y)
+    other = SecretRegressor(loss=loss).fit(X[order], y[order])
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+
+
+@BY_LOSS
+def test_an_attribute_in_another_unit_is_the_same_tree(loss):
+    X, y = table(4)
+    unit = np.array([1.0, 1024.0, 1.0, 0.125])
+    model = SecretRegressor(loss=loss).fit(X, y)
+    other = SecretRegressor(loss=loss).fit(X * unit, y)
+    np.testing.assert_array_equal(other.predict(X * unit), model.predict(X))
+
+
+def test_each_of_several_amounts_may_have_another_unit():
+    X, y = table(5)
+    Y, factors = np.stack([y, table(6)[1]], axis=1), np.array([4.0, 0.5])
+    model, other = both(QuasiPoisson(), factors, X, Y, max_leaf_nodes=4)
+    np.testing.assert_array_equal(other.predict(X), factors * model.predict(X))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"splits": "cart", "leaf": "constant"},
+        {"prune": "holdout"},
+        {"monotonic_cst": [1, 0, 0, 0]},
+        {"leaf": Ridge(clip_margin=None), "oblique": True},
+    ],
+    ids=lambda one: "-".join(one),
+)
+def test_whatever_grows_and_prunes_the_tree(parameters):
+    X, y = table(7)
+    model, other = both(QuasiPoisson(), 2.0**-20, X, y, **parameters)
+    np.testing.assert_array_equal(other.predict(X), 2.0**-20 * model.predict(X))
+
+
+@BY_LOSS
+def test_intervals_are_of_the_unit(loss):
+    X, y = table(8)
+    model, other = both(loss, 8.0, X, y)
+    for ours, theirs in zip(
+        model.predict(X, return_std=True),
+        other.predict(X, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(theirs, 8.0 * ours, rtol=1e-9)
+
+
+def test_new_equations_are_of_the_unit():
+    X, y = table(9)
+    model, other = both("gamma", 16.0, X, y)
+    again, others = model.refit(X[:200], y[:200]), other.refit(X[:200], 16 * y[:200])
+    np.testing.assert_array_equal(others.predict(X), 16.0 * again.predict(X))
+
+
+@pytest.mark.parametrize("loss", ["auto", "gamma"])
+def test_streams_do_not_depend_on_the_unit(loss):
+    X, y = prices(10)
+
+    def streamed(y):
+        parts = [(X[:150], y[:150]), (X[150:], y[150:])]
+        return SecretRegressor(loss=loss, max_leaf_nodes=8).fit_stream(parts)
+
+    np.testing.assert_array_equal(
+        streamed(32.0 * y).predict(X), 32.0 * streamed(y).predict(X)
+    )
+
+
+def test_words_files_and_programs_are_in_the_unit_of_the_data(tmp_path):
+    X, y = table(11)
+    factor = 2.0**46  # its logarithm is above 30
+    model, other = both("gamma", factor, X, y)
+    frame, others = model.to_dataframe(), other.to_dataframe()
+    np.testing.assert_allclose(others["mean"], factor * frame["mean"])
+    np.testing.assert_allclose(others["error"], frame["error"])  # gamma's have no unit
+    np.testing.assert_allclose(others["low"], frame["low"] + np.log(factor))
+    np.testing.assert_allclose(frame["mean"][0], y.mean(), rtol=1e-6)
+    raw = other.tree_.output(0)  # a tree and its estimator are read alike
+    assert to_dataframe(other.tree_).equals(others)
+    assert raw.schema.target_names == ("log of y",)
+    other.save(tmp_path / "tree.npz")
+    saved = SecretRegressor.load(tmp_path / "tree.npz")
+    np.testing.assert_array_equal(saved.predict(X), other.predict(X))
+    columns = pd.DataFrame(X[:50], columns=["x0", "x1", "x2", "x3"])
+    for predicted in (by_python(other.tree_, columns), by_sql(other.tree_, columns)):
+        np.testing.assert_allclose(predicted, other.predict(X[:50]), rtol=1e-4)
+
+
+def test_errors_of_squares_by_means_are_in_the_unit_of_the_target():
+    X, y = table(12)
+    model, other = both(QuasiPoisson(), 4.0, X, y)
+    errors = [each.to_dataframe()["error"] for each in (model, other)]
+    np.testing.assert_allclose(errors[1], 4.0 * errors[0])
+    value = np.log(model.predict(X))[:, None]
+    lost = QuasiPoisson().losses(y[:, None], value).mean()
+    frame = model.to_dataframe()
+    leaves = frame[frame["kind"] == "leaf"]
+    mean = np.average(leaves["error"], weights=leaves["rows"])
+    np.testing.assert_allclose(mean, lost, rtol=1e-5)
+
+
+def test_counts_have_a_unit():
+    """A thousand counts say more of their mean than one does."""
+    assert Poisson().scaling(np.array([3.0, 5.0]), np.ones(2)) == (0.0, 1.0)
+    assert Huber().scaling(np.array([3.0, 5.0]), np.ones(2)) != (0.0, 1.0)
