@@ -176,9 +176,9 @@ class ShardedRows(DrawnRows):
         columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
         return HostRows(self.schema, columns, targets, weight, copies)
 
-    def values_at(self, index: np.ndarray) -> list[np.ndarray]:
+    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
         """Continuous attributes of rows, in units of the data."""
-        return [*self._rows_at(index).T]
+        return [*self._rows_at(np.arange(self.n_rows)[index]).T]
 
     def _rows_at(self, index: np.ndarray) -> np.ndarray:
         """Gather rows, in units of the data, from their shards."""
