@@ -7,7 +7,7 @@ import pytest
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.fit.prune import watch
+from secret_jax.fit import kinds
 from secret_jax.fit.prune.interface import Pruned
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import Tree
@@ -25,7 +25,7 @@ def step():
 
 def test_the_tree_is_that_of_full_growth(step, monkeypatch):
     ended = SecretRegressor(**SMALL, splits=RssSplits(min_gain=0.1)).fit(*step)
-    monkeypatch.setattr(watch, "LEVELS_BELOW", 99)
+    monkeypatch.setattr(kinds, "LEVELS_BELOW", 99)
     whole = SecretRegressor(**SMALL, splits=RssSplits(min_gain=0.1)).fit(*step)
     assert ended.n_leaves_ == whole.n_leaves_
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
@@ -48,9 +48,9 @@ def looks(kept_depth, values=(0.0, 0.0), n_kinds=2):
         assert list(trees) == [f"tree {i}" for i in range(6)][kind::n_kinds]
         looked.append((kind, depth))
         kept: Tree = Kept(kept_depth[kind](depth))  # pyright: ignore
-        return watch.Kind((trees[0],), Pruned(kept, values[kind]), False)
+        return kinds.Kind((trees[0],), Pruned(kept, values[kind]), False)
 
-    ends = watch.Watch(judge, n_kinds)
+    ends = kinds.Watch(judge, n_kinds)
     for depth in range(1, 13):
         for tree in ends(depth, lambda: [f"tree {i}" for i in range(6)]):  # pyright: ignore
             ended[tree] = depth
