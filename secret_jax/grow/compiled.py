@@ -55,30 +55,61 @@ class CompiledSearch(BatchSearch):
 
     def _samples(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
         yield from self._programs_to_come(level, n_rows)
-        for oblique in (True, False):  # what takes longest first
-            yield from self._of_one_size(level, level.oblique == oblique, n_rows)
-
-    def _of_one_size(
-        self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
-    ) -> Iterator[Sample]:
-        """Nodes of like size together, each with a prefix of its rows; large first."""
-        width = np.array([self._n_padded_rows(n) for n in n_rows.tolist()])
         few = self._are_few(level, n_rows)
-        for size in np.unique(width[chosen])[::-1].tolist():
-            alike = np.flatnonzero(chosen & (width == size))
-            n_padded = self._nodes_at_once(size, len(alike))
-            last = np.cumsum(n_rows[alike])
-            most = n_padded * size if self._together else self._rows_at_once(size)
-            if not (few or self._together):
-                # Every processor gets its share, even of few nodes.
-                most = min(most, max(-(-int(last[-1]) // N_WORKERS), size))
-            first = 0
-            while first < len(alike):
-                before = last[first - 1] if first else 0
-                fitting = int(np.searchsorted(last, before + most, side="right"))
-                stop = min(max(fitting, first + 1), first + n_padded)
-                yield Sample(alike[first:stop], size, n_padded)
-                first = stop
+        alike = self._alike(level, n_rows)
+        for size, nodes in self._joined(alike) if self._together else alike:
+            yield from self._in_batches(size, nodes, n_rows[nodes], few)
+
+    def _alike(self, level: Level, n_rows: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Nodes of one kind and like padded size; what takes longest first."""
+        width = np.array([self._n_padded_rows(n) for n in n_rows.tolist()])
+        return [
+            (size, np.flatnonzero(chosen & (width == size)))
+            for chosen in (level.oblique, ~level.oblique)
+            for size in np.unique(width[chosen])[::-1].tolist()
+        ]
+
+    def _joined(
+        self, alike: list[tuple[int, np.ndarray]]
+    ) -> list[tuple[int, np.ndarray]]:
+        """Nodes of several kinds and sizes together, where no more rows are computed.
+
+        An accelerator waits for the start of a program longer than it computes.
+        """
+        joined: list[tuple[int, np.ndarray]] = []
+        for size, nodes in alike:
+            apart = size * self._nodes_at_once(size, len(nodes))
+            for i, (other, before) in enumerate(joined):
+                wider, both = max(other, size), np.append(before, nodes)
+                n_padded = self._nodes_at_once(wider, len(both))
+                computed = apart + other * self._nodes_at_once(other, len(before))
+                if len(both) <= n_padded and wider * n_padded <= computed:
+                    joined[i] = wider, both
+                    break
+            else:
+                joined.append((size, nodes))
+        return joined
+
+    def _in_batches(
+        self, size: int, nodes: np.ndarray, n_rows: np.ndarray, few: bool
+    ) -> Iterator[Sample]:
+        """Nodes of a padded size in batches, each with a prefix of its rows.
+
+        ``few``: one thread searches them.
+        """
+        n_padded = self._nodes_at_once(size, len(nodes))
+        last = np.cumsum(n_rows)
+        most = n_padded * size if self._together else self._rows_at_once(size)
+        if not (few or self._together):
+            # Every processor gets its share, even of few nodes.
+            most = min(most, max(-(-int(last[-1]) // N_WORKERS), size))
+        first = 0
+        while first < len(nodes):
+            before = last[first - 1] if first else 0
+            fitting = int(np.searchsorted(last, before + most, side="right"))
+            stop = min(max(fitting, first + 1), first + n_padded)
+            yield Sample(nodes[first:stop], size, n_padded)
+            first = stop
 
     def _n_padded_rows(self, n_rows: int) -> int:
         """Rows of a node with padding; what else is searched changes nothing."""

@@ -21,9 +21,11 @@ from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.tiles import each_of
 
-# Smaller tables are padded to so many rows, and to so many places: those of one tree
-# that learns from others share programs with those of the trees of all folds.
-_FEWEST_HELD, _FEWEST_PLACES = 1 << 14, 1 << 16
+# Smaller tables are padded to so many rows.
+_FEWEST_HELD = 1 << 14
+# Places are padded to so few, or at least to so many: growths of twelve trees and of
+# one then mostly have as many, and share programs.
+_FEW_PLACES, _MANY_PLACES = 1 << 13, 1 << 16
 # Where a node that comes without its rows names their places,
 PLACE = "place"
 # or where they begin in a strip, and how many there are.
@@ -59,7 +61,9 @@ class Held(NamedTuple):
     def of(cls, places: Places, x: np.ndarray, codes: np.ndarray) -> Held:
         """Put the rows of places on the device, padded: few sizes, few programs."""
         n_rows = bucket(len(x), smallest=_FEWEST_HELD)
-        n_places = bucket(len(places.row), smallest=_FEWEST_PLACES)
+        n_places = len(places.row)
+        fewest = _FEW_PLACES if n_places <= _FEW_PLACES else _MANY_PLACES
+        n_places = bucket(n_places, smallest=fewest)
         with in_32_bits():
             return jax.device_put(
                 cls(

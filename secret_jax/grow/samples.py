@@ -40,6 +40,6 @@ class SampleRows(NamedTuple):
 
 
 def of_one_kind(columns: Columns, level: Level, sample: Sample) -> Columns:
-    """Columns as the nodes of one batch see them: all oblique, or none."""
+    """Columns as the nodes of one batch see them, of which oblique ones come first."""
     oblique = columns.oblique and bool(level.oblique[sample.index[0]])
     return replace(columns, oblique=oblique)
