@@ -21,6 +21,7 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
 from secret_jax.runtime.parallel import side_by_side
+from secret_jax.runtime.scratch import scratch
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.splits.rss import RssSplits
@@ -248,16 +249,16 @@ class BinnedSearch(Search):
         whitener = self._whitener(scatter / total[..., None], level.constant)
         turned = np.ascontiguousarray(np.swapaxes(whitener, 1, 2))
         white = combined(first, basis, turned)
-        moments = np.empty((len(row), 1 + residual.shape[1] * width), np.float32)
+        moments = scratch("moments", (len(row), 1 + residual.shape[1] * width))
         moments[:, 0] = weight
         moments[:, 1::width] = residual
         for output in range(residual.shape[1]):
             start = 2 + output * width
             own = residual[:, output, None]
             np.multiply(white, own, out=moments[:, start : start + width - 1])
-        plain = np.empty((len(row), width), np.float32)
+        plain = scratch("plain", (len(row), width))
         plain[:, 0], plain[:, 1:] = 1.0, basis
-        weighted = np.empty((width + residual.shape[1], len(row)), np.float32)
+        weighted = scratch("weighted", (width + residual.shape[1], len(row)))
         np.multiply(plain.T, weight, out=weighted[:width])
         weighted[width:] = residual.T
         nodes = NodeMoments(

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import guarded_solve, safe_divide
+from secret_jax.runtime.scratch import scratch
 from secret_jax.splits.screening import gain_of_sides, narrowing
 
 # Float32 rounding of sums of about a thousand products.
@@ -269,7 +270,8 @@ def exact_sides(
     the left and the right side.
     """
     width, whole = 1 + nodes.n_model, nodes.whole[:, None]
-    masked = nodes.weighted * left[:, None]
+    shape = len(left), *nodes.weighted.shape
+    masked = np.multiply(nodes.weighted, left[:, None], out=scratch("masked", shape))
     one = products(nodes.first, masked, nodes.plain)
     sides = np.moveaxis(np.stack([one, whole - one], axis=2), 3, 4)
     matrix, moment = sides[..., :width], sides[..., width:]

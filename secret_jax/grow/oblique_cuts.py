@@ -20,6 +20,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     unit_vectors,
 )
+from secret_jax.runtime.scratch import scratch
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.rss import RssSplits
 
@@ -81,7 +82,9 @@ class ObliqueCuts:
         bounded -= mean.take(nodes.slot, axis=1)
         by = np.concatenate([weight[None], weight * bounded])[:, None]
         columns = np.ascontiguousarray(z.T)
-        sums = products(nodes.first, by * columns, z) / total[:, None, None, None]
+        weighted = scratch("weighted columns", (len(by), *columns.shape))
+        np.multiply(by, columns, out=weighted)
+        sums = products(nodes.first, weighted, z) / total[:, None, None, None]
         cross = products(nodes.first, columns, nodes.basis)
         found = cls(
             nodes=nodes,
@@ -147,7 +150,9 @@ class ObliqueCuts:
         bounded = np.minimum(size, weight * cap.take(nodes.slot))
         of_class = np.stack([bounded * (advantage > 0), bounded * (advantage <= 0)])
         z1 = np.concatenate([np.ones((len(z), 1), np.float32), z], axis=1)
-        sums = products(nodes.first, of_class[:, None] * np.ascontiguousarray(z1.T), z1)
+        weighted = scratch("weighted columns", (2, *z1.T.shape))
+        np.multiply(of_class[:, None], np.ascontiguousarray(z1.T), out=weighted)
+        sums = products(nodes.first, weighted, z1)
         mass = sums[:, :, 0, 0]
         center = safe_divide(sums[:, :, 0, 1:], mass[..., None])
         between = mass[..., None, None] * center[..., :, None] * center[..., None, :]

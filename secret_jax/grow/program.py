@@ -21,8 +21,9 @@ from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.tiles import each_of
 
-# Smaller tables are padded to so many rows, and so are the places.
-_FEWEST_HELD = 1 << 14
+# Smaller tables are padded to so many rows, and to so many places: those of one tree
+# that learns from others share programs with those of the trees of all folds.
+_FEWEST_HELD, _FEWEST_PLACES = 1 << 14, 1 << 16
 # Where a node that comes without its rows names their places,
 PLACE = "place"
 # or where they begin in a strip, and how many there are.
@@ -58,7 +59,7 @@ class Held(NamedTuple):
     def of(cls, places: Places, x: np.ndarray, codes: np.ndarray) -> Held:
         """Put the rows of places on the device, padded: few sizes, few programs."""
         n_rows = bucket(len(x), smallest=_FEWEST_HELD)
-        n_places = bucket(len(places.row), smallest=_FEWEST_HELD)
+        n_places = bucket(len(places.row), smallest=_FEWEST_PLACES)
         with in_32_bits():
             return jax.device_put(
                 cls(

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.device import dry_run
 from benchmarks.device.dry_run import Demands, counted, demands_of
-from secret_jax import SecretRegressor
+from secret_jax import Logistic, SecretRegressor
 from secret_jax.datasets import make_fried
 
 
@@ -26,15 +26,27 @@ def test_batches_are_of_the_size_of_their_level(rows):
 
 @pytest.mark.device
 @pytest.mark.parametrize(
-    ("model", "rows", "programs", "compiled"),
-    [("paper", 2000, 20, 6), ("booster", 2000, 70, 10), ("classifier", 600, 20, 6)],
+    ("model", "rows", "programs", "compiled", "parameters"),
+    [
+        ("paper", 2000, 20, 6, {}),
+        ("booster", 2000, 70, 10, {}),
+        ("classifier", 600, 20, 6, {"leaf": Logistic(drops_regressors=False)}),
+    ],
 )
-def test_other_models_ask_little(model, rows, programs, compiled):
-    found = demands_of(rows, 10, model)
+def test_other_models_ask_little(model, rows, programs, compiled, parameters):
+    found = demands_of(rows, 10, model, **parameters)
     assert found.nodes <= found.padded_nodes <= 2.4 * found.nodes
     assert found.programs <= programs
     assert found.compiled <= compiled
     assert found.bytes_to_device < 1e7
+
+
+@pytest.mark.device
+def test_a_second_growth_of_fewer_columns_asks_for_as_much_again():
+    found = demands_of(600, 10, "classifier")
+    assert found.programs <= 26
+    assert found.compiled <= 7
+    assert found.bytes_to_device < 2e7
 
 
 @pytest.mark.device
