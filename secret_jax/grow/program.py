@@ -23,9 +23,9 @@ from secret_jax.splits.tiles import each_of
 
 # Smaller tables are padded to so many rows.
 _FEWEST_HELD = 1 << 14
-# Places are padded to so few, or at least to so many: growths of twelve trees and of
-# one then mostly have as many, and share programs.
-_FEW_PLACES, _MANY_PLACES = 1 << 13, 1 << 16
+# Places are padded to those of twelve trees of a thousand rows and their folds, or at
+# least to so many: growths of one tree and of many then mostly share programs.
+_FEW_PLACES, _MANY_PLACES = 10 << 10, 1 << 16
 # Where a node that comes without its rows names their places,
 PLACE = "place"
 # or where they begin in a strip, and how many there are.
