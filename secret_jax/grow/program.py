@@ -21,11 +21,9 @@ from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.tiles import each_of
 
-# Smaller tables are padded to so many rows.
-_FEWEST_HELD = 1 << 14
-# Places are padded to those of twelve trees of a thousand rows and their folds, or at
-# least to so many: growths of one tree and of many then mostly share programs.
-_FEW_PLACES, _MANY_PLACES = 10 << 10, 1 << 16
+# Smaller tables are padded to so many rows, and to so many places: growths of one tree
+# and of those of all folds then mostly share programs.
+_FEWEST_HELD, _FEWEST_PLACES = 1 << 14, 1 << 15
 # Where a node that comes without its rows names their places,
 PLACE = "place"
 # or where they begin in a strip, and how many there are.
@@ -61,9 +59,7 @@ class Held(NamedTuple):
     def of(cls, places: Places, x: np.ndarray, codes: np.ndarray) -> Held:
         """Put the rows of places on the device, padded: few sizes, few programs."""
         n_rows = bucket(len(x), smallest=_FEWEST_HELD)
-        n_places = len(places.row)
-        fewest = _FEW_PLACES if n_places <= _FEW_PLACES else _MANY_PLACES
-        n_places = bucket(n_places, smallest=fewest)
+        n_places = bucket(len(places.row), smallest=_FEWEST_PLACES)
         with in_32_bits():
             return jax.device_put(
                 cls(
