@@ -21,7 +21,7 @@ from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
 
 # One division is enough for more rows, whose splits leave a smaller share of the error
-# of the root: a fifth of the time saved, at errors 0.2 % higher. Fewer rows, or weak
+# of the root: a fifth of the time saved, at errors 0.6 % higher. Fewer rows, or weak
 # signals with wild rows, need the second one.
 _MANY_ROWS, _CLEAR = 2500, 0.5
 
