@@ -30,6 +30,14 @@ from secret_jax.tree.structure import StopReason
 
 # Share of the error that a rival must save.
 _WORTH_IT = 0.01
+# Share of the grown leaves that pruning keeps where growth has ended too early.
+_MOST_KEPT = 0.7
+# What ends growth and a finer one moves.
+_MOVED = StopReason.MIN_SAMPLES_SPLIT, StopReason.MIN_SAMPLES_LEAF, StopReason.MIN_GAIN
+# Rows of a split and of a leaf, and gain in noise variances for each coefficient.
+_SPLIT, _LEAF, _GAIN = 20, 5, 0.5
+# Share of the error that the finer tree, which is longer, must save.
+_WORTH_ITS_LENGTH = 0.01
 
 
 def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
@@ -69,16 +77,6 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Con
 def _lowest(rows: CheckedRows) -> np.ndarray:
     """Least targets of the rows that count, shape (n_outputs,)."""
     return rows.targets[rows.weight > 0].min(axis=0, initial=np.inf)
-
-
-# Share of the grown leaves that pruning keeps where growth has ended too early.
-_MOST_KEPT = 0.7
-# What ends growth and a finer one moves.
-_MOVED = StopReason.MIN_SAMPLES_SPLIT, StopReason.MIN_SAMPLES_LEAF, StopReason.MIN_GAIN
-# Rows of a split and of a leaf, and gain in noise variances for each coefficient.
-_SPLIT, _LEAF, _GAIN = 20, 5, 0.5
-# Share of the error that the finer tree, which is longer, must save.
-_WORTH_ITS_LENGTH = 0.01
 
 
 def at_any_size(first: Contender) -> Contender:

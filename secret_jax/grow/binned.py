@@ -21,7 +21,7 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
 from secret_jax.runtime.parallel import side_by_side
-from secret_jax.runtime.scratch import scratch
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.splits.rss import RssSplits
@@ -64,6 +64,7 @@ class BinnedSearch(Search):
         self._n_regressors, self._loading = schema.n_regressors, bins.loading
         x, codes = places.table.on_host()
         self._x, self._codes = x, np.maximum(codes, 0)
+        self._scratch = Scratch()
 
     def find(self, level: Level) -> Found:
         """Splits of the nodes of a level; see `Search.find`."""
@@ -249,16 +250,18 @@ class BinnedSearch(Search):
         whitener = self._whitener(scatter / total[..., None], level.constant)
         turned = np.ascontiguousarray(np.swapaxes(whitener, 1, 2))
         white = combined(first, basis, turned)
-        moments = scratch("moments", (len(row), 1 + residual.shape[1] * width))
+        scratch, n_moments = self._scratch, 1 + residual.shape[1] * width
+        moments = scratch.array("moments", (len(row), n_moments), np.float32)
         moments[:, 0] = weight
         moments[:, 1::width] = residual
         for output in range(residual.shape[1]):
             start = 2 + output * width
             own = residual[:, output, None]
             np.multiply(white, own, out=moments[:, start : start + width - 1])
-        plain = scratch("plain", (len(row), width))
+        plain = scratch.array("plain", (len(row), width), np.float32)
         plain[:, 0], plain[:, 1:] = 1.0, basis
-        weighted = scratch("weighted", (width + residual.shape[1], len(row)))
+        shape = width + residual.shape[1], len(row)
+        weighted = scratch.array("weighted", shape, np.float32)
         np.multiply(plain.T, weight, out=weighted[:width])
         weighted[width:] = residual.T
         nodes = NodeMoments(
@@ -270,6 +273,7 @@ class BinnedSearch(Search):
             whole=products(first, weighted, plain),
             whitener=whitener,
             least=level.min_leaf_weight.astype(np.float32),
+            scratch=scratch,
         )
         return nodes, unit, np.asarray(pure)
 

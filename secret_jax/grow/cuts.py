@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import guarded_solve, safe_divide
-from secret_jax.runtime.scratch import scratch
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.splits.screening import gain_of_sides, narrowing
 
 # Float32 rounding of sums of about a thousand products.
@@ -43,6 +43,7 @@ class NodeMoments(NamedTuple):
     whole: np.ndarray
     whitener: np.ndarray  # (n_nodes, n_model, n_model), float32
     least: np.ndarray  # (n_nodes,), float32: least weight on each side of a cut
+    scratch: Scratch  # of the search
 
     @property
     def n_nodes(self) -> int:
@@ -81,6 +82,7 @@ class NodeMoments(NamedTuple):
             whole=self.whole[node],
             whitener=self.whitener[node],
             least=self.least[node],
+            scratch=self.scratch,
         )
 
     def sums(
@@ -271,7 +273,8 @@ def exact_sides(
     """
     width, whole = 1 + nodes.n_model, nodes.whole[:, None]
     shape = len(left), *nodes.weighted.shape
-    masked = np.multiply(nodes.weighted, left[:, None], out=scratch("masked", shape))
+    masked = nodes.scratch.array("masked", shape, np.float32)
+    np.multiply(nodes.weighted, left[:, None], out=masked)
     one = products(nodes.first, masked, nodes.plain)
     sides = np.moveaxis(np.stack([one, whole - one], axis=2), 3, 4)
     matrix, moment = sides[..., :width], sides[..., width:]

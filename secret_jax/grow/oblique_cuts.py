@@ -20,7 +20,6 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     unit_vectors,
 )
-from secret_jax.runtime.scratch import scratch
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.rss import RssSplits
 
@@ -82,7 +81,8 @@ class ObliqueCuts:
         bounded -= mean.take(nodes.slot, axis=1)
         by = np.concatenate([weight[None], weight * bounded])[:, None]
         columns = np.ascontiguousarray(z.T)
-        weighted = scratch("weighted columns", (len(by), *columns.shape))
+        shape = len(by), *columns.shape
+        weighted = nodes.scratch.array("columns", shape, np.float32)
         np.multiply(by, columns, out=weighted)
         sums = products(nodes.first, weighted, z) / total[:, None, None, None]
         cross = products(nodes.first, columns, nodes.basis)
@@ -150,7 +150,7 @@ class ObliqueCuts:
         bounded = np.minimum(size, weight * cap.take(nodes.slot))
         of_class = np.stack([bounded * (advantage > 0), bounded * (advantage <= 0)])
         z1 = np.concatenate([np.ones((len(z), 1), np.float32), z], axis=1)
-        weighted = scratch("weighted columns", (2, *z1.T.shape))
+        weighted = nodes.scratch.array("columns", (2, *z1.T.shape), np.float32)
         np.multiply(of_class[:, None], np.ascontiguousarray(z1.T), out=weighted)
         sums = products(nodes.first, weighted, z1)
         mass = sums[:, :, 0, 0]

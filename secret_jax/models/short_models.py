@@ -21,6 +21,9 @@ from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals
 
+# Share of the largest magnitude by which rounding may move a target away from zero.
+_NEAR_ZERO = 1e-6
+
 
 def with_short_equations(
     tree: Tree,
@@ -107,10 +110,6 @@ def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
     return replace(short, coefficient=coefficient)
 
 
-# Share of the largest magnitude by which rounding may move a target away from zero.
-_ROUNDING = 1e-6
-
-
 def _bounded(
     tree: Tree,
     lower: Float[np.ndarray, " n_outputs"],
@@ -128,7 +127,7 @@ def _bounded(
     schema = tree.schema
     center, scale = np.array(schema.target_centers), np.array(schema.target_scales)
     zero = -center / scale
-    near = _ROUNDING * np.abs([zero, lower, upper]).max(axis=0)
+    near = _NEAR_ZERO * np.abs([zero, lower, upper]).max(axis=0)
     lowest = np.where(lower >= zero - near, _rounded(center, scale, 1.0), -np.inf)
     highest = np.where(upper <= zero + near, _rounded(center, scale, -1.0), np.inf)
     if np.isinf(lowest).all() and np.isinf(highest).all():

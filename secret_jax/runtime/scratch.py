@@ -1,4 +1,4 @@
-"""Scratch arrays in memory that a thread keeps: new pages cost as much as the work."""
+"""Memory that steps use again: new pages cost as much as a step."""
 
 import math
 import threading
@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-_KEPT = threading.local()
 
-
-def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-    """Return an uninitialised array, in memory that this thread keeps under a name.
-
-    The next one of that name overwrites it: use it up before. The memory stays for as
-    long as the thread; give none that grows with all rows of a table.
+class Scratch(threading.local):
+    """Named memory of each thread, for arrays that are used up before the next one.
 
     Examples
     --------
-    >>> scratch("an example", (2, 3)).shape
+    >>> Scratch().array("sums", (2, 3), np.float32).shape
     (2, 3)
     """
-    kept: dict[str, np.ndarray] = _KEPT.__dict__
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    if name not in kept or len(kept[name]) < size:
-        kept[name] = np.empty(size + size // 4, np.uint8)
-    return kept[name][:size].view(dtype).reshape(shape)
+
+    def __init__(self) -> None:
+        self._kept: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Take the memory of a name for an array of any content."""
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if name not in self._kept or self._kept[name].nbytes < n_bytes:
+            self._kept[name] = np.empty(n_bytes, np.uint8)
+        return self._kept[name][:n_bytes].view(dtype).reshape(shape)

@@ -3,14 +3,13 @@
 Splits on single columns compare the columns one after the other; others are products.
 """
 
-import math
-import threading
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Table
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree.comparisons import Comparisons, comparisons_of
 from secret_jax.tree.structure import Tree
 
@@ -23,20 +22,6 @@ _ROWS_IN_ONE = 64
 # Maximum number of multiplications of a product: small ones stay in a cache, and have a
 # way of their own in OpenBLAS.
 _PRODUCT = 10**6
-
-
-class Scratch(threading.local):
-    """Memory that the steps of a thread use again: new pages cost as much as a step."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, np.ndarray] = {}
-
-    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Take the memory of a name for an array of any content."""
-        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if name not in self._kept or self._kept[name].nbytes < n_bytes:
-            self._kept[name] = np.empty(n_bytes, np.uint8)
-        return self._kept[name][:n_bytes].view(dtype).reshape(shape)
 
 
 class RowBlock:

@@ -9,10 +9,11 @@ import numpy as np
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import by_rows, computed, made_of, on_host, shape_of
-from secret_jax.tree.decisions import BYTE, RowBlock, Scratch
+from secret_jax.tree.decisions import BYTE, RowBlock
 from secret_jax.tree.equations import Forest, forest_of
 from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
 from secret_jax.tree.reshape import joined

@@ -9,7 +9,8 @@ import pytest
 from random_trees import random_tree
 
 from secret_jax.data.rows import Table
-from secret_jax.tree.decisions import RowBlock, Scratch
+from secret_jax.runtime.scratch import Scratch
+from secret_jax.tree.decisions import RowBlock
 from secret_jax.tree.equations import forest_of
 from secret_jax.tree.lookup import lookup_of
 from secret_jax.tree.walk import leaves_by_steps, leaves_of, values_at
