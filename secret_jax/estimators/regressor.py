@@ -271,7 +271,7 @@ class SecretRegressor(
         with self._computing(X, fall_back=True):
             tree, table = self._tree_and_rows(X)
             prediction, leaf = routing.predict(tree, table), routing.apply(tree, table)
-        outputs = [tree.output(i) for i in range(tree.n_outputs)]
+        outputs = [tree.restricted(i) for i in range(tree.n_outputs)]
         deviation = np.stack([node_deviations(one) for one in outputs], axis=1)
         deviation = deviation[leaf].reshape(prediction.shape)
         return prediction, tree.loss.deviations(prediction, deviation)

@@ -109,10 +109,10 @@ def read_rows(
         source = _in_memory(plan, given, eval_set)
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = slice(None) if index is None else index
-    told = plan.leaf.loss.targets_of_lines(source.targets[some])
-    values, weight = source.values_at(some), source.weight[some]
-    tail_share = plan.columns.tail_share
-    schema = with_flat_tails(source.schema, values, told, weight, tail_share)
+    loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
+    schema = with_units_of(loss, source.schema, targets, weight)
+    told, values = loss.targets_of_lines(targets), source.values_at(some)
+    schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
     source = replace(source, schema=schema)
     return schema, source, _prune_source(schema, eval_set)
 
@@ -133,8 +133,7 @@ def _where_they_lie(plan: Plan, given: CheckedRows) -> ShardedRows | None:
     learner = Learner(options, names)
     learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
     learner.measure(sums, targets, weight)
-    schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
-    return ShardedRows(schema, shards, targets, weight, copies)
+    return ShardedRows(learner.schema(), shards, targets, weight, copies)
 
 
 def _in_memory(
@@ -146,16 +145,12 @@ def _in_memory(
     learner = Learner(plan.columns, names)
     columns = learner.add(read_columns(X), targets, weight)
     learner.warn_of_targets()
-    every_target, every_weight = targets, weight
     if eval_set is not None and (plan.prune is None or plan.prune.refit):
         try:
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
-        every_target = np.concatenate([targets, eval_set.targets])
-        every_weight = np.concatenate([weight, eval_set.weight])
     schema = learner.schema()
-    schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
     columns = columns.recoded(learner.places())
     if not weight.all():
         used = weight > 0
@@ -179,9 +174,9 @@ def with_units_of(
     """
     if schema.monotonic:
         loss.check_order(schema.n_outputs)
-    measured = zip(schema.target_centers, schema.target_scales, strict=True)
-    columns = zip(measured, targets.T, strict=True)
-    found = [loss.scaling(column, weight) or usual for usual, column in columns]
+    moments = zip(schema.target_centers, schema.target_scales, strict=True)
+    columns = zip(targets.T, moments, strict=True)
+    found = [loss.scaling(column, weight, usual) for column, usual in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
 

@@ -30,7 +30,7 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     leaf.loss.check_targets(given.targets)
     if leaf.loss != tree.loss:
         schema = _in_units_of(leaf.loss, tree.schema, given)
-        tree = replace(tree, schema=schema, bounds=None)
+        tree = replace(tree, schema=schema, bounds=None, longer=None)
     table = encode(tree.schema, given.X).on_host()
     targets = tree.schema.scale_targets(given.targets)
     rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))

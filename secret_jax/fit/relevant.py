@@ -14,7 +14,7 @@ from secret_jax.data.attributes import Role
 from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
 from secret_jax.data.shards import is_sharded
-from secret_jax.fit.pipeline import Contender, contender, unseen_error
+from secret_jax.fit.pipeline import Contender, better, contender
 from secret_jax.fit.prepare import CheckedRows, prepare
 from secret_jax.models.errors import weighted_errors
 from secret_jax.tree.routing import apply
@@ -44,9 +44,7 @@ def of_relevant(
     # Of the kind that has won: the race of kinds is most of a fit.
     of_kind = {"columns": columns, "oblique": first.fitted.oblique}
     plan = plan.again(f"equations without {_some(harmful)}", **of_kind)
-    second = contender(plan, prepare(plan, given, eval_set))
-    limit = (1.0 - _WORTH_IT) * unseen_error(first)
-    return second if unseen_error(second) < limit else first
+    return better(first, contender(plan, prepare(plan, given, eval_set)), _WORTH_IT)
 
 
 def _some(names: Sequence[str]) -> str:

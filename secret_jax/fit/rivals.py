@@ -16,10 +16,10 @@ from secret_jax.fit.logarithms import logarithms_err_less
 from secret_jax.fit.pipeline import (
     Contender,
     FitResult,
+    better,
     chosen_rule,
     contender,
     finished,
-    unseen_error,
 )
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
@@ -70,8 +70,7 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Con
         return first
     other = plan.against(rival)
     second = pruned(other, prepare(other, given, eval_set))
-    limit = (1.0 - _WORTH_IT) * unseen_error(first)
-    return second if unseen_error(second) < limit else first
+    return better(first, second, _WORTH_IT)
 
 
 def _lowest(rows: CheckedRows) -> np.ndarray:
@@ -108,6 +107,4 @@ def at_any_size(first: Contender) -> Contender:
         splits=replace(plan.splits, min_gain=_GAIN),
         distill=None,  # points between rows blur small regions
     )
-    second = contender(finer, prepared)
-    limit = (1.0 - _WORTH_ITS_LENGTH) * unseen_error(first)
-    return second if unseen_error(second) < limit else first
+    return better(first, contender(finer, prepared), _WORTH_ITS_LENGTH)

@@ -53,7 +53,7 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     if weight[0] <= 0:
         return np.zeros(len(tree.schema.names))
     square = float(weight[0] * _without_root(tree, output))
-    importance = savings(tree.output(output), square)
+    importance = savings(tree.restricted(output), square)
     total = importance.sum()
     explained = total > _ROUNDING * weight[0]
     return importance / total if explained else np.zeros_like(importance)
@@ -99,7 +99,7 @@ def _without_root(tree: Tree, output: int) -> float:
     error = tree.train_error[0]
     noise = max(float(tree.loss.noise(error, tree.mean[0])[output]), _NOTHING)
     slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
-    of_root = sum_variances(tree.output(output), 0, slopes)
+    of_root = sum_variances(tree, 0, slopes)
     return float(error[output]) * (1.0 + float(of_root.sum()) / noise)
 
 

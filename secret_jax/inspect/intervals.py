@@ -28,7 +28,8 @@ def node_deviations(tree: Tree) -> np.ndarray:
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
     variance = noise * (1.0 + degrees / np.maximum(tree.weight, 1.0))
-    return np.sqrt(variance) * tree.schema.target_scale
+    scale = tree.schema.target_scale if tree.says_targets else 1.0
+    return np.sqrt(variance) * scale
 
 
 def conformity_scores(

@@ -63,9 +63,9 @@ class FunctionLoss(Loss):
             )
 
     def scaling(
-        self, targets: np.ndarray, weight: np.ndarray
-    ) -> tuple[float, float] | None:
-        return None if self.standardised else (0.0, 1.0)
+        self, targets: np.ndarray, weight: np.ndarray, moments: tuple[float, float]
+    ) -> tuple[float, float]:
+        return moments if self.standardised else (0.0, 1.0)
 
     def _evaluated(self, targets: np.ndarray, value: np.ndarray) -> list[np.ndarray]:
         """Loss, slope and curvature of every row and output, float64."""

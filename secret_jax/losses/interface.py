@@ -6,6 +6,7 @@ and how they are fitted by iterated weighted least squares.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
-from secret_jax.losses.robust import mean_unit, robust_units
+from secret_jax.losses.robust import robust_units
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.values import Value
 
@@ -83,16 +84,19 @@ class Loss(Value, ABC):
         """Names of all classes, given those of the outputs; None: these are numbers."""
         return None
 
-    def scaling(self, targets: Weights, weight: Weights) -> tuple[float, float] | None:
-        """Center and scale for encoding a target, given all rows or a sample.
+    def scaling(
+        self, targets: Weights, weight: Weights, moments: tuple[float, float]
+    ) -> tuple[float, float]:
+        """Center and scale for encoding a target.
 
-        None: its mean and standard deviation.
+        ``targets``: of all rows or of a sample; ``moments``: mean and standard
+        deviation of all rows.
         """
         if self.units == "robust":
             return robust_units(targets, weight)
         if self.units == "means":
-            return 0.0, mean_unit(targets, weight)
-        return (0.0, 1.0) if self.units == "given" else None
+            return 0.0, _in_single_precision(moments[0]) or 1.0
+        return (0.0, 1.0) if self.units == "given" else moments
 
     def targets_of_lines(self, targets: Rows) -> Rows | None:
         """Targets in which models are lines; None if these are of another scale."""
@@ -304,3 +308,9 @@ class OfLosses(Value):
         loss = options["leaf"].loss
         known = self.knows(loss)
         return "" if known else f"another one: it is not defined for {loss!r}"
+
+
+def _in_single_precision(number: float) -> float:
+    """Round a number, so that it does not depend on the order of the rows."""
+    part, power = math.frexp(number)
+    return math.ldexp(float(np.float32(part)), power)

@@ -1,7 +1,5 @@
 """Units of targets: weighted order statistics, a scale that outliers do not make."""
 
-import math
-
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
@@ -47,22 +45,6 @@ def robust_scale(
     if not used.any():
         return 0.0
     return _NORMAL * quantile(np.abs(deviations[used]), weight[used], 0.5)
-
-
-def mean_unit(
-    targets: Float[np.ndarray, " n_rows"], weight: Float[np.ndarray, " n_rows"]
-) -> float:
-    """Mean of targets that are not negative; 1 if all are zero.
-
-    To single precision, so that it does not depend on the order of the rows.
-
-    Examples
-    --------
-    >>> mean_unit(np.array([1.0, 2.0, 6.0]), np.ones(3))
-    3.0
-    """
-    part, power = math.frexp(float(weight @ targets / weight.sum()))
-    return math.ldexp(float(np.float32(part)), power) or 1.0
 
 
 def robust_units(

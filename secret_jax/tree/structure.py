@@ -313,15 +313,25 @@ class Tree:
             models predict: log-odds of a class, for example. Logarithms are those of
             targets in their own units.
         """
-        names = self.schema.target_names
+        found = self.restricted(which)
+        if self.loss.link == "exponential":
+            found = found._in_own_units()
+        (name,) = found.schema.target_names
+        name = self.loss.name_of_value(name, self.n_outputs > 1)
+        if (name,) == self.schema.target_names:  # the only one
+            return found
+        schema = replace(found.schema, target_names=(name,))
+        return replace(found, schema=schema, longer=None)
+
+    def restricted(self, which: int | str) -> Tree:
+        """Restrict the tree to one of its outputs, encoded as it is."""
+        if self.n_outputs == 1:
+            return self
         which = self.schema.output_position(which)
         part = slice(which, which + 1)
-        named = tuple(self.loss.name_of_value(n, len(names) > 1) for n in names[part])
-        if named == names:  # the only one
-            return self
         schema = replace(
             self.schema,
-            target_names=named,
+            target_names=self.schema.target_names[part],
             target_centers=self.schema.target_centers[part],
             target_scales=self.schema.target_scales[part],
         )
@@ -331,9 +341,8 @@ class Tree:
             bounds = self.bounds[0][part], self.bounds[1][part]
         if self.full_error is not None:
             full = self.full_error[part]
-        found = replace(self, schema=schema, bounds=bounds, **arrays)
-        found = replace(found, full_error=full, longer=None)
-        return found._in_own_units() if self.loss.units == "means" else found
+        arrays |= {"schema": schema, "bounds": bounds, "full_error": full}
+        return replace(self, **arrays, longer=None)
 
     def _in_own_units(self) -> Tree:
         """Convert logarithms of shares of the only target's mean to those of itself."""

@@ -1,5 +1,8 @@
 """Trees of amounts, with logarithms, do not depend on the unit of the amounts."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +10,7 @@ from exported_code import by_python, by_sql
 
 from secret_jax import Huber, Ridge, SecretRegressor, Tweedie
 from secret_jax.inspect.frame import to_dataframe
+from secret_jax.interfaces import Loss
 from secret_jax.losses.deviance import Poisson, QuasiPoisson
 
 LOSSES = ["auto", "gamma", Tweedie(power=1.5)]
@@ -108,15 +112,50 @@ def test_whatever_grows_and_prunes_the_tree(parameters):
 
 
 @BY_LOSS
-def test_intervals_are_of_the_unit(loss):
+@pytest.mark.parametrize("factor", [8.0, 2.0**-40], ids=["times 8", "tiny"])
+def test_intervals_and_importances_are_of_the_unit(loss, factor):
     X, y = table(8)
-    model, other = both(loss, 8.0, X, y)
+    model, other = both(loss, factor, X, y)
     for ours, theirs in zip(
         model.predict(X, return_std=True),
         other.predict(X, return_std=True),
         strict=True,
     ):
-        np.testing.assert_allclose(theirs, 8.0 * ours, rtol=1e-9)
+        np.testing.assert_allclose(theirs, factor * ours, rtol=1e-9)
+    shares = [each.feature_importances_ for each in (model, other)]
+    np.testing.assert_allclose(shares[1], shares[0], atol=1e-9)
+
+
+def test_a_loss_of_ones_own_in_shares_of_the_mean():
+    @dataclass(frozen=True, kw_only=True)
+    class Gamma(Loss):
+        link: ClassVar = "exponential"
+        units: ClassVar = "means"
+
+        def losses(self, targets, value):
+            ratio = targets / self.prediction(value)
+            return ratio - np.log(ratio) - 1.0
+
+        def working(self, targets, value):
+            return targets / self.prediction(value) - 1.0, np.ones_like(targets)
+
+        def constant(self, targets, weight):
+            return np.log(weight @ targets / weight.sum())
+
+        def noise(self, error, mean):
+            return 2.0 * error
+
+        def deviations(self, prediction, deviation):
+            return prediction * deviation
+
+    X, y = table(13)
+    model, other = both(Gamma(), 1000.0, X, y)
+    columns = pd.DataFrame(X[:50], columns=["x0", "x1", "x2", "x3"])
+    np.testing.assert_allclose(
+        by_python(other.tree_, columns), other.predict(X[:50]), rtol=1e-5
+    )
+    deviations = [each.predict(X, return_std=True)[1] for each in (model, other)]
+    np.testing.assert_allclose(deviations[1], 1000.0 * deviations[0], rtol=1e-5)
 
 
 def test_new_equations_are_of_the_unit():
@@ -174,5 +213,7 @@ def test_errors_of_squares_by_means_are_in_the_unit_of_the_target():
 
 def test_counts_have_a_unit():
     """A thousand counts say more of their mean than one does."""
-    assert Poisson().scaling(np.array([3.0, 5.0]), np.ones(2)) == (0.0, 1.0)
-    assert Huber().scaling(np.array([3.0, 5.0]), np.ones(2)) != (0.0, 1.0)
+    given = np.array([3.0, 5.0]), np.ones(2), (4.0, 1.0)
+    assert Poisson().scaling(*given) == (0.0, 1.0)
+    assert QuasiPoisson().scaling(*given) == (0.0, 4.0)
+    assert Huber().scaling(*given) != (0.0, 1.0)

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from sklearn.base import clone
 from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
 
 from secret_jax import HoldOut, SecretRegressor
@@ -37,6 +38,19 @@ def table() -> pd.DataFrame:
 def in_memory(table) -> SecretRegressor:
     X = table.drop(columns=["y", "w"])
     return SecretRegressor(**SMALL).fit(X, table["y"])
+
+
+@pytest.mark.parametrize("loss", ["gamma", "huber"])
+def test_units_of_losses_are_those_of_the_table(loss):
+    """Of more rows than the pool keeps."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150_000, 2))
+    y = np.exp(0.5 * X[:, 0]) * random.gamma(5.0, 0.2, len(X))
+    model = SecretRegressor(loss=loss, max_leaf_nodes=2, oblique=False)
+    expected = clone(model).fit(X, y)
+    model.fit_stream([(X[:90_000], y[:90_000]), (X[90_000:], y[90_000:])])
+    assert model.tree_.schema.target_scales == expected.tree_.schema.target_scales
+    assert_same_model(model, expected)
 
 
 @pytest.mark.parametrize("kind", ["folder", "dataset", "frames", "tables", "dicts"])
