@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, be_quiet
+from secret_jax.cli.messages import PROGRAM, be_quiet, with_flags
 from secret_jax.cli.parser import build_parser
 from secret_jax.runtime.optional import imported
 
@@ -66,7 +66,7 @@ def _warnings_as_lines() -> Iterator[None]:
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = _one_line(str(message))
+        line = _one_line(with_flags(str(message)))
         if line not in shown:  # rows may be looked at more than once
             shown.add(line)
             print(f"{PROGRAM}: warning: {line}", file=sys.stderr, flush=True)

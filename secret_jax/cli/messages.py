@@ -63,10 +63,14 @@ def flags_for_parameters() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        message = str(error)
-        for parameter, flag in _FLAGS.items():
-            message = message.replace(parameter, flag)
-        raise CommandError(message) from None
+        raise CommandError(with_flags(str(error))) from None
+
+
+def with_flags(message: str) -> str:
+    """Name flags in the place of parameters."""
+    for parameter, flag in _FLAGS.items():
+        message = message.replace(parameter, flag)
+    return message
 
 
 def be_quiet(wanted: bool) -> None:

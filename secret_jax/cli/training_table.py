@@ -176,6 +176,12 @@ def _without_copies(table: TableFile) -> TableFile:
 def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     """Refuse what no tree can learn from."""
     texts = [name for name in arguments.text if name in X.columns]
+    for both in texts:
+        if both in (arguments.split_only or ()):
+            raise CommandError(
+                f"column {both!r} is named in both --text and --split-only; keep it in "
+                "one of them"
+            )
     options = ColumnOptions(
         categorical_features=[*arguments.categorical, *texts],
         split_features=arguments.split_only,

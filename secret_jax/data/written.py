@@ -14,12 +14,17 @@ _LOOKED_AT = 2048  # different texts
 _CURRENCY = r"(?:US\$|CHF|EUR|USD|GBP|[$€£¥₹])"
 _GROUPED = r"\d{1,3}(?:(?P<mark>[,.' \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*"
 # What stands behind a number without a blank may be a part of a name ("12A").
-_UNIT = rf"(?:[%‰]|{_CURRENCY}|(?<= )[^\W\d_][^\d]{{0,15}})"
+_WORDS = r"(?:[^\W\d_][^\s\d]{0,15}|[a-z]+(?: [a-z]+)+)"  # "years old", no street
+_UNIT = rf"(?:[%‰]|{_CURRENCY}|(?<= ){_WORDS})"
 _NUMBER = re.compile(
     rf"[-+\u2212]?\s?{_CURRENCY}?\s?[-+\u2212]?"
-    rf"(?:{_GROUPED}(?:(?!(?P=mark))[.,]\d+)?|\d*[.,]?\d+)(?:[eE][-+]?\d+)?"
+    rf"(?:{_GROUPED}(?:(?!(?P=mark))[.,]\d+)?|\d+(?:[.,]\d+)?|[.,]\d+)(?:[eE][-+]?\d+)?"
     rf"\s?(?P<unit>{_UNIT}?)"
 )
+# Numbers that pandas reads as they are.
+_PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+# What stands before and between the digits of codes.
+_BETWEEN = re.compile(r"^[-+\u2212]|[ \u00a0\u202f]|\.(?=\d{3}\.)|(?<=\.\d{3})\.")
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?:19|20)\d\d"
@@ -36,7 +41,7 @@ _DATE = re.compile(
 def warn_of_written(column: np.ndarray, name: str) -> None:
     """Warn if a column of texts holds many numbers or dates and hardly anything else.
 
-    Codes are none: whole numbers that all have as many digits, or leading zeros.
+    Codes are none, see `_are_codes`.
     """
     different = {v for v in column.tolist() if isinstance(v, str) and not is_missing(v)}
     texts = sorted(text.strip() for text in different)
@@ -53,16 +58,21 @@ def warn_of_written(column: np.ndarray, name: str) -> None:
     numbers = [match[0] for match in found]
     if len(numbers) < least or len(units) > 1 or _are_codes(numbers):
         return
-    plain = all(re.fullmatch(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?", text) for text in numbers)
+    plain = all(map(_PLAIN.fullmatch, numbers))
     reading = f"X[{name!r}]" if plain else f"X[{name!r}].str.replace(...)"
     _warn(name, max(numbers, key=len), "numbers", f"pandas.to_numeric({reading})")
 
 
 def _are_codes(texts: list[str]) -> bool:
-    """Whether texts may be names made of digits, as zip codes are."""
-    whole = all(text.isdigit() for text in texts)
-    zeros = any(text[0] == "0" and len(text) > 1 for text in texts)
-    return whole and (zeros or len(set(map(len, texts))) == 1)
+    """Whether texts may be names made of digits, as zip codes and telephones are.
+
+    These have leading zeros, or are whole and all as long; blanks and points may part
+    them. Commas part the thousands of amounts.
+    """
+    digits = [_BETWEEN.sub("", text) for text in texts]
+    whole = all(map(str.isdigit, digits))
+    zeros = any(re.match(r"0\d", text) for text in digits)
+    return zeros or (whole and len(set(map(len, digits))) == 1)
 
 
 def _warn(name: str, example: str, kind: str, remedy: str) -> None:

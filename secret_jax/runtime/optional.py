@@ -8,9 +8,10 @@ def imported(module: str, what: str, extra: str) -> Any:
     """Import a module that something needs; an ImportError names the extra."""
     package = module.partition(".")[0]
     try:
-        importlib.import_module(package)
         return importlib.import_module(module)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if error.name != package:  # it is there, and lacks something itself
+            raise
         raise ImportError(
             f"{what} need {package}, which is not installed. Install the extra: pip "
             f"install 'secret-jax[{extra}]'"

@@ -36,8 +36,11 @@ class RssSplits(SplitFinder):
         Principal Hessian directions (Li 1992).
     n_finalists : int, default=5
         Candidates, of axis and of oblique splits, that get an exact score.
-    n_hinge, hinge_steps : int, default=2
-        Best candidates that are improved by hinge steps, and how many steps.
+    n_hinge : int, default=1
+        Best candidates that are improved by hinge steps.
+    hinge_steps : int, default=2
+        Maximum number of steps. With one, the errors of stock and tecator are a tenth
+        to a third higher.
     ridge : float, default=3e-2
         Penalty of the children's models, in units of the regressors' variances.
     most_regressors : int, default=24
@@ -73,7 +76,7 @@ class RssSplits(SplitFinder):
     n_thresholds: Annotated[int, at_least(2)] = 16
     n_hessian: Annotated[int, at_least(0)] = 2
     n_finalists: Annotated[int, at_least(1)] = 5
-    n_hinge: Annotated[int, at_least(0)] = 2
+    n_hinge: Annotated[int, at_least(0)] = 1
     hinge_steps: Annotated[int, at_least(0)] = 2
     ridge: Annotated[float, POSITIVE] = 3e-2
     most_regressors: Annotated[int, at_least(1)] = 24

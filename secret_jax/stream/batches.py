@@ -23,6 +23,8 @@ from secret_jax.data.columns import (
     read_target,
 )
 
+# Columns that hold other things than before, in a message.
+_MOST_TOLD = 8
 _WORDS = {
     "number": "numbers",
     "category": "text or truth values",
@@ -306,15 +308,19 @@ class Layout(NamedTuple):
     def differences(self, other: Layout) -> str:
         """Say what is other in these columns than in those of another layout."""
         here, there = self.contents, other.contents
-        found = [f"lacks column {name!r}" for name in there if name not in here]
-        found += [
-            f"has the further column {name!r}" for name in here if name not in there
+        lacking = [name for name in there if name not in here]
+        further = [name for name in here if name not in there]
+        words = ("lacks", lacking), ("has the further", further)
+        found = [
+            f"{verb} column{'s' * (len(names) > 1)} {listed(names)}"
+            for verb, names in words
+            if names
         ]
         found += [
             f"has {here[name]} in column {name!r}, and not {content}"
             for name, content in there.items()
             if name in here and here[name] != content
-        ]
+        ][:_MOST_TOLD]
         if self.n_outputs != other.n_outputs:
             found.append(f"has {self.n_outputs} target(s), and not {other.n_outputs}")
         return ", ".join(found) or f"has the columns in the order {listed(self.names)}"
@@ -322,9 +328,15 @@ class Layout(NamedTuple):
     @property
     def contents(self) -> dict[str, str]:
         """What the columns hold, in words."""
-        order = {name: f" ({' < '.join(levels)})" for name, levels in self.levels}
+        order = {name: f" ({_rising(levels)})" for name, levels in self.levels}
         kinds = zip(self.names, self.kinds, strict=True)
         return {name: _WORDS[kind] + order.get(name, "") for name, kind in kinds}
+
+
+def _rising(levels: tuple[str, ...]) -> str:
+    """Ordered categories, those in the middle left out where they are many."""
+    many = len(levels) > _MOST_TOLD
+    return " < ".join((*levels[:_MOST_TOLD], "...", levels[-1]) if many else levels)
 
 
 def _kind_of(column: np.ndarray) -> str:

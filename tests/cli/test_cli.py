@@ -338,6 +338,7 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (CSV, "y --split-only q", "--split-only names 'q', but there is no"),
         (CSV, "y --split-only sex", "'sex' is continuous, but line 2 holds"),
         (CSV, "y --split-only a --categorical a", "both --categorical and --split"),
+        (CSV, "y --split-only a --text a", "both --text and --split"),
         (CSV, "y --drop a --categorical a", "unknown column 'a'"),
         (CSV, "y --drop a,b,sex", "no columns are left to predict 'y' from"),
         (CSV, "y --seed -1", "--seed: '-1' is no whole number of at least 0"),

@@ -268,7 +268,7 @@ def test_eight_digits_are_dates_only_if_all_of_them_are(tmp_path):
     ("targets", "message"),
     [
         (["1", "oops", "3"], "'y' holds 'oops' in line 3, .* mend .*--na 'oops'"),
-        (["a", "b", "c"], "'y' holds 'a' in line 2 .and 2 more .*numbers are"),
+        (["a", "b", "c"], "'y' holds 'a' in line 2, .* choose a column of numbers: x"),
         (["1", "2", "inf"], "'y' holds infinity in line 4;"),
         (["", "?", "NA"], "'y' has no value in any row"),
     ],

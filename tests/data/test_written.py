@@ -37,6 +37,9 @@ def told(texts, name="cost"):
         ([*(f"1,{i}" for i in COUNT), "?", None, np.nan], "numbers", "1,100"),
         ([f"-1.{i},5 €" for i in COUNT], "numbers", "-1.100,5 €"),
         ([f".{i}" for i in COUNT], "numbers", ".100"),
+        ([f"{i} years old" for i in COUNT], "numbers", "100 years old"),
+        ([f"{i},5 km/h" for i in COUNT], "numbers", "100,5 km/h"),
+        ([f"1.{i}.500,20" for i in COUNT], "numbers", "1.100.500,20"),
     ],
     ids=lambda one: one[0] if isinstance(one, list) else "",
 )
@@ -58,6 +61,11 @@ def test_numbers_and_dates_are_told_with_an_example_and_a_remedy(texts, kind, ex
         [str(i) for i in range(10)] * 10,  # labels
         ["1,234", "2,345"] * 50,
         [f"1.{i}.7" for i in COUNT],  # versions
+        [f"{i} 451" for i in COUNT],
+        [f"{i}.588.794" for i in COUNT],
+        [f"+49865{i}803" for i in COUNT],  # telephones
+        [f"0{i}.1" for i in COUNT],
+        [f"{i} Main Street" for i in COUNT],
         [f"{i}-{i + 9}" for i in COUNT],
         [f"{i}:30" for i in COUNT],
         [f"item {i}" for i in COUNT],
@@ -83,3 +91,8 @@ def test_a_fit_says_it_once_unless_categories_are_meant():
     model.set_params(categorical_features=["cost"]).fit(
         X, number
     )  # warnings are errors
+
+
+def test_long_texts_are_looked_at_in_no_time():
+    """Once in time that grew with the square of the length: half a minute a text."""
+    assert told([f"{'1' * 20_000}x{i}" for i in range(50)]) == []

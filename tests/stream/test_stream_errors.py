@@ -226,3 +226,13 @@ def test_a_prediction_that_fails_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
     assert model.predict_stream([], out) == 0
     assert list(pd.read_parquet(out)) == ["prediction"]
+
+
+def test_many_other_columns_are_told_in_short():
+    def batch(letter):
+        X = pd.DataFrame(np.eye(20, 200), columns=[f"{letter}{i}" for i in range(200)])
+        return X, np.arange(20.0)
+
+    with pytest.raises(StreamError, match=r"lacks columns 'a0', .* and 192") as e:
+        SecretRegressor().fit_stream([batch("a"), batch("b")])
+    assert len(str(e.value)) < 400

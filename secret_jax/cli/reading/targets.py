@@ -7,7 +7,7 @@ from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import find_dates
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.numbers import find_numbers
+from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
 from secret_jax.cli.reading.table import Reading
 from secret_jax.inspect.printing import some
 
@@ -45,6 +45,7 @@ def read_target(
         known = cells.codes >= 0
         values = np.array([*cells.texts, ""], str)[cells.codes]
     else:
+        _refuse_texts(table, target, reading)
         column = reading.apply(table, [target])
         table.refuse_infinity(column, "delete the value or the row")
         values = column[target].to_numpy(np.float64, na_value=np.nan)
@@ -60,3 +61,23 @@ def read_target(
     where += some([number for _, number in places], most=8)
     note = f"{rows} no {target} and {end} left out: {where}"
     return table._replace(frame=table.frame[known]), values[known], (note,)
+
+
+def _refuse_texts(table: TableFile, target: str, reading: Reading) -> None:
+    """Refuse a target of text alone, which nobody can mend row by row."""
+    if types.is_numeric_dtype(table.series(target)):
+        return
+    cells = reading.cells(table, target, Texts())
+    if not cells.texts or find_numbers(cells.texts).n_numbers:
+        return
+    numeric = [
+        name
+        for name, chosen in reading.formats.items()
+        if isinstance(chosen, NumberFormat) and name != target
+    ]
+    first = int(np.argmax(cells.codes >= 0))
+    raise CommandError(
+        f"the target {target!r} holds {cells.texts[cells.codes[first]]!r} in "
+        f"{table.place(first)}, and no numbers; choose a column of numbers"
+        + (f": {', '.join(numeric[:8])}" if numeric else "")
+    )
