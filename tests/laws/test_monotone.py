@@ -127,17 +127,21 @@ def test_every_subtree_keeps_the_order():
         assert greatest_violation(smaller.predict, table) <= 2e-6 * np.std(target)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_default_costs_little_where_the_constraints_hold(seed):
-    random = np.random.default_rng(seed)
-    X = random.uniform(size=(500, 4))
-    y = 3 * X[:, 0] - 2 * X[:, 1] + np.sin(6 * X[:, 2]) + random.normal(0, 0.3, 500)
-    free = SecretRegressor().fit(X, y)
-    model = SecretRegressor(monotonic_cst=[1, -1, 0, 0]).fit(X, y)
-    new = random.uniform(size=(2000, 4))
-    truth = 3 * new[:, 0] - 2 * new[:, 1] + np.sin(6 * new[:, 2])
-    errors = [np.mean((m.predict(new) - truth) ** 2) for m in (free, model)]
-    assert errors[1] < 1.2 * errors[0]
+def test_the_default_costs_nothing_where_the_constraints_hold():
+    """On the mean of three tables; one may be a fifth off either way."""
+    errors = []
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        X, new = random.uniform(size=(500, 4)), random.uniform(size=(2000, 4))
+        of_rows, truth = (
+            3 * Z[:, 0] - 2 * Z[:, 1] + np.sin(6 * Z[:, 2]) for Z in (X, new)
+        )
+        y = of_rows + random.normal(0, 0.3, 500)
+        for directions in (None, [1, -1, 0, 0]):
+            model = SecretRegressor(monotonic_cst=directions).fit(X, y)
+            errors.append(np.mean((model.predict(new) - truth) ** 2))
+    free, constrained = np.reshape(errors, (3, 2)).mean(axis=0)
+    assert constrained < free
 
 
 def test_sides_whose_planes_cross_far_from_all_rows_cost_little():
