@@ -38,10 +38,10 @@ _DATE = re.compile(
 )
 
 
-def warn_of_written(column: np.ndarray, name: str) -> None:
+def warn_of_written(column: np.ndarray, name: str, given: str) -> None:
     """Warn if a column of texts holds many numbers or dates and hardly anything else.
 
-    Codes are none, see `_are_codes`.
+    Codes are none, see `_are_codes`. ``given``: how the column is got from X in Python.
     """
     different = {v for v in column.tolist() if isinstance(v, str) and not is_missing(v)}
     texts = sorted(text.strip() for text in different)
@@ -51,7 +51,7 @@ def warn_of_written(column: np.ndarray, name: str) -> None:
     least = _SHARE * len(texts)
     dates = [text for text in texts if _DATE.fullmatch(text)]
     if len(dates) >= least:
-        _warn(name, dates[0], "dates", f"pandas.to_datetime(X[{name!r}])")
+        _warn(name, dates[0], "dates", f"pandas.to_datetime({given})")
         return
     found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
     units = {match["unit"] for match in found} - {""}
@@ -59,7 +59,7 @@ def warn_of_written(column: np.ndarray, name: str) -> None:
     if len(numbers) < least or len(units) > 1 or _are_codes(numbers):
         return
     plain = all(map(_PLAIN.fullmatch, numbers))
-    reading = f"X[{name!r}]" if plain else f"X[{name!r}].str.replace(...)"
+    reading = given if plain else f"{given}.str.replace(...)"
     _warn(name, max(numbers, key=len), "numbers", f"pandas.to_numeric({reading})")
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import (
+    Declared,
     OrderedText,
     ReadTable,
     is_index,
@@ -150,7 +151,8 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
     ordered = next((part for part in parts if isinstance(part, OrderedText)), None)
     if ordered is not None:
         return _ordered(np.asarray(whole, object), ordered.levels)
-    return whole
+    declared = any(isinstance(part, Declared) for part in parts)
+    return whole.view(Declared) if declared else whole
 
 
 def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:

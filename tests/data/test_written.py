@@ -1,5 +1,6 @@
 """Texts that look like numbers or dates are told; names made of digits are not."""
 
+import re
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
+from secret_jax.data.attributes import Role
 from secret_jax.data.written import warn_of_written
 
 COUNT = range(100, 140)
@@ -15,7 +17,7 @@ COUNT = range(100, 140)
 def told(texts, name="cost"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_written(np.array([*texts], object), name)
+        warn_of_written(np.array([*texts], object), name, f"X[{name!r}]")
     return [str(one.message) for one in caught]
 
 
@@ -91,6 +93,36 @@ def test_a_fit_says_it_once_unless_categories_are_meant():
     model.set_params(categorical_features=["cost"]).fit(
         X, number
     )  # warnings are errors
+
+
+def test_categories_by_type_are_meant():
+    random = np.random.default_rng(0)
+    number = random.integers(1000, 9999, 200)
+    size = random.normal(size=200)
+    cost = pd.Series([f"{i:,}" for i in number], dtype="category")
+    X = pd.DataFrame({"cost": cost, "size": size})
+    model = SecretRegressor(max_depth=1).fit(X, number)  # warnings are errors
+    parts = [(X[:100], number[:100]), (X[100:], number[100:])]
+    SecretRegressor(max_depth=1).fit_stream(parts)
+    assert model.tree_.schema.roles[0] is Role.DISCRETE
+    pl = pytest.importorskip("polars")
+    SecretRegressor(max_depth=1).fit(
+        pl.DataFrame({"cost": pl.Series([*cost], dtype=pl.Categorical), "size": size}),
+        number,
+    )
+
+
+@pytest.mark.parametrize("text", ["{:,}", "{}"])
+def test_columns_of_arrays_are_told_by_position(text):
+    random = np.random.default_rng(0)
+    number = random.integers(1, 9999, 200)
+    X = np.stack([np.full(200, "a"), [text.format(i) for i in number]], axis=1)
+    with pytest.warns(UserWarning, match="Column 'x1' holds numbers") as caught:
+        SecretRegressor(max_depth=1).fit(X.astype(object), number)
+    (remedy,) = re.findall(r"by (pandas.*), or name", str(caught[0].message))
+    remedy = remedy.replace("...", "',', ''")
+    found = eval(remedy, {"pandas": pd, "X": X})
+    np.testing.assert_array_equal(found, number)
 
 
 def test_long_texts_are_looked_at_in_no_time():
