@@ -26,6 +26,15 @@ def told(texts, name="cost"):
     [
         ([f"1,{i}" for i in COUNT], "numbers", "1,100"),
         ([f"{i / 7:.2f}" for i in COUNT], "numbers", "14.29"),
+        ([f"{i / 7:.2f} EUR" for i in COUNT], "numbers", "14.29 EUR"),
+        ([f"{i}.50 EUR" for i in COUNT], "numbers", "100.50 EUR"),
+        ([f"{i}.5" for i in range(80, 120)], "numbers", "100.5"),
+        (
+            [f"{i**3:,}".replace(",", " ") for i in range(80, 120)],
+            "numbers",
+            "1 000 000",
+        ),
+        ([f"-{i}" for i in range(80, 120)], "numbers", "-100"),
         ([f"{i / 7:.2f}".replace(".", ",") for i in COUNT], "numbers", "14,29"),
         ([f"{i} %" for i in COUNT], "numbers", "100 %"),
         ([f"{i}%" for i in COUNT], "numbers", "100%"),
@@ -66,7 +75,10 @@ def test_numbers_and_dates_are_told_with_an_example_and_a_remedy(texts, kind, ex
         [f"{i} 451" for i in COUNT],
         [f"{i}.588.794" for i in COUNT],
         [f"+49865{i}803" for i in COUNT],  # telephones
+        [f"+{i}{'75' * (1 + i % 9)}" for i in COUNT],
+        [f"-{i}" for i in COUNT],
         [f"0{i}.1" for i in COUNT],
+        [f"{i}.{i % 3}1" if i % 2 else f"{i}" for i in COUNT],  # diseases
         [f"{i} Main Street" for i in COUNT],
         [f"{i}-{i + 9}" for i in COUNT],
         [f"{i}:30" for i in COUNT],
