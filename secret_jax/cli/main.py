@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         be_quiet(arguments.quiet)
-        with _warnings_as_lines():
+        with _warnings_as_lines(not getattr(arguments, "stream", False)):
             imported("pandas", "Tables", "data")
             resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
@@ -61,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _warnings_as_lines() -> Iterator[None]:
+def _warnings_as_lines(of_table: bool) -> Iterator[None]:
     """Show warnings meant for users once, as a line each; no others."""
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = _one_line(with_flags(str(message)))
+        line = _one_line(with_flags(str(message), of_table))
         if line not in shown:  # rows may be looked at more than once
             shown.add(line)
             print(f"{PROGRAM}: warning: {line}", file=sys.stderr, flush=True)
