@@ -15,7 +15,7 @@ from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, be_quiet, with_flags
 from secret_jax.cli.parser import build_parser
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.optional import PackageError, imported
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ImportError, ValueError) as error:
+    except (PackageError, ValueError) as error:
         return _fail(2, str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

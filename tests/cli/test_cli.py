@@ -425,13 +425,14 @@ def test_an_interrupt_is_one_line(run, table, monkeypatch):
     assert_fails(result, "error: interrupted", code=130)
 
 
-def test_a_fault_of_the_program_is_owned(run, table, monkeypatch):
+@pytest.mark.parametrize("fault", [IndexError("axis 1"), ImportError("no name")])
+def test_a_fault_of_the_program_is_owned(run, table, monkeypatch, fault):
     def broken(*_, **__):
-        raise IndexError("axis 1")
+        raise fault
 
     monkeypatch.setattr(SecretRegressor, "fit", broken)
-    result = run("fit", table, "cost")
-    assert_fails(result, "a fault of secret-jax itself: IndexError: axis 1", code=1)
+    told = f"a fault of secret-jax itself: {type(fault).__name__}: {fault}"
+    assert_fails(run("fit", table, "cost"), told, code=1)
 
 
 def test_no_command_shows_the_commands(run):
