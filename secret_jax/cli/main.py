@@ -15,7 +15,7 @@ from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, be_quiet, with_flags
 from secret_jax.cli.parser import build_parser
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.optional import PackageError, imported
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         be_quiet(arguments.quiet)
-        with _warnings_as_lines():
+        with _warnings_as_lines(not getattr(arguments, "stream", False)):
             imported("pandas", "Tables", "data")
             resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ImportError, ValueError) as error:
+    except (PackageError, ValueError) as error:
         return _fail(2, str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -61,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _warnings_as_lines() -> Iterator[None]:
+def _warnings_as_lines(of_table: bool) -> Iterator[None]:
     """Show warnings meant for users once, as a line each; no others."""
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = _one_line(with_flags(str(message)))
+        line = _one_line(with_flags(str(message), of_table))
         if line not in shown:  # rows may be looked at more than once
             shown.add(line)
             print(f"{PROGRAM}: warning: {line}", file=sys.stderr, flush=True)

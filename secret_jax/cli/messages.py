@@ -1,6 +1,7 @@
 """What commands tell their users, what they refuse, and the files they write."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,12 @@ _FLAGS = {
     "test_fraction": "--test-fraction",
     "missing_values": "--missing-values",
 }
+# Remedies in terms of Python, see `secret_jax.data.written`.
+_CALL = re.compile(
+    r", for example by pandas\.(?P<to>to_\w+)\(X\[(?P<name>.*?)\](?:\.str.*?\))?\)"
+    r"(?=, or name)"
+)
+_FLAGS_OF_CALLS = {"to_numeric": "number", "to_datetime": "dates"}
 _QUIET = ContextVar("quiet", default=False)
 
 
@@ -66,8 +73,17 @@ def flags_for_parameters() -> Iterator[None]:
         raise CommandError(with_flags(str(error))) from None
 
 
-def with_flags(message: str) -> str:
-    """Name flags in the place of parameters."""
+def with_flags(message: str, of_table: bool = True) -> str:
+    """Name flags in the place of parameters and of calls of pandas.
+
+    ``of_table``: whether cells are read as flags say; in streams files say it.
+    """
+
+    def flag_of(call: re.Match[str]) -> str:
+        flag = f"--{_FLAGS_OF_CALLS[call['to']]} {call['name']}"
+        return f", for example by {flag}" if of_table else " in the files"
+
+    message = _CALL.sub(flag_of, message)
     for parameter, flag in _FLAGS.items():
         message = message.replace(parameter, flag)
     return message

@@ -177,7 +177,7 @@ def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     """Refuse what no tree can learn from."""
     texts = [name for name in arguments.text if name in X.columns]
     for both in texts:
-        if both in (arguments.split_only or ()):
+        if both in arguments.split_only:
             raise CommandError(
                 f"column {both!r} is named in both --text and --split-only; keep it in "
                 "one of them"

@@ -14,7 +14,12 @@ from secret_jax.data.attributes import (
     chosen_attributes,
     input_names,
 )
-from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
+from secret_jax.data.columns import (
+    Declared,
+    OrderedText,
+    numbers,
+    refuse_numbers_as_text,
+)
 from secret_jax.data.scaling import ColumnMoments
 from secret_jax.data.written import warn_of_written
 from secret_jax.runtime.values import is_real
@@ -57,8 +62,12 @@ def roles_of(
     names: tuple[str, ...],
     dates: Dates,
     options: ColumnOptions,
+    named: bool = True,
 ) -> tuple[Role, ...]:
-    """Decide the role of every column, by the options or else by its content."""
+    """Decide the role of every column, by the options or else by its content.
+
+    ``named``: whether the names came with the data, for what is said of them.
+    """
     discrete, split = (
         chosen_attributes(getattr(options, argument), names, dates, argument)
         for argument in ("categorical_features", "split_features")
@@ -86,7 +95,11 @@ def roles_of(
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
             refuse_numbers_as_text(column, names[position])
-            warn_of_written(column, names[position])
+            if not isinstance(column, Declared):
+                place = input_names(names, dates).index(names[position])
+                given = f"X[{names[position]!r}]"
+                given = given if named else f"pandas.Series(X[:, {place}])"
+                warn_of_written(column, names[position], given)
             roles.append(Role.DISCRETE)
         elif not options.use_regressors:
             roles.append(Role.SPLIT)

@@ -24,6 +24,7 @@ _NUMBER = re.compile(
 # Numbers that pandas reads as they are.
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 # What stands before and between the digits of codes.
+_BEFORE_POINT = re.compile(r"[-+]?(\d{3,})(?:\.\d+)?")
 _BETWEEN = re.compile(r"^[-+\u2212]|[ \u00a0\u202f]|\.(?=\d{3}\.)|(?<=\.\d{3})\.")
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
@@ -38,10 +39,10 @@ _DATE = re.compile(
 )
 
 
-def warn_of_written(column: np.ndarray, name: str) -> None:
+def warn_of_written(column: np.ndarray, name: str, given: str) -> None:
     """Warn if a column of texts holds many numbers or dates and hardly anything else.
 
-    Codes are none, see `_are_codes`.
+    Codes are none, see `_are_codes`. ``given``: how the column is got from X in Python.
     """
     different = {v for v in column.tolist() if isinstance(v, str) and not is_missing(v)}
     texts = sorted(text.strip() for text in different)
@@ -51,7 +52,7 @@ def warn_of_written(column: np.ndarray, name: str) -> None:
     least = _SHARE * len(texts)
     dates = [text for text in texts if _DATE.fullmatch(text)]
     if len(dates) >= least:
-        _warn(name, dates[0], "dates", f"pandas.to_datetime(X[{name!r}])")
+        _warn(name, dates[0], "dates", f"pandas.to_datetime({given})")
         return
     found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
     units = {match["unit"] for match in found} - {""}
@@ -59,20 +60,28 @@ def warn_of_written(column: np.ndarray, name: str) -> None:
     if len(numbers) < least or len(units) > 1 or _are_codes(numbers):
         return
     plain = all(map(_PLAIN.fullmatch, numbers))
-    reading = f"X[{name!r}]" if plain else f"X[{name!r}].str.replace(...)"
+    reading = given if plain else f"{given}.str.replace(...)"
     _warn(name, max(numbers, key=len), "numbers", f"pandas.to_numeric({reading})")
 
 
 def _are_codes(texts: list[str]) -> bool:
     """Whether texts may be names made of digits, as zip codes and telephones are.
 
-    These have leading zeros, or are whole and all as long; blanks and points may part
-    them. Commas part the thousands of amounts.
+    These have leading zeros, or are whole, and all are as long or have a plus sign;
+    blanks and points may part them, and after three digits or more a point may begin
+    their last part ("250.01"). Commas part the thousands of amounts.
     """
     digits = [_BETWEEN.sub("", text) for text in texts]
-    whole = all(map(str.isdigit, digits))
-    zeros = any(re.match(r"0\d", text) for text in digits)
-    return zeros or (whole and len(set(map(len, digits))) == 1)
+    if any(re.match(r"0\d", text) for text in digits):
+        return True
+    if all(map(str.isdigit, digits)):
+        return all(text[0] == "+" for text in texts) or _all_as_long(digits)
+    first = [match[1] for text in texts if (match := _BEFORE_POINT.fullmatch(text))]
+    return len(first) == len(texts) and _all_as_long(first)
+
+
+def _all_as_long(texts: list[str]) -> bool:
+    return len(set(map(len, texts))) == 1
 
 
 def _warn(name: str, example: str, kind: str, remedy: str) -> None:

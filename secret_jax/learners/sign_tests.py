@@ -23,6 +23,8 @@ from secret_jax.tree.structure import SplitKind
 # A curvature test looks at quartiles, an interaction test at both sides of the median
 # (Loh 2002, algorithms 1 and 2).
 _QUARTILES = (0.25, 0.5, 0.75)
+# Bits of a random number in (0, 1) that become a seed.
+_SEED_BITS = 24
 
 
 class Groups(NamedTuple):
@@ -188,10 +190,6 @@ def class_means(
     mean = safe_divide(matmul(both, values.T), jnp.sum(both, axis=1, keepdims=True))
     own = jnp.where(first > 0, mean[0][:, None], mean[1][:, None])
     return mean, jnp.where(first + second > 0, values - own, 0.0)
-
-
-# Bits of a random number in (0, 1) that become a seed.
-_SEED_BITS = 24
 
 
 def advantage_of_discrete(

@@ -4,15 +4,22 @@ import importlib
 from typing import Any
 
 
+class PackageError(ImportError):
+    """A package that something needs is not there, or cannot be imported."""
+
+
 def imported(module: str, what: str, extra: str) -> Any:
-    """Import a module that something needs; an ImportError names the extra."""
+    """Import a module that something needs; a `PackageError` names the extra."""
     package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != package:  # it is there, and lacks something itself
-            raise
-        raise ImportError(
-            f"{what} need {package}, which is not installed. Install the extra: pip "
-            f"install 'secret-jax[{extra}]'"
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            raise PackageError(
+                f"{what} need {package}, which is not installed. Install the extra: "
+                f"pip install 'secret-jax[{extra}]'"
+            ) from error
+        raise PackageError(
+            f"{what} need {package}, which is installed but cannot be imported: "
+            f"{error}. Install it again: pip install --force-reinstall {package}"
         ) from error

@@ -5,6 +5,7 @@ All batches of a stream have the same columns, of the same kinds.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import (
+    Declared,
     OrderedText,
     ReadTable,
     is_index,
@@ -150,7 +152,8 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
     ordered = next((part for part in parts if isinstance(part, OrderedText)), None)
     if ordered is not None:
         return _ordered(np.asarray(whole, object), ordered.levels)
-    return whole
+    declared = any(isinstance(part, Declared) for part in parts)
+    return whole.view(Declared) if declared else whole
 
 
 def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:
@@ -316,27 +319,38 @@ class Layout(NamedTuple):
             for verb, names in words
             if names
         ]
+        changed = [name for name in there if here.get(name, there[name]) != there[name]]
         found += [
-            f"has {here[name]} in column {name!r}, and not {content}"
-            for name, content in there.items()
-            if name in here and here[name] != content
-        ][:_MOST_TOLD]
+            f"has {_in_words(*here[name], there[name][1])} in column {name!r}, and not "
+            f"{_in_words(*there[name], here[name][1])}"
+            for name in changed[:_MOST_TOLD]
+        ]
+        if len(changed) > _MOST_TOLD:
+            found.append(f"has other contents in {len(changed) - _MOST_TOLD} more")
         if self.n_outputs != other.n_outputs:
             found.append(f"has {self.n_outputs} target(s), and not {other.n_outputs}")
         return ", ".join(found) or f"has the columns in the order {listed(self.names)}"
 
     @property
-    def contents(self) -> dict[str, str]:
-        """What the columns hold, in words."""
-        order = {name: f" ({_rising(levels)})" for name, levels in self.levels}
-        kinds = zip(self.names, self.kinds, strict=True)
-        return {name: _WORDS[kind] + order.get(name, "") for name, kind in kinds}
+    def contents(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Kinds of the columns, and levels of those that are ordered, by name."""
+        levels, kinds = dict(self.levels), zip(self.names, self.kinds, strict=True)
+        return {name: (kind, levels.get(name, ())) for name, kind in kinds}
 
 
-def _rising(levels: tuple[str, ...]) -> str:
-    """Ordered categories, those in the middle left out where they are many."""
-    many = len(levels) > _MOST_TOLD
-    return " < ".join((*levels[:_MOST_TOLD], "...", levels[-1]) if many else levels)
+def _in_words(kind: str, levels: tuple[str, ...], others: tuple[str, ...]) -> str:
+    """Say what a column holds; of many ordered categories those about other ones."""
+    if kind != "ordered":
+        return _WORDS[kind]
+    begin, end = 0, len(levels)
+    if end > _MOST_TOLD:
+        alike = (one == other for one, other in zip(levels, others, strict=False))
+        begin = sum(itertools.takewhile(bool, alike))
+        begin = max(min(begin, end - _MOST_TOLD), 0)
+        end = begin + _MOST_TOLD
+    dots = ["..."]
+    shown = dots * (begin > 0) + [*levels[begin:end]] + dots * (end < len(levels))
+    return f"{_WORDS[kind]} ({' < '.join(shown)})"
 
 
 def _kind_of(column: np.ndarray) -> str:

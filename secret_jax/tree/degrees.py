@@ -6,6 +6,12 @@ from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaf_totals
 
 _COMPARED = (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE)
+# Degrees of freedom for which the noise around a leaf counts in the leaf.
+_BORROWED = 30.0
+# A node that seems quieter than this share of the noise around it has too few rows.
+_QUIETEST = 1e-3
+# A deviation below this share of the target's is what float32 rounds away.
+ROUNDING = 1e-6
 
 
 def model_degrees(tree: Tree) -> np.ndarray:
@@ -60,14 +66,6 @@ def split_numbers(tree: Tree) -> np.ndarray:
         numbers += np.isin(part.kind, _COMPARED)
     numbers[oblique] += np.count_nonzero(tree.direction[oblique], axis=1)
     return numbers
-
-
-# Degrees of freedom for which the noise around a leaf counts in the leaf.
-_BORROWED = 30.0
-# A node that seems quieter than this share of the noise around it has too few rows.
-_QUIETEST = 1e-3
-# A deviation below this share of the target's is what float32 rounds away.
-ROUNDING = 1e-6
 
 
 def noise_variance(tree: Tree) -> np.ndarray:

@@ -24,6 +24,10 @@ from secret_jax.tree.structure import SplitKind, Tree
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0
 _ABSENT = -1e9
+# Leaves that are not clipped: infinity times a share of 0 would be no number.
+_UNBOUNDED = 1e30
+# Minimum number of leaves after padding: one program for all smaller trees.
+_FEWEST = 16
 
 
 class Paths(NamedTuple):
@@ -135,12 +139,6 @@ class SoftRouting(NamedTuple):
     # lowest, highest (n_outputs,), float32: to which their mixture is clipped.
     lowest: AnyArray
     highest: AnyArray
-
-
-# Leaves that are not clipped: infinity times a share of 0 would be no number.
-_UNBOUNDED = 1e30
-# Minimum number of leaves after padding: one program for all smaller trees.
-_FEWEST = 16
 
 
 def soft_routing(tree: Tree) -> SoftRouting:

@@ -332,7 +332,7 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (b"a,y\n1,2\n3,3\nx,4\n", "y", r"line 4 \('x', 1 of 3 .*--na 'x'"),
         (b"1,2\n1,2\n3,4\n", "y", "first line must be a header with names"),
         (CSV, "Y", "no such column; did you mean 'y'.* The columns are 'a'"),
-        (NAMES, "n", "'n' holds 'p' in line 2 .and 3 more .*numbers are read"),
+        (NAMES, "n", "'n' holds 'p' in line 2, .* 4 of 4 rows; .* numbers: a, b$"),
         (CSV, "y --drop aa", "--drop names 'aa', but .* did you mean 'a'"),
         (CSV, "y --categorical y", "'y' is the target"),
         (CSV, "y --split-only q", "--split-only names 'q', but there is no"),
@@ -425,13 +425,14 @@ def test_an_interrupt_is_one_line(run, table, monkeypatch):
     assert_fails(result, "error: interrupted", code=130)
 
 
-def test_a_fault_of_the_program_is_owned(run, table, monkeypatch):
+@pytest.mark.parametrize("fault", [IndexError("axis 1"), ImportError("no name")])
+def test_a_fault_of_the_program_is_owned(run, table, monkeypatch, fault):
     def broken(*_, **__):
-        raise IndexError("axis 1")
+        raise fault
 
     monkeypatch.setattr(SecretRegressor, "fit", broken)
-    result = run("fit", table, "cost")
-    assert_fails(result, "a fault of secret-jax itself: IndexError: axis 1", code=1)
+    told = f"a fault of secret-jax itself: {type(fault).__name__}: {fault}"
+    assert_fails(run("fit", table, "cost"), told, code=1)
 
 
 def test_no_command_shows_the_commands(run):

@@ -269,6 +269,7 @@ def test_eight_digits_are_dates_only_if_all_of_them_are(tmp_path):
     [
         (["1", "oops", "3"], "'y' holds 'oops' in line 3, .* mend .*--na 'oops'"),
         (["a", "b", "c"], "'y' holds 'a' in line 2, .* choose a column of numbers: x"),
+        (["b", "2", "c"], "target 'y' holds 'b' .* in 2 of 3 rows; .* numbers: x"),
         (["1", "2", "inf"], "'y' holds infinity in line 4;"),
         (["", "?", "NA"], "'y' has no value in any row"),
     ],

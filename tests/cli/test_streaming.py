@@ -91,3 +91,19 @@ def test_what_does_not_go_together(folder, arguments, message, capsys):
 def test_a_stream_of_predictions_needs_a_file(folder, saved, capsys):
     assert main(["predict", str(saved), str(folder), "--stream"]) == 2
     assert "--out FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("streamed", "remedy"),
+    [(True, "Convert it first in the files"), (False, "by --dates 'sold'")],
+)
+def test_warnings_name_flags_in_the_place_of_python(tmp_path, capsys, streamed, remedy):
+    days = [(f"2021-03-{i:02}", f"{i}.12.2021")[i % 2] for i in range(1, 31)] * 2
+    x = np.arange(60.0)
+    X = pd.DataFrame({"sold": days, "x": x, "y": x})
+    X.to_parquet(tmp_path / "t.parquet")
+    options = ["--stream"] if streamed else []
+    assert main(["--quiet", "fit", str(tmp_path / "t.parquet"), "y", *options]) == 0
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "sold" in line]
+    assert f"{remedy}, or name it in --categorical if" in told
+    assert "pandas" not in told

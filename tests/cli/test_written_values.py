@@ -3,6 +3,8 @@
 What is expected was written down by hand.
 """
 
+import time
+
 import numpy as np
 import pytest
 
@@ -104,3 +106,10 @@ def test_days_and_months_that_may_be_exchanged_are_two_formats_until_one_shows()
     only = find_dates(["01/06/2020", "02/27/2020"]).formats
     assert [one.format for one in only] == ["%m/%d/%Y"]
     assert find_dates(["13/27/2020"]).formats == ()
+
+
+def test_long_cells_are_read_in_no_time():
+    """A cell of many blanks took time that grew with the square of their number."""
+    begun = time.process_time()
+    assert find_numbers([f"{i}{' ' * 20_000}x9" for i in range(10)]).n_numbers == 0
+    assert time.process_time() - begun < 10.0  # once a minute and more

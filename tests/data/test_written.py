@@ -1,5 +1,7 @@
 """Texts that look like numbers or dates are told; names made of digits are not."""
 
+import re
+import time
 import warnings
 
 import numpy as np
@@ -7,6 +9,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
+from secret_jax.data.attributes import Role
 from secret_jax.data.written import warn_of_written
 
 COUNT = range(100, 140)
@@ -15,7 +18,7 @@ COUNT = range(100, 140)
 def told(texts, name="cost"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_of_written(np.array([*texts], object), name)
+        warn_of_written(np.array([*texts], object), name, f"X[{name!r}]")
     return [str(one.message) for one in caught]
 
 
@@ -24,6 +27,15 @@ def told(texts, name="cost"):
     [
         ([f"1,{i}" for i in COUNT], "numbers", "1,100"),
         ([f"{i / 7:.2f}" for i in COUNT], "numbers", "14.29"),
+        ([f"{i / 7:.2f} EUR" for i in COUNT], "numbers", "14.29 EUR"),
+        ([f"{i}.50 EUR" for i in COUNT], "numbers", "100.50 EUR"),
+        ([f"{i}.5" for i in range(80, 120)], "numbers", "100.5"),
+        (
+            [f"{i**3:,}".replace(",", " ") for i in range(80, 120)],
+            "numbers",
+            "1 000 000",
+        ),
+        ([f"-{i}" for i in range(80, 120)], "numbers", "-100"),
         ([f"{i / 7:.2f}".replace(".", ",") for i in COUNT], "numbers", "14,29"),
         ([f"{i} %" for i in COUNT], "numbers", "100 %"),
         ([f"{i}%" for i in COUNT], "numbers", "100%"),
@@ -64,7 +76,10 @@ def test_numbers_and_dates_are_told_with_an_example_and_a_remedy(texts, kind, ex
         [f"{i} 451" for i in COUNT],
         [f"{i}.588.794" for i in COUNT],
         [f"+49865{i}803" for i in COUNT],  # telephones
+        [f"+{i}{'75' * (1 + i % 9)}" for i in COUNT],
+        [f"-{i}" for i in COUNT],
         [f"0{i}.1" for i in COUNT],
+        [f"{i}.{i % 3}1" if i % 2 else f"{i}" for i in COUNT],  # diseases
         [f"{i} Main Street" for i in COUNT],
         [f"{i}-{i + 9}" for i in COUNT],
         [f"{i}:30" for i in COUNT],
@@ -93,6 +108,38 @@ def test_a_fit_says_it_once_unless_categories_are_meant():
     )  # warnings are errors
 
 
+def test_categories_by_type_are_meant():
+    random = np.random.default_rng(0)
+    number = random.integers(1000, 9999, 200)
+    size = random.normal(size=200)
+    cost = pd.Series([f"{i:,}" for i in number], dtype="category")
+    X = pd.DataFrame({"cost": cost, "size": size})
+    model = SecretRegressor(max_depth=1).fit(X, number)  # warnings are errors
+    parts = [(X[:100], number[:100]), (X[100:], number[100:])]
+    SecretRegressor(max_depth=1).fit_stream(parts)
+    assert model.tree_.schema.roles[0] is Role.DISCRETE
+    pl = pytest.importorskip("polars")
+    SecretRegressor(max_depth=1).fit(
+        pl.DataFrame({"cost": pl.Series([*cost], dtype=pl.Categorical), "size": size}),
+        number,
+    )
+
+
+@pytest.mark.parametrize("text", ["{:,}", "{}"])
+def test_columns_of_arrays_are_told_by_position(text):
+    random = np.random.default_rng(0)
+    number = random.integers(1, 9999, 200)
+    X = np.stack([np.full(200, "a"), [text.format(i) for i in number]], axis=1)
+    with pytest.warns(UserWarning, match="Column 'x1' holds numbers") as caught:
+        SecretRegressor(max_depth=1).fit(X.astype(object), number)
+    (remedy,) = re.findall(r"by (pandas.*), or name", str(caught[0].message))
+    remedy = remedy.replace("...", "',', ''")
+    found = eval(remedy, {"pandas": pd, "X": X})
+    np.testing.assert_array_equal(found, number)
+
+
 def test_long_texts_are_looked_at_in_no_time():
     """Once in time that grew with the square of the length: half a minute a text."""
+    begun = time.process_time()
     assert told([f"{'1' * 20_000}x{i}" for i in range(50)]) == []
+    assert time.process_time() - begun < 10.0

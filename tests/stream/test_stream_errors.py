@@ -236,3 +236,28 @@ def test_many_other_columns_are_told_in_short():
     with pytest.raises(StreamError, match=r"lacks columns 'a0', .* and 192") as e:
         SecretRegressor().fit_stream([batch("a"), batch("b")])
     assert len(str(e.value)) < 400
+
+
+def test_of_many_ordered_categories_those_that_differ_are_told():
+    levels = [f"level {i}" for i in range(300)]
+    swapped = [*levels[:99], levels[100], levels[99], *levels[101:]]
+
+    def batch(order):
+        kind = pd.CategoricalDtype(order, ordered=True)
+        X = pd.DataFrame({"c": pd.Series(levels, dtype=kind)})
+        return X, np.arange(300.0)
+
+    expected = (
+        r"\(... < level 100 < level 99 < .* and not .*\(... < level 99 < level 100 <"
+    )
+    with pytest.raises(StreamError, match=expected) as e:
+        SecretRegressor().fit_stream([batch(levels), batch(swapped)])
+    assert len(str(e.value)) < 500
+
+
+def test_of_many_columns_of_another_kind_some_are_told():
+    X = pd.DataFrame(np.eye(20, 30), columns=[f"a{i}" for i in range(30)])
+    batches = [(one, np.arange(20.0)) for one in (X, X.astype(str))]
+    with pytest.raises(StreamError, match="other contents in 22 more") as e:
+        SecretRegressor().fit_stream(batches)
+    assert len(str(e.value)) < 700

@@ -7,12 +7,14 @@ from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import find_dates
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
+from secret_jax.cli.reading.numbers import NumberFormat, are_numbers, find_numbers
 from secret_jax.cli.reading.table import Reading
 from secret_jax.inspect.printing import some
 
 # Of more different texts a row most classes would have a single row.
 _MOST_CLASSES = 0.5
+# Of a target of numbers more of the rows are numbers; nobody mends all others.
+_FEWEST_NUMBERS = 0.5
 
 
 def holds_classes(table: TableFile, target: str, missing: tuple[str, ...]) -> bool:
@@ -64,20 +66,24 @@ def read_target(
 
 
 def _refuse_texts(table: TableFile, target: str, reading: Reading) -> None:
-    """Refuse a target of text alone, which nobody can mend row by row."""
+    """Refuse a target that is mostly text, which nobody can mend row by row."""
     if types.is_numeric_dtype(table.series(target)):
         return
     cells = reading.cells(table, target, Texts())
-    if not cells.texts or find_numbers(cells.texts).n_numbers:
+    codes = cells.codes[cells.codes >= 0]
+    bad = ~are_numbers(cells.texts)
+    n_bad = int(bad[codes].sum())
+    if n_bad <= (1.0 - _FEWEST_NUMBERS) * len(codes):
         return
     numeric = [
         name
         for name, chosen in reading.formats.items()
         if isinstance(chosen, NumberFormat) and name != target
     ]
-    first = int(np.argmax(cells.codes >= 0))
+    first = codes[np.argmax(bad[codes])]
     raise CommandError(
-        f"the target {target!r} holds {cells.texts[cells.codes[first]]!r} in "
-        f"{table.place(first)}, and no numbers; choose a column of numbers"
+        f"the target {target!r} holds {cells.texts[first]!r} in "
+        f"{table.place(cells.first_row(first))}, and no number in {n_bad} of "
+        f"{len(codes)} rows; choose a column of numbers"
         + (f": {', '.join(numeric[:8])}" if numeric else "")
     )

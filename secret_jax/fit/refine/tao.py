@@ -37,6 +37,11 @@ _PATIENCE, _CHECKED_SHARE = 2, 0.25
 # Rows of a node in the search for its split, and rows for accepting splits; all rows
 # judge the result.
 _NODE_ROWS, MOST_ROWS = 2048, 1 << 15
+_MODEL_FIELDS = (
+    *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
+    *("mean", "deviation", "center", "spread", "standard_error"),
+)
+_SPLIT_FIELDS = ("left", "right", "attribute", "direction", "threshold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,13 +249,6 @@ def _improve_level(
             node = tree.parent[node]
     merged = _merge(tree, changed, taken)
     return merged, subtree_costs(merged, options.gcv_factor)
-
-
-_MODEL_FIELDS = (
-    *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
-    *("mean", "deviation", "center", "spread", "standard_error"),
-)
-_SPLIT_FIELDS = ("left", "right", "attribute", "direction", "threshold")
 
 
 def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:

@@ -31,6 +31,11 @@ _PENALTY_RISE = 1.1
 # Share of the error that averaging is taken to save. The comparison with the hard tree,
 # which is of single trainings, allows for it.
 _COMMITTEE_GAIN = 0.05
+# Number of chunks of steps after which a student of the committee gets new points
+# between the rows.
+_CHUNKS_PER_POINTS = 8
+# It learns at rows, and at points up to this share of the way to another row.
+_JITTER = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,12 +186,6 @@ def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
         gate_width=tree.gate_width,
         clip_leaves=tree.clip_leaves,
     )
-
-
-# Number of chunks of steps after which the student gets new points between the rows.
-_CHUNKS_PER_POINTS = 8
-# It learns at rows, and at points up to this share of the way to another row.
-_JITTER = 0.5
 
 
 def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -> Tree:

@@ -32,6 +32,9 @@ from secret_jax.tree.soft import leaf_shares, log_left_shares
 _DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
 # Validation rows that NumPy looks at together: they stay in a cache.
 _JUDGED_ROWS = 1024
+# With an epoch of more calls than this rows are drawn independently: one permutation
+# would cost more than the steps.
+_MANY_CALLS = 4
 
 
 class TrainingData(NamedTuple):
@@ -212,11 +215,6 @@ def train_chunk(
     return jax.vmap(one, in_axes=(0, 0, None, None, None))(
         state, structure, data, rows, rates
     )
-
-
-# With an epoch of more calls than this rows are drawn independently: one permutation
-# would cost more than the steps.
-_MANY_CALLS = 4
 
 
 def minibatches(
