@@ -17,7 +17,7 @@ def nodes(n: int, n_nodes: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return matrix, np.einsum("kri,kr->ki", x, y) / n_rows
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 16, 17, 40])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 40])
 def test_paths_are_those_of_eigenvectors(n: int):
     """Also of fewer rows than columns, of columns without spread or moments."""
     matrix, moment = nodes(n, n_nodes=7, n_rows=max(n // 2, 2))
