@@ -298,6 +298,7 @@ def products(
     of_nodes = found.reshape(len(first), len(flat), -1)
     last = np.append(first[1:], len(x)).tolist()
     for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
+        # Not by `numpy.matmul`, which lets no other thread run for so few results.
         np.dot(flat[:, start:stop], x[start:stop], out=of_nodes[node])
     return found
 
