@@ -37,8 +37,6 @@ _BINS = 32
 _FINALISTS = 3
 # Maximum number of columns that an oblique split is looked for in.
 _MOST_COMBINED = 24
-# A penalty that leaves nothing of any slope.
-_NO_SLOPES = 1e9
 
 
 class BinnedSearch(Search):
@@ -61,7 +59,7 @@ class BinnedSearch(Search):
         assert isinstance(options.finder, RssSplits)
         self._options, self._bins, self._models = options.finder, bins, models
         self._combined = Padding.none(schema, oblique=True).roles.combined
-        self._n_regressors, self._loading = schema.n_regressors, bins.loading
+        self._n_regressors = schema.n_regressors
         x, codes = places.table.on_host()
         self._x, self._codes = x, np.maximum(codes, 0)
         self._scratch = Scratch()
@@ -92,22 +90,30 @@ class BinnedSearch(Search):
     def _parts(self, level: Level) -> Iterator[np.ndarray]:
         """Nodes that are searched together."""
         n_rows = level.stop - level.start
-        n_model = self._n_regressors
-        if self._loading is not None:
-            n_model = self._loading.shape[1]
         n_outputs, n_discrete = self._places.targets.shape[1], self._codes.shape[1]
-        n_sums = 1 + n_outputs * (1 + n_model)
-        n_sums *= _BINS * len(self._bins.column) + self._n_categories * n_discrete
-        for oblique in (False, True):
-            index = np.flatnonzero(level.oblique == oblique)
+        n_codes = _BINS * len(self._bins.column) + self._n_categories * n_discrete
+        for oblique, constant in ((False, True), (False, False), (True, False)):
+            alike = (level.oblique == oblique) & (level.constant == constant)
+            index = np.flatnonzero(alike)
             if len(index):
+                loading = self._loading(constant=constant)
+                n_model = self._n_regressors if loading is None else loading.shape[1]
+                n_sums = n_codes * (1 + n_outputs * (1 + n_model))
                 by_rows = (np.cumsum(n_rows[index]) - 1) // _MOST_ROWS
                 by_sums = np.arange(len(index)) * n_sums // _MOST_SUMS
                 cuts = np.diff(by_rows) + np.diff(by_sums) > 0
                 yield from np.split(index, np.flatnonzero(cuts) + 1)
 
+    def _loading(self, *, constant: bool) -> np.ndarray | None:
+        """Combinations of the regressors that models see, or None: they see these.
+
+        Of constant nodes the models see nothing.
+        """
+        nothing = np.zeros((self._n_regressors, 0), np.float32)
+        return nothing if constant else self._bins.loading
+
     def _search(self, level: Level, statistics: NodeStatistics) -> Split:
-        """The best splits of some nodes, given their models."""
+        """The best splits of some nodes of one kind, given their models."""
         length = level.stop - level.start
         place = self._places.order[slice_positions(level.start, level.stop)]
         row = self._places.row[place]
@@ -115,8 +121,9 @@ class BinnedSearch(Search):
         bins, n_columns = self._bins, self._schema.n_columns
         n = self._n_regressors
         scatter = statistics.scatter[:, :n, :n]
-        if self._loading is not None:
-            scatter = scatter @ self._loading
+        loading = self._loading(constant=level.constant[0])
+        if loading is not None:
+            scatter = scatter @ loading
         scatter = scatter.astype(np.float32)
         kinds: list[ColumnCuts | CategoryCuts] = []
         allowed = []
@@ -142,9 +149,8 @@ class BinnedSearch(Search):
             for arrays in zip(*(kind.cuts.best() for kind in kinds), strict=True)
         )
         gain = np.where(np.concatenate(allowed, axis=1), gain, -np.inf)
-        node, ridge = np.arange(len(length)), np.full(len(length), self._options.ridge)
-        # Of a node with a constant there is nothing but the mean on both sides.
-        ridge = np.where(level.constant, _NO_SLOPES, ridge).astype(np.float32)
+        node = np.arange(len(length))
+        ridge = np.full(len(length), self._options.ridge, np.float32)
         finalists = largest(gain, min(_FINALISTS, gain.shape[1]))
         left = _left(nodes, kinds, finalists, cut)
         exact, models = exact_sides(nodes, left, ridge)
@@ -242,12 +248,12 @@ class BinnedSearch(Search):
         unit = np.sqrt(np.where(pure, 1.0, variance.mean(axis=1)))
         residual *= (weight / unit.astype(np.float32).take(slot))[:, None]
 
-        scatter = statistics.scatter[:, :n, :n]
-        basis = x
-        if self._loading is not None:
-            basis = x @ self._loading
+        basis, covariance = x, statistics.scatter[:, :n, :n] / total[..., None]
+        loading = self._loading(constant=level.constant[0])
+        if loading is not None:
+            basis, covariance = x @ loading, loading.T @ covariance @ loading
         width = 1 + basis.shape[1]
-        whitener = self._whitener(scatter / total[..., None], level.constant)
+        whitener = self._whitener(covariance)
         turned = np.ascontiguousarray(np.swapaxes(whitener, 1, 2))
         white = combined(first, basis, turned)
         scratch, n_moments = self._scratch, 1 + residual.shape[1] * width
@@ -277,20 +283,14 @@ class BinnedSearch(Search):
         )
         return nodes, unit, np.asarray(pure)
 
-    def _whitener(self, covariance: np.ndarray, constant: np.ndarray) -> np.ndarray:
-        """Whiteners of coordinates with a penalty, (n_nodes, n_model, n_model).
-
-        Those of constant nodes are zero: they have no coordinates.
-        """
-        if self._loading is not None:
-            covariance = self._loading.T @ covariance @ self._loading
+    def _whitener(self, covariance: np.ndarray) -> np.ndarray:
+        """Whiteners of coordinates with a penalty, (n_nodes, n_model, n_model)."""
         deviation = np.sqrt(np.maximum(np.einsum("nii->ni", covariance), 0.0))
         scale = np.where(deviation > CONSTANT, deviation, np.inf)
         ridged = covariance / (scale[:, :, None] * scale[:, None])
         ridged += self._options.ridge * np.eye(ridged.shape[-1])
         whitener, _ = inverse_cholesky(ridged.astype(np.float32), 0.0)
-        whitener = whitener / scale.astype(np.float32)[:, None]
-        return np.where(constant[:, None, None], np.float32(0), whitener)
+        return whitener / scale.astype(np.float32)[:, None]
 
 
 def _left(

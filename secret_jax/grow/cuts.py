@@ -298,7 +298,8 @@ def products(
     of_nodes = found.reshape(len(first), len(flat), -1)
     last = np.append(first[1:], len(x)).tolist()
     for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
-        np.matmul(flat[:, start:stop], x[start:stop], out=of_nodes[node])
+        # Not by `numpy.matmul`, which lets no other thread run for so few results.
+        np.dot(flat[:, start:stop], x[start:stop], out=of_nodes[node])
     return found
 
 
@@ -311,5 +312,5 @@ def combined(
     found = np.empty((len(x), matrices.shape[2]), np.float32)
     last = np.append(first[1:], len(x)).tolist()
     for node, (start, stop) in enumerate(zip(first.tolist(), last, strict=True)):
-        np.matmul(x[start:stop], matrices[node], out=found[start:stop])
+        np.dot(x[start:stop], matrices[node], out=found[start:stop])
     return found

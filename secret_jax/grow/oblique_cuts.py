@@ -175,7 +175,9 @@ class ObliqueCuts:
         variance = np.sum((direction @ self.covariance) * direction, axis=2)
         deviation = np.sqrt(np.maximum(variance, 0.0))
         scaled = safe_divide(projection, deviation.take(nodes.slot, axis=0))
-        code = np.searchsorted(_QUANTILES, scaled).astype(np.uint8)
+        code = np.zeros(scaled.shape, np.uint8)
+        for quantile in _QUANTILES:  # a sixth of the time of a search in them
+            code += scaled > quantile
         sums = nodes.sums(code, _N_CUTS, nodes.moments)
         own = np.stack([_MEANS, _SQUARES])[:, None, None] * sums[:, :, 0]
         along = safe_divide(direction @ self.cross, deviation[..., None])
@@ -193,7 +195,7 @@ class ObliqueCuts:
         chosen, which = node[better], best[better]
         self.gain[chosen] = gain[better]
         self.direction[chosen] = direction[chosen, which]
-        quantile = _QUANTILES[cut[chosen, which]]
-        self.threshold[chosen] = quantile * deviation[chosen, which]
+        at = _QUANTILES[cut[chosen, which]]
+        self.threshold[chosen] = at * deviation[chosen, which]
         self.models[chosen] = models[chosen, which]
         return better

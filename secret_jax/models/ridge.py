@@ -8,8 +8,10 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.penalties import penalty_paths
 from secret_jax.models.selection import selected_forward
 from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.linalg import definite_solve
 from secret_jax.runtime.values import real
 
 # Beyond this share of degrees of freedom a row, each counted `gcv_factor` times, the
@@ -138,15 +140,10 @@ def _ridge_by_cross_validation(
         correlation = correlation[node[:, :, None], kept[:, :, None], kept[:, None]]
         correlation = np.where(both, correlation, 0.0)
         slope = np.where(there, slope[node, kept], 0.0)
-    values, vectors = np.linalg.eigh(correlation)
-    values = np.maximum(values, 0.0)
-    coordinate = np.einsum("nij,ni->nj", vectors, slope)
-    shrunk = 1.0 / (values[:, :, None] + _STRENGTHS)
-    stays = values[:, :, None] * shrunk
-    degrees = 1.0 + price[:, None] * stays.sum(axis=1)
-    stays -= 2.0
-    stays *= shrunk
-    error = variance[:, None] + ((coordinate**2)[:, None] @ stays)[:, 0]
+    paths = penalty_paths(correlation, slope, _STRENGTHS)
+    stays = slope.shape[1] - _STRENGTHS * paths.trace
+    degrees = 1.0 + price[:, None] * stays
+    error = variance[:, None] - paths.explained - _STRENGTHS * paths.change
     error = np.maximum(error, _ROUNDING * variance[:, None])
     spent = gcv_factor * degrees / weight[:, None]
     left_over = 1.0 - np.minimum(spent, _MOST_SPENT)
@@ -155,14 +152,15 @@ def _ridge_by_cross_validation(
     best = np.argmin(score, axis=1)
     node = np.arange(n_nodes)
     changed = (score[node, best] < nothing) & (weight > _LEAST_WEIGHT)
-    chosen = np.where(changed[:, None], coordinate * shrunk[node, :, best], 0.0)
-    slopes = np.einsum("nij,nj->ni", vectors, chosen)
+    strength = np.where(changed, _STRENGTHS[best], np.inf)
+    slopes = np.zeros_like(slope)
+    penalty = strength[changed, None, None] * np.eye(slope.shape[1])
+    slopes[changed] = definite_solve(correlation[changed] + penalty, slope[changed])
     if n_regressors > _MOST_REGRESSORS:
         few, slopes = slopes, np.zeros((n_nodes, n_regressors + 1))
         np.put_along_axis(slopes, np.where(there, kept, n_regressors), few, axis=1)
         slopes = slopes[:, :-1]
     slopes = slopes / scale
-    strength = np.where(changed, _STRENGTHS[best], np.inf)
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
 
 
