@@ -26,8 +26,9 @@ class ReadColumns(NamedTuple):
     codes: np.ndarray
 
     def take(self, index: np.ndarray) -> ReadColumns:
-        """Select rows."""
-        return ReadColumns([column[index] for column in self.values], self.codes[index])
+        """Select rows, by their indices."""
+        values = [column.take(index) for column in self.values]
+        return ReadColumns(values, self.codes.take(index, axis=0))
 
     @classmethod
     def joined(cls, parts: Sequence[ReadColumns]) -> ReadColumns:
