@@ -168,7 +168,8 @@ def partition(
     position = slice_positions(starts, stops)
     # Keys of two bytes are sorted by counting.
     narrow = np.uint16 if len(starts) < 1 << 15 else np.int64
-    side = np.repeat(np.arange(0, 2 * len(starts), 2, narrow), stops - starts)
+    left = 2 * np.arange(len(starts))
+    side = np.repeat(left.astype(narrow), stops - starts)
     side += ~go_left
     ranked = np.argsort(side, kind="stable")
     order[position] = order.take(position.take(ranked))
