@@ -26,8 +26,9 @@ class ReadColumns(NamedTuple):
     codes: np.ndarray
 
     def take(self, index: np.ndarray) -> ReadColumns:
-        """Select rows."""
-        return ReadColumns([column[index] for column in self.values], self.codes[index])
+        """Select rows, by their indices."""
+        values = [column.take(index) for column in self.values]
+        return ReadColumns(values, self.codes.take(index, axis=0))
 
     @classmethod
     def joined(cls, parts: Sequence[ReadColumns]) -> ReadColumns:
@@ -51,10 +52,9 @@ class Unencoded(NamedTuple):
     columns: ReadColumns
 
     def block(self, rows: slice) -> Table:
-        """Encode a block of rows."""
-        x = np.empty((rows.stop - rows.start, self.schema.n_columns), np.float32)
-        encode_block(self.schema, self.columns, rows, x)
-        return Table(x, self.columns.codes[rows])
+        """Encode a block of rows; its columns lie one after the other."""
+        columns = encoded_columns(self.schema, self.columns, rows)
+        return Table(columns.T, self.columns.codes[rows])
 
     def encoded(self) -> Table:
         """Encode all rows, in blocks processed in parallel."""
@@ -115,49 +115,45 @@ def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
     x = np.empty((len(columns.codes), schema.n_columns), np.float32)
 
     def fill(rows: slice) -> None:
-        encode_block(schema, columns, rows, x[rows])
+        x[rows] = encoded_columns(schema, columns, rows).T
 
     for _ in in_blocks(fill, len(x)):
         pass
     return Table(x, columns.codes)
 
 
-def encode_block(
-    schema: TableSchema, columns: ReadColumns, rows: slice, x: np.ndarray
-) -> None:
-    """Encode a block of rows into ``x``, in place."""
+def encoded_columns(
+    schema: TableSchema, columns: ReadColumns, rows: slice
+) -> np.ndarray:
+    """Encode a block of rows, shape (n_columns, n_rows), float32."""
+    n_rows = rows.stop - rows.start
+    found = np.empty((schema.n_columns, n_rows), np.float32)
     first = schema.n_regressors - schema.n_indicators
     for position, (attribute, code) in enumerate(schema.indicators, first):
-        x[:, position] = columns.codes[rows, attribute] == code
-    if not schema.continuous:
-        return
-    position = schema.continuous_positions
-    block = np.empty((len(position), len(x)), np.float32)
-    wide = np.empty(len(x))  # one column: it stays in a cache
+        found[position] = columns.codes[rows, attribute] == code
+    for _, indicator in schema.missing_columns:
+        found[indicator] = 0.0
+    wide = np.empty(n_rows)  # one column: it stays in a cache
     with np.errstate(over="ignore", invalid="ignore"):
-        for out, column, i in zip(block, columns.values, position, strict=True):
+        for column, i in zip(columns.values, schema.continuous_positions, strict=True):
             wide[:] = column[rows]
             wide -= schema.center[i]
             wide /= schema.scale[i]
-            out[:] = wide
+            found[i] = wide
     missing = None
-    extremes = block.max(initial=0.0), -block.min(initial=0.0)
+    extremes = found.max(initial=0.0), -found.min(initial=0.0)
     if not np.maximum(*extremes) <= FAR:  # or one is NaN
-        missing = np.isnan(block)
-        if np.isinf(block).any() or not (schema.allow_missing or ~missing.any()):
+        missing = np.isnan(found)
+        if np.isinf(found).any() or not (schema.allow_missing or ~missing.any()):
             for column, i in zip(columns.values, schema.continuous, strict=True):
                 numbers(column, schema.names[i], schema.allow_missing)  # may refuse it
         # Far outside the training range numbers saturate.
-        np.clip(block, -FAR, FAR, out=block)
+        np.clip(found, -FAR, FAR, out=found)
     if schema.tails:
-        low, high = (bounds[position, None] for bounds in schema.saturation)
-        np.clip(block, low.astype(np.float32), high.astype(np.float32), out=block)
+        low, high = (bounds[:, None].astype(np.float32) for bounds in schema.saturation)
+        np.clip(found, low, high, out=found)
     if missing is not None:
-        block[missing] = 0.0
-    place = {i: which for which, i in enumerate(position)}
-    for i, indicator in schema.missing_columns:
-        x[:, indicator] = 0.0 if missing is None else missing[place[i]]
-    # The attributes are at most two runs of columns: slices copy faster.
-    last = schema.n_regressors + len(position) - first
-    x[:, :first] = block[:first].T
-    x[:, schema.n_regressors : last] = block[first:].T
+        found[missing] = 0.0
+        for i, indicator in schema.missing_columns:
+            found[indicator] = missing[i]
+    return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from secret_jax.data.sampling import content_hash
 from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.parallel import in_blocks
 
 # Content is compared in steps of 1/1024 deviations: a change of the last digit (by an
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
@@ -158,8 +159,14 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
     if rows.group is not None:  # equal rows of two groups stay two
         columns.append(rows.group)
-    hashed = content_hash([np.rint(_STEPS * column) for column in columns], seed)
-    exact = content_hash(columns, seed)
+
+    def of_block(part: slice) -> tuple[np.ndarray, np.ndarray]:
+        own = [column[part] for column in columns]
+        rounded = [np.rint(_STEPS * column) for column in own]
+        return content_hash(rounded, seed), content_hash(own, seed)
+
+    each = zip(*in_blocks(of_block, rows.n_rows), strict=True)
+    hashed, exact = map(np.concatenate, each)
     order = np.argsort(hashed)
     # A sort by several keys takes three times as long.
     if (np.diff(hashed[order]) == 0).any():

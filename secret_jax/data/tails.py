@@ -14,6 +14,7 @@ import numpy as np
 from secret_jax.data.attributes import Role
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.left_out import left_out_residuals
+from secret_jax.runtime.parallel import side_by_side
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it
 # reaches further from the median than this range is wide.
@@ -42,27 +43,32 @@ def with_flat_tails(
     """
     if not (tail_share or schema.monotonic):
         return schema
-    center, scale, tails = schema.center.copy(), schema.scale.copy(), []
+    center, scale = schema.center.copy(), schema.scale.copy()
     positions = schema.continuous_positions
-    for column, position, values in zip(
-        schema.continuous, positions, columns, strict=True
-    ):
-        if schema.roles[column] is not Role.REGRESSOR:
-            continue
-        used = ~np.isnan(values) & (weight > 0)
-        within = values[used].astype(np.float64)
-        bounds = _bounds(within, weight[used], tail_share) if tail_share else None
-        if schema.monotonic and len(within):
+    found: dict[int, tuple[float, float]] = {}
+
+    def flatten(which: int) -> None:
+        column, position = schema.continuous[which], positions[which]
+        values, mass = columns[which], weight
+        used = ~np.isnan(values) & (mass > 0)
+        if not used.all():
+            values, mass = values[used], mass[used]
+        bounds = _bounds(values, mass, tail_share) if tail_share else None
+        if schema.monotonic and len(values):
             low, high = bounds or (-np.inf, np.inf)
-            bounds = max(low, float(within.min())), min(high, float(within.max()))
+            bounds = max(low, float(values.min())), min(high, float(values.max()))
         if bounds is None or bounds[0] == bounds[1]:  # a constant tells nothing
-            continue
-        flat, mass = np.clip(values[used], *bounds), weight[used]
+            return
+        flat = np.clip(values, *bounds)
         center[position] = np.average(flat, weights=mass)
         scale[position] = (
             np.average((flat - center[position]) ** 2, weights=mass) ** 0.5
         )
-        tails.append((column, *bounds))
+        found[column] = bounds
+
+    roles = [schema.roles[column] for column in schema.continuous]
+    side_by_side(flatten, [i for i, role in enumerate(roles) if role is Role.REGRESSOR])
+    tails = [(column, *found[column]) for column in sorted(found)]
     flat = replace(schema, center=center, scale=scale, tails=tuple(tails))
     if not tails or schema.monotonic or targets is None:
         return flat
@@ -102,6 +108,7 @@ def _bounds(
     else:
         order = np.argsort(values, kind="stable")
         values, weight = values[order], weight[order]
+    values = values.astype(np.float64, copy=False)
     below = np.cumsum(weight)
     above = below[-1] - below + weight
 

@@ -166,9 +166,11 @@ def partition(
     other. Returns (n_nodes,), int64: where the right child of each node begins.
     """
     position = slice_positions(starts, stops)
-    node = np.repeat(np.arange(len(starts)), stops - starts)
     # Keys of two bytes are sorted by counting.
     narrow = np.uint16 if len(starts) < 1 << 15 else np.int64
-    ranked = np.argsort((2 * node + ~go_left).astype(narrow), kind="stable")
-    order[position] = order[position[ranked]]
-    return starts + np.bincount(node[go_left], minlength=len(starts))
+    left = 2 * np.arange(len(starts))
+    side = np.repeat(left.astype(narrow), stops - starts)
+    side += ~go_left
+    ranked = np.argsort(side, kind="stable")
+    order[position] = order.take(position.take(ranked))
+    return starts + np.bincount(side, minlength=2 * len(starts))[::2]

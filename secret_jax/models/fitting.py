@@ -24,6 +24,7 @@ from secret_jax.models.statistics import (
     slice_statistics,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree.reshape import joined, separated
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
@@ -129,11 +130,13 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
     leaves = np.flatnonzero(tree.is_leaf)
     number = np.cumsum(tree.is_leaf) - 1
-    block = block_rows(len(leaves))
+    block, scratch = block_rows(len(leaves)), Scratch()
 
     def part(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
-        group = number[apply(tree, rows.table)]
-        occupied, sums = block_statistics(rows, n_regressors, group, len(leaves))
+        group = number.take(apply(tree, rows.table, scratch))
+        occupied, sums = block_statistics(
+            rows, n_regressors, group, len(leaves), scratch
+        )
         return leaves[occupied], sums
 
     statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)

@@ -8,6 +8,7 @@ product of matrices.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from jaxtyping import Float, Int
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, grouped
+from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import next_power_of_two, slice_positions
 
 # Rows of a leaf in a block: so many that calls of NumPy cost less than the work. Blocks
@@ -25,8 +28,9 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 # Share of a sum of squares that is left about the mean, below which the mean is
 # subtracted before.
 _CANCELLED = 1e-4
-# Maximum number of products of a slice that is summed together with others.
-_FEW_PRODUCTS = 1 << 15
+# Maximum number of rows of which products are made at once, and how often a thread does
+# so before it takes the next ones.
+_PIECE, _RUNS = 4096, 4
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
@@ -147,53 +151,19 @@ def slice_statistics(
     ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
     place; None: the places are the rows.
     """
-    n = n_regressors
-    statistics = empty_statistics(len(start), n, targets.shape[1])
-    width = statistics.mean.shape[1]
 
-    few = (stop - start) * width**2 <= _FEW_PRODUCTS
-    most = max((stop - start)[~few].max(initial=0), (stop - start)[few].sum())
-    # Memory of all slices: to get some for each would take as long as the work.
-    joints, products = np.empty((2, most, width))
-
-    def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        joint = joints[: len(place)]
+    def regressors_of(place: np.ndarray, out: np.ndarray) -> None:
         # Whole rows are taken in a third of the time of some of their columns.
         own = x.take(place if row is None else row.take(place), axis=0)
-        joint[:, :n] = np.asarray(own)[:, :n]
-        joint[:, n:] = targets.take(place, axis=0)
-        return joint, weight.take(place).astype(np.float64, copy=False)
+        out[:, :n_regressors] = np.asarray(own)[:, :n_regressors]
+        out[:, -1] = 1.0
 
-    for index in np.flatnonzero(~few):
-        joint, own = rows_of(order[start[index] : stop[index]])
-        statistics.lower[index] = joint[:, n:].min(axis=0)
-        statistics.upper[index] = joint[:, n:].max(axis=0)
-        mean = own @ joint / own.sum()
-        joint -= mean
-        statistics.weight[index], statistics.mean[index] = own.sum(), mean
-        # Not by `numpy.matmul`, which lets no other thread run for so few results.
-        weighted = np.multiply(own[:, None], joint, out=products[: len(own)])
-        np.dot(weighted.T, joint, out=statistics.scatter[index])
-    # Of small slices all but the products at once: calls of NumPy for each would take
-    # longer than the work.
-    some = np.flatnonzero(few & (stop > start))
-    if not len(some):
-        return statistics
-    length = (stop - start)[some]
-    last = np.cumsum(length)
-    first = last - length
-    joint, own = rows_of(order[slice_positions(start[some], stop[some])])
-    total = np.add.reduceat(own, first)
-    mean = np.add.reduceat(own[:, None] * joint, first) / total[:, None]
-    statistics.lower[some] = np.minimum.reduceat(joint[:, n:], first)
-    statistics.upper[some] = np.maximum.reduceat(joint[:, n:], first)
-    statistics.weight[some], statistics.mean[some] = total, mean
-    joint -= np.repeat(mean, length, axis=0)
-    weighted = np.multiply(own[:, None], joint, out=products[: len(own)])
-    runs = zip(some.tolist(), first.tolist(), last.tolist(), strict=True)
-    for index, begin, end in runs:
-        part = slice(begin, end)
-        np.dot(weighted[part].T, joint[part], out=statistics.scatter[index])
+    statistics = empty_statistics(len(start), n_regressors, targets.shape[1])
+    some = np.flatnonzero(stop > start)
+    width, slices = statistics.mean.shape[1], (start[some], stop[some])
+    found = _of_slices(regressors_of, targets, weight, width, order, *slices, Scratch())
+    for array, own in zip(statistics, found, strict=True):
+        array[some] = own
     return statistics
 
 
@@ -205,50 +175,125 @@ def block_rows(n_groups: int) -> int:
 
 
 def block_statistics(
-    rows: Rows, n_regressors: int, group: Int[np.ndarray, " n_rows"], n_groups: int
+    rows: Rows,
+    n_regressors: int,
+    group: Int[np.ndarray, " n_rows"],
+    n_groups: int,
+    scratch: Scratch | None = None,
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the groups in a block of rows.
 
-    ``group``: in [0, n_groups). Returns ``occupied`` (n_occupied,), int: the groups
-    that have rows; ``statistics``: one entry for each of them: of float32 numbers, in
-    float64.
+    ``group``: in [0, n_groups); ``scratch``: of calls for many blocks. Returns
+    ``occupied`` (n_occupied,), int: the groups that have rows; ``statistics``: one
+    entry for each of them: of float32 numbers, in float64.
     """
+    scratch = scratch or Scratch()
     # Keys of one or two bytes are sorted by counting.
     key = group.astype(np.min_scalar_type(n_groups))
     order = np.argsort(key, kind="stable")
     count = np.bincount(key, minlength=n_groups)
     occupied = np.flatnonzero(count)
     stop = np.cumsum(count[occupied])
-    start = stop - count[occupied]
-    x, targets = np.asarray(rows.table.x).take(order, axis=0), rows.targets[order]
-    weight = rows.weight[order] if (rows.weight != 1.0).any() else None
-    n = n_regressors + targets.shape[1]
-    joint = np.ones((count.max(initial=0), n + 1))  # in a cache: all groups use it
-    products = np.empty((len(occupied), n + 1, n + 1))
+    # As wide as what they become: to copy whole rows takes half of the time.
+    shape = rows.n_rows, n_regressors + rows.targets.shape[1] + 1
+    narrow = scratch.array("narrow", shape, np.float32)
+    narrow[:, :n_regressors] = np.asarray(rows.table.x)[:, :n_regressors]
+    for column in range(n_regressors, shape[1]):
+        narrow[:, column] = 1.0
 
-    def product(index: int, center: np.ndarray | None = None) -> np.ndarray:
-        """Weighted products of [x, y, 1], less a center, of the rows of a group."""
-        part = slice(start[index], stop[index])
-        own = joint[: part.stop - part.start]
-        own[:, :n_regressors] = x[part, :n_regressors]
-        own[:, n_regressors:n] = targets[part]
+    def regressors_of(place: np.ndarray, out: np.ndarray) -> None:
+        own = scratch.array("taken", out.shape, np.float32)
+        out[:] = narrow.take(place, axis=0, out=own, mode="clip")
+
+    start, width = stop - count[occupied], shape[1] - 1
+    return occupied, _of_slices(
+        regressors_of, rows.targets, rows.weight, width, order, start, stop, scratch
+    )
+
+
+def _of_slices(
+    regressors_of: Callable[[np.ndarray, np.ndarray], None],
+    targets: np.ndarray,
+    weight: np.ndarray,
+    width: int,
+    order: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+    scratch: Scratch,
+) -> NodeStatistics:
+    """Statistics of slices that have rows.
+
+    ``regressors_of``: writes the regressors of places, and a last 1, into rows of an
+    array; ``width``: number of regressors and targets. Long slices are cut in pieces,
+    and short ones are looked at together: a cache holds the rows, and calls are few.
+    """
+    length = stop - start
+    if len(order) > length.sum() or (start[1:] != stop[:-1]).any():
+        order = order[slice_positions(start, stop)]
+    targets = targets.take(order, axis=0)
+    factor = weight.take(order)[:, None] if (weight != 1.0).any() else None
+    begin = np.cumsum(length) - length
+    n_pieces = -(-length // _PIECE)
+    first = np.cumsum(n_pieces) - n_pieces  # piece of each slice
+    owner = np.repeat(np.arange(len(start)), n_pieces)
+    starts = begin[owner] + _PIECE * (np.arange(len(owner)) - first[owner])
+    starts = starts.tolist()
+    stops = [*starts, len(order)][1:]
+    products = np.empty((len(starts), width + 1, width + 1))
+
+    def add(pieces: range, center: np.ndarray | None = None) -> None:
+        """Products of [x, y, 1], less the centers of slices, of some pieces."""
+        rows = slice(starts[pieces[0]], stops[pieces[-1]])
+        shape = 2, rows.stop - rows.start, width + 1
+        joint, other = scratch.array("joint", shape, np.float64)
+        regressors_of(order[rows], joint)
+        joint[:, width - targets.shape[1] : width] = targets[rows]
         if center is not None:
-            own[:, :n] -= center
-        weighted = own if weight is None else weight[part, None] * own
-        return np.dot(weighted.T, own, out=products[index])
+            of_row = np.repeat(owner[pieces], np.subtract(stops, starts)[pieces])
+            joint[:, :width] -= center[of_row]
+        # In two arrays, as BLAS takes longer for half of the products of one.
+        np.multiply(joint, 1.0 if factor is None else factor[rows], out=other)
+        for piece in pieces:
+            own = slice(starts[piece] - rows.start, stops[piece] - rows.start)
+            # Not by `numpy.matmul`, which lets no other thread run meanwhile.
+            np.dot(other[own].T, joint[own], out=products[piece])
 
-    for index in range(len(occupied)):
-        product(index)
-    found = empty_statistics(len(occupied), n_regressors, targets.shape[1])
-    found.weight[:] = products[:, n, n]
-    found.mean[:] = products[:, n, :n] / found.weight[:, None]
-    square = found.mean[:, :, None] * found.mean[:, None, :]
-    found.scatter[:] = products[:, :n, :n] - found.weight[:, None, None] * square
+    several = list(_together(starts, stops))
+
+    def add_all(runs: list[range], center: np.ndarray | None = None) -> None:
+        for _ in in_blocks(
+            lambda part: [add(run, center) for run in runs[part]], len(runs), _RUNS
+        ):
+            pass
+
+    add_all(several)
+    total = np.add.reduceat(products, first)
+    weights = length.astype(np.float64)
+    if factor is not None:
+        np.add.reduceat(factor[:, 0], begin, out=weights)
+    mean = total[:, width, :width] / weights[:, None]
+    square = mean[:, :, None] * mean[:, None, :]
+    scatter = total[:, :width, :width] - weights[:, None, None] * square
     # Of columns far from zero the difference has lost digits.
-    left, all_of_it = (np.einsum("gii->gi", a) for a in (found.scatter, products))
-    cancelled = (left < _CANCELLED * all_of_it[:, :n]).any(axis=1)
-    for index in np.flatnonzero(cancelled).tolist():
-        found.scatter[index] = product(index, found.mean[index])[:n, :n]
-    np.minimum.reduceat(targets, start, axis=0, out=found.lower)
-    np.maximum.reduceat(targets, start, axis=0, out=found.upper)
-    return occupied, found
+    left, all_of_it = (np.einsum("nii->ni", array) for array in (scatter, total))
+    cancelled = (left < _CANCELLED * all_of_it[:, :width]).any(axis=1)
+    if cancelled.any():
+        some = [pieces for pieces in several if cancelled[owner[pieces]].any()]
+        add_all(some, mean)
+        again = np.add.reduceat(products, first)[:, :width, :width]
+        scatter[cancelled] = again[cancelled]
+    lower = np.minimum.reduceat(targets, begin, axis=0)
+    upper = np.maximum.reduceat(targets, begin, axis=0)
+    rounding = np.full(len(length), _ROUNDING_64)
+    return NodeStatistics(weights, mean, scatter, lower, upper, rounding)
+
+
+def _together(starts: list[int], stops: list[int]) -> Iterator[range]:
+    """Runs of neighbouring pieces that have no more than ``_PIECE`` rows together."""
+    begin = 0
+    for piece, stop in enumerate(stops):
+        if stop - starts[begin] > _PIECE:
+            yield range(begin, piece)
+            begin = piece
+    if stops:
+        yield range(begin, len(stops))

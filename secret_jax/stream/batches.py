@@ -24,6 +24,7 @@ from secret_jax.data.columns import (
     read_columns,
     read_target,
 )
+from secret_jax.runtime.scratch import Scratch
 
 # Columns that hold other things than before, in a message.
 _MOST_TOLD = 8
@@ -128,20 +129,36 @@ class Batch(NamedTuple):
         return f"row {self.start + row} (row {row - begin} of {where})"
 
 
-def joined(batches: Sequence[Batch], start: int) -> Batch:
-    """Concatenate batches of one layout."""
+def joined(
+    batches: Sequence[Batch], start: int, scratch: Scratch, place: str = ""
+) -> Batch:
+    """Concatenate batches of one layout.
+
+    ``scratch``: memory for the numbers, of which ``place`` names a part.
+    """
     if len(batches) == 1:
         return batches[0]._replace(start=start)
+
+    def numbers(name: str, parts: list[np.ndarray]) -> np.ndarray:
+        dtype, shape = np.result_type(*parts), parts[0].shape[1:]
+        shape = sum(map(len, parts)), *shape
+        return np.concatenate(parts, out=scratch.array(f"{place} {name}", shape, dtype))
+
+    def column(name: str) -> np.ndarray:
+        parts = [batch.columns[name] for batch in batches]
+        if any(part.dtype == object for part in parts):
+            return _concatenated(parts)
+        return numbers(f"column {name}", parts)
+
+    weights = [batch.weight for batch in batches]
+    ones = all(weight.strides == (0,) for weight in weights)
     begins = np.cumsum([0, *(batch.n_rows for batch in batches[:-1])]).tolist()
     several = zip(begins, batches, strict=True)
     return Batch(
-        {
-            name: _concatenated([batch.columns[name] for batch in batches])
-            for name in batches[0].columns
-        },
+        {name: column(name) for name in batches[0].columns},
         batches[0].named,
-        np.concatenate([batch.targets for batch in batches]),
-        np.concatenate([batch.weight for batch in batches]),
+        numbers("targets", [batch.targets for batch in batches]),
+        _ones(sum(map(len, weights))) if ones else numbers("weights", weights),
         tuple((begin + row, where) for begin, b in several for row, where in b.marks),
         start,
     )

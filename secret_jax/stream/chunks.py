@@ -11,11 +11,14 @@ from typing import TypeVar
 
 from secret_jax.runtime.parallel import ROW_BLOCK
 from secret_jax.runtime.progress import Progress, Stage
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.stream.batches import Batch, Layout, conformed, joined
 from secret_jax.stream.sources import BatchSource
 
 # Rows of a chunk: a few for each processor, and little memory.
 CHUNK_ROWS = 16 * ROW_BLOCK
+# Chunks whose memory is kept: one that is read while the other is looked at.
+_KEPT = 2
 
 _Item = TypeVar("_Item")
 
@@ -23,7 +26,10 @@ _Item = TypeVar("_Item")
 def chunks_of(
     source: BatchSource, layout: Layout | None = None, *, targets: bool = True
 ) -> Iterator[Batch]:
-    """Read the chunks of a source; a thread reads ahead."""
+    """Read the chunks of a source; a thread reads ahead.
+
+    A chunk lasts until the next one is asked for: its memory is used again.
+    """
     return _ahead(_chunks_of(source, layout, targets))
 
 
@@ -32,6 +38,11 @@ def _chunks_of(
 ) -> Iterator[Batch]:
     waiting: list[Batch] = []
     start = n_waiting = 0
+    scratch = Scratch()
+
+    def chunk(batches: list[Batch]) -> Batch:
+        return joined(batches, start, scratch, f"{start // CHUNK_ROWS % _KEPT}")
+
     for batch in source.batches(targets):
         layout = layout or Layout.of(batch)
         if not targets:  # which are told by their names
@@ -45,12 +56,12 @@ def _chunks_of(
             rest = n_waiting - CHUNK_ROWS
             last = waiting.pop()
             cut = last.n_rows - rest
-            yield joined([*waiting, last.take(slice(0, cut))], start)
+            yield chunk([*waiting, last.take(slice(0, cut))])
             start += CHUNK_ROWS
             waiting = [last.take(slice(cut, None))] if rest else []
             n_waiting = rest
     if waiting:
-        yield joined(waiting, start)
+        yield chunk(waiting)
 
 
 def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:

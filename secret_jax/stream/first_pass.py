@@ -18,6 +18,7 @@ from secret_jax.data.source import hashed_columns, rows_below
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.parallel import in_blocks
 from secret_jax.stream.batches import Batch, Layout, StreamError
 from secret_jax.stream.pool import Pool, PoolRows, Weights
 
@@ -107,10 +108,17 @@ class FirstPass:
 
 def digest_of(columns: Sequence[np.ndarray], weight: np.ndarray, before: int) -> int:
     """Update a running checksum with rows, of columns as of `hashed_columns`."""
-    weights = [] if (weight == 1).all() else [weight]
-    for array in (*columns, *weights):
-        before = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, before)
-    return before
+    arrays = [*columns] if (weight == 1).all() else [*columns, weight]
+
+    def of_block(rows: slice) -> int:
+        digest = 0
+        for array in arrays:
+            part = np.ascontiguousarray(array[rows])
+            digest = zlib.crc32(part.view(np.uint8).data, digest)
+        return digest
+
+    found = list(in_blocks(of_block, len(weight)))
+    return zlib.crc32(np.array(found, np.uint32).data, before)
 
 
 def together(parts: Sequence[FirstPass]) -> FirstPass:

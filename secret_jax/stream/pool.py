@@ -87,8 +87,12 @@ class PoolRows(NamedTuple):
 
     def take(self, index: np.ndarray) -> Self:
         """Select rows."""
-        others = (array[index] for array in self[1:])
+        others = (array.take(index, axis=0) for array in self[1:])
         return type(self)(self.columns.take(index), *others)
+
+    def below(self, limit: int) -> Self:
+        """Select the rows of hashes below a limit."""
+        return self.take(np.flatnonzero(self.hashed < limit))
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -138,7 +142,7 @@ class Pool:
         """Drop rows outside the sample of ``n_seen`` rows, other pools included."""
         if n_wanted < n_seen:
             self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
-            self._parts = [self.rows.take(self.rows.hashed < self.limit)]
+            self._parts = [self.rows.below(self.limit)]
 
     def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
         """Add another pool, whose codes are mapped by ``places``."""
@@ -146,7 +150,7 @@ class Pool:
         self.merged |= other.merged
         rows = other.rows
         self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
-        self._parts = [part.take(part.hashed < self.limit) for part in self._parts]
+        self._parts = [part.below(self.limit) for part in self._parts]
 
     def sample(
         self,

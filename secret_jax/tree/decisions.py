@@ -29,7 +29,7 @@ class RowBlock:
 
     def __init__(self, table: Table, scratch: Scratch):
         (x, self.codes), self.scratch = table, scratch
-        self.x = np.ascontiguousarray(x, np.float32)
+        self.x = np.asarray(x, np.float32)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -40,7 +40,9 @@ class RowBlock:
         n_rows, n_columns = self.x.shape
         design = self.scratch.array("design", (n_rows, 1 + n_columns), np.float32)
         design[:, 0] = 1.0
-        if n_columns:  # rows are copied as records: loops along few columns are slow
+        if not self.x.flags.c_contiguous:
+            design[:, 1:] = self.x
+        elif n_columns:  # rows as records: loops along few columns are slow
             record = np.dtype((np.void, n_columns * design.itemsize))
             records = np.ndarray(
                 n_rows, record, design, design.itemsize, design.strides[:1]
@@ -51,6 +53,8 @@ class RowBlock:
     @cached_property
     def columns(self) -> np.ndarray:
         """Columns one after the other, shape (n_columns, n_rows), float32."""
+        if self.x.strides[0] == self.x.itemsize:  # as a block is encoded
+            return self.x.T
         columns = self.scratch.array("columns", self.x.shape[::-1], np.float32)
         columns[:] = self.x.T
         return columns
@@ -136,8 +140,12 @@ class Decisions(NamedTuple):
         for column, thresholds in columns.single:
             start, stop = stop, stop + len(thresholds)
             np.less_equal(rows.columns[column], thresholds, out=left[start:stop])
+        value, term = rows.scratch.array("pair", (2, len(rows)), np.float32)
         for which, factors, threshold in columns.pairs:
-            np.less_equal(factors @ rows.columns[which], threshold, out=left[stop])
+            np.multiply(rows.columns[which[0]], factors[0], out=value)
+            for column, factor in zip(which[1:], factors[1:], strict=True):
+                value += np.multiply(rows.columns[column], factor, out=term)
+            np.less_equal(value, threshold, out=left[stop])
             stop += 1
         for _, attribute, goes_left in self.listed:
             left[stop], stop = goes_left.take(rows.codes[:, attribute]), stop + 1

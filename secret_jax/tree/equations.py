@@ -34,6 +34,9 @@ class Equations(NamedTuple):
     high: np.ndarray
     first: list[int]  # state of the first leaf of each tree, and one past the last
     bundles: list[range]  # neighbouring trees whose equations are added up beforehand
+    # Equations of all combinations of leaves of each bundle, (n_outputs,
+    # n_combinations, 1 + n_columns), float32.
+    combined: list[np.ndarray]
 
     def values(self, output: int, state: np.ndarray, design: np.ndarray) -> np.ndarray:
         """Values of rows in states, clipped."""
@@ -49,21 +52,20 @@ class Equations(NamedTuple):
 
         ``clips`` (n_states,), bool: whether a value could leave a leaf's range.
         """
-        states = self.lookup.states(rows)
-        kept = np.where(clips[:, None], np.float32(0), self.coefficient)
+        states, combined = self.lookup.states(rows), self.combined
+        if clips.any():
+            kept = np.where(clips[:, None], np.float32(0), self.coefficient)
+            combined = _combined(kept, self.first, self.bundles)
         equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
         code = rows.scratch.array("code", states.shape[1:], np.uint32)
         index = rows.scratch.array("index", states.shape[1:], np.intp)
-        for first, *others in self.bundles:
-            before, stop = self.first[first : first + 2]
-            code[:], equations = states[first], kept[:, before:stop]
+        for (first, *others), equations in zip(self.bundles, combined, strict=True):
+            before, code[:] = self.first[first], states[first]
             for tree in others:
                 start, stop = self.first[tree : tree + 2]
                 code *= stop - start
                 code += states[tree]
                 before = before * (stop - start) + start
-                several = equations[:, :, None] + kept[:, None, start:stop]
-                equations = several.reshape(len(kept), -1, kept.shape[2])
             np.subtract(code, before, out=index)
             for out, own in zip(summed, equations, strict=True):
                 out += own.take(index, axis=0, out=equation, mode="clip")
@@ -122,7 +124,7 @@ class Forest(NamedTuple):
         clips = self.bounds.may_clip(rows)
         for trees in self.groups:
             n_pieces, n_leaves = trees.first[0], trees.first[-1] - trees.first[0]
-            own = np.r_[np.zeros(n_pieces, bool), clips[:n_leaves]]
+            own = np.concatenate([np.zeros(n_pieces, bool), clips[:n_leaves]])
             trees.add(rows, own, summed, total)
             clips = clips[n_leaves:]
         for out, equation in zip(total, summed, strict=True):
@@ -166,7 +168,8 @@ def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, 
     n_leaves = [tree.n_leaves for tree in trees]
     first = np.cumsum([len(node) - sum(n_leaves), *n_leaves]).tolist()
     bundles = _bundled(n_leaves, _BUNDLED // model.shape[2])
-    return Equations(lookup, model, low, high, first, bundles), bounds
+    combined = _combined(model, first, bundles)
+    return Equations(lookup, model, low, high, first, bundles, combined), bounds
 
 
 def _bundled(n_leaves: list[int], most: int) -> list[range]:
@@ -178,6 +181,20 @@ def _bundled(n_leaves: list[int], most: int) -> list[range]:
             starts.append(tree)
             n_combined = n
     return list(map(range, starts, [*starts[1:], len(n_leaves)]))
+
+
+def _combined(
+    coefficient: np.ndarray, first: list[int], bundles: list[range]
+) -> list[np.ndarray]:
+    """Sum the equations of all combinations of leaves of the trees of each bundle."""
+    found = []
+    for bundle in bundles:
+        several, *others = (coefficient[:, first[i] : first[i + 1]] for i in bundle)
+        for own in others:
+            each = several[:, :, None] + own[:, None]
+            several = each.reshape(len(coefficient), -1, coefficient.shape[2])
+        found.append(several)
+    return found
 
 
 def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:

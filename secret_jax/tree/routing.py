@@ -5,6 +5,7 @@ import numpy as np
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import computed, on_host, once, shape_of
 from secret_jax.tree.packed import PackedTrees, leaf_ids
@@ -21,19 +22,20 @@ def packed_of(tree: Tree) -> PackedTrees:
     return _alone(tree).packed.of(0)
 
 
-def apply(tree: Tree, table: Table) -> np.ndarray:
+def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarray:
     """Find the leaf of every row.
 
     For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
-    ``table``: rows encoded with ``tree.schema``. Returns (n_rows,), int32: node ids.
+    ``table``: rows encoded with ``tree.schema``; ``scratch``: of calls for many blocks.
+    Returns (n_rows,), int32: node ids.
     """
     if len(table.x) <= blocks.FEW_PAIRS:
         return leaves_of(tree, table.on_host())
     if on_accelerator():
         return computed(leaf_ids, table, _alone(tree).packed)
-    return _alone(tree).leaves(table)
+    return _alone(tree).leaves(table, scratch)
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:

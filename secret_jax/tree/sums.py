@@ -81,13 +81,13 @@ class TreeSum:
         found = found.astype(np.float64, copy=False)
         return found if finish is None else finish(found)
 
-    def leaves(self, table: Table) -> np.ndarray:
+    def leaves(self, table: Table, scratch: Scratch | None = None) -> np.ndarray:
         """Find the leaf of each of many rows in the first tree, (n_rows,), int32."""
-        lookup, scratch = self._once(_grouped).groups[0].lookup, Scratch()
+        lookup, memory = self._once(_grouped).groups[0].lookup, scratch or Scratch()
         node = lookup.node.astype(np.int32)
 
         def of_rows(table: Table) -> np.ndarray:
-            return node.take(lookup.states(RowBlock(table, scratch))[0])
+            return node.take(lookup.states(RowBlock(table, memory))[0])
 
         n_bits = lookup.decisions.direction.shape[1]
         return by_rows(of_rows, table, n_bits, (), np.int32)
