@@ -69,11 +69,9 @@ KINDS = [
     SecretClassifier(splits="cart", prune=None, distill=False),
 ]
 OF_KINDS = {
-    "check_classifiers_train",
     "check_fit2d_1sample",
     "check_fit_idempotent",
     "check_methods_sample_order_invariance",
-    "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
 }
 
