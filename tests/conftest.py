@@ -56,6 +56,11 @@ install_import_hook(
 # An implicit float32 with int32 (or float64) promotion in the package is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+# Programs need not know which lines they come from: lowering them takes less.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+# Tracing makes many small objects, nearly all of which stay or are freed by counting.
+gc.set_threshold(50_000, 20, 20)
+
 from secret_jax.runtime import programs  # noqa: E402
 
 programs.OPTIMIZATION_LEVEL = 0

@@ -12,19 +12,35 @@ from benchmarks.accuracy import versions
 ROOT = str(Path(__file__).parents[2])
 
 
-def test_one_copy_beside_itself_errs_the_same(tmp_path, capsys):
+def test_one_copy_beside_itself_errs_the_same_and_a_failed_fit_ends_the_command(
+    tmp_path, capsys
+):
     records = tmp_path / "records.jsonl"
-    asked = [ROOT, ROOT, "--sets", "diabetes", "--seeds", "1"]
+    asked = [ROOT, ROOT, "--sets", "diabetes", "nowhere", "--seeds", "1"]
     asked += ["--rows", "120", "--records", str(records)]
-    versions.main(asked)
-    assert "error 1.0000 (worst diabetes), numbers 1.000" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="its error stands above"):
+        versions.main(asked)
+    name, old, new, ratio, *_ = capsys.readouterr().out.splitlines()[1].split()
+    assert (name, old, ratio) == ("diabetes", new, "1.000")
     (_, (error, numbers, seconds)) = json.loads(records.read_text().splitlines()[0])
     assert 0 < error < 1.5
     assert numbers >= 1
     assert seconds > 0
 
 
-def test_a_failed_fit_ends_the_command(tmp_path):
-    asked = [ROOT, ROOT, "--sets", "nowhere", "--seeds", "1"]
-    with pytest.raises(SystemExit, match="its error stands above"):
-        versions.main([*asked, "--records", str(tmp_path / "records")])
+class Known:
+    """What a copy has fitted before: errors, numbers and seconds of tables."""
+
+    def __init__(self, **found):
+        self._found = found
+
+    def fit(self, name, seed, rows):
+        return self._found[name]
+
+
+def test_means_are_geometric_and_the_worst_table_is_named(capsys):
+    old = Known(a=[0.5, 4.0, 1.0], b=[0.2, 10.0, 2.0])
+    new = Known(a=[0.25, 8.0, 1.0], b=[0.8, 20.0, 8.0])
+    versions._compare([old, new], ["a", "b"], n_seeds=2, rows=120)
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert "error 1.4142 (worst b), numbers 2.000, processor seconds 2.000" in said

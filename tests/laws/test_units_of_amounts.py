@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 from exported_code import by_python, by_sql
 
-from secret_jax import Huber, Ridge, SecretRegressor, Tweedie
+from secret_jax import CrossValidation, Huber, Ridge, SecretRegressor, Tweedie
 from secret_jax.inspect.frame import to_dataframe
 from secret_jax.interfaces import Loss
 from secret_jax.losses.deviance import Poisson, QuasiPoisson
 
 LOSSES = ["auto", "gamma", Tweedie(power=1.5)]
+# As of the default's folds, of which a power of two keeps all.
+FOLDS = CrossValidation(n_folds=3, n_repeats=1)
 BY_LOSS = pytest.mark.parametrize("loss", LOSSES, ids=str)
 
 
@@ -35,7 +37,7 @@ def prices(seed=0, n=400):
 
 def both(loss, factor, X, y, weight=None, **parameters):
     """Trees of amounts, and of these in another unit."""
-    parameters = {"max_leaf_nodes": 8} | parameters
+    parameters = {"max_leaf_nodes": 8, "prune": FOLDS} | parameters
     model = SecretRegressor(loss=loss, **parameters)
     other = SecretRegressor(loss=loss, **parameters)
     model.fit(X, y, sample_weight=weight)
@@ -48,7 +50,7 @@ def both(loss, factor, X, y, weight=None, **parameters):
 @pytest.mark.parametrize("power", [-40, 60])
 def test_a_power_of_two_changes_no_bit(loss, power):
     X, y = prices()
-    model, other = both(loss, 2.0**power, X, y)
+    model, other = both(loss, 2.0**power, X, y, prune="auto")
     assert isinstance(model.tree_.loss, QuasiPoisson | Tweedie)
     np.testing.assert_array_equal(other.predict(X), 2.0**power * model.predict(X))
 
@@ -74,8 +76,8 @@ def test_amounts_of_zero_and_weights_that_are_no_counts(loss):
 def test_rows_in_another_order_are_the_same_tree(loss):
     X, y = table(3)
     order = np.random.default_rng(3).permutation(len(y))
-    model = SecretRegressor(loss=loss).fit(X, y)
-    other = SecretRegressor(loss=loss).fit(X[order], y[order])
+    model = SecretRegressor(loss=loss, prune=FOLDS).fit(X, y)
+    other = SecretRegressor(loss=loss, prune=FOLDS).fit(X[order], y[order])
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
 
 
@@ -83,8 +85,8 @@ def test_rows_in_another_order_are_the_same_tree(loss):
 def test_an_attribute_in_another_unit_is_the_same_tree(loss):
     X, y = table(4)
     unit = np.array([1.0, 1024.0, 1.0, 0.125])
-    model = SecretRegressor(loss=loss).fit(X, y)
-    other = SecretRegressor(loss=loss).fit(X * unit, y)
+    model = SecretRegressor(loss=loss, prune=FOLDS).fit(X, y)
+    other = SecretRegressor(loss=loss, prune=FOLDS).fit(X * unit, y)
     np.testing.assert_array_equal(other.predict(X * unit), model.predict(X))
 
 
