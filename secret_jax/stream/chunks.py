@@ -12,7 +12,8 @@ from typing import TypeVar
 from secret_jax.runtime.parallel import ROW_BLOCK
 from secret_jax.runtime.progress import Progress, Stage
 from secret_jax.runtime.scratch import Scratch
-from secret_jax.stream.batches import Batch, Layout, conformed, joined
+from secret_jax.stream.batches import Batch, joined
+from secret_jax.stream.layout import Layout, conformed
 from secret_jax.stream.sources import BatchSource
 
 # Rows of a chunk: a few for each processor, and little memory.

@@ -19,7 +19,8 @@ from secret_jax.data.tails import with_flat_tails
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.stream.batches import Batch, Layout, StreamError
+from secret_jax.stream.batches import Batch, StreamError
+from secret_jax.stream.layout import Layout
 from secret_jax.stream.pool import Pool, PoolRows, Weights
 
 

@@ -11,10 +11,11 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import HostRows, hashed_columns
 from secret_jax.runtime.progress import Progress
-from secret_jax.stream.batches import Batch, Layout, StreamError
+from secret_jax.stream.batches import Batch, StreamError
 from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.exchange import Exchange, of_all
 from secret_jax.stream.first_pass import digest_of
+from secret_jax.stream.layout import Layout
 from secret_jax.stream.pool import Weights
 from secret_jax.stream.sources import BatchSource
 
