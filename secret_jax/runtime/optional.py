@@ -12,6 +12,7 @@ def imported(module: str, what: str, extra: str) -> Any:
     """Import a module that something needs; a `PackageError` names the extra."""
     package = module.partition(".")[0]
     try:
+        importlib.import_module(package)  # a part may be there without the whole
         return importlib.import_module(module)
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and error.name == package:
