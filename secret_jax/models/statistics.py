@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, grouped
-from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import next_power_of_two, slice_positions
 
@@ -28,9 +27,9 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 # Share of a sum of squares that is left about the mean, below which the mean is
 # subtracted before.
 _CANCELLED = 1e-4
-# Maximum number of rows of which products are made at once, and how often a thread does
-# so before it takes the next ones.
-_PIECE, _RUNS = 4096, 4
+# Maximum number of rows of which products are made at once. In one thread: to share
+# them out takes as long as it saves.
+_PIECE = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
@@ -259,14 +258,8 @@ def _of_slices(
             np.dot(other[own].T, joint[own], out=products[piece])
 
     several = list(_together(starts, stops))
-
-    def add_all(runs: list[range], center: np.ndarray | None = None) -> None:
-        for _ in in_blocks(
-            lambda part: [add(run, center) for run in runs[part]], len(runs), _RUNS
-        ):
-            pass
-
-    add_all(several)
+    for pieces in several:
+        add(pieces)
     total = np.add.reduceat(products, first)
     weights = length.astype(np.float64)
     if factor is not None:
@@ -278,8 +271,9 @@ def _of_slices(
     left, all_of_it = (np.einsum("nii->ni", array) for array in (scatter, total))
     cancelled = (left < _CANCELLED * all_of_it[:, :width]).any(axis=1)
     if cancelled.any():
-        some = [pieces for pieces in several if cancelled[owner[pieces]].any()]
-        add_all(some, mean)
+        for pieces in several:
+            if cancelled[owner[pieces]].any():
+                add(pieces, mean)
         again = np.add.reduceat(products, first)[:, :width, :width]
         scatter[cancelled] = again[cancelled]
     lower = np.minimum.reduceat(targets, begin, axis=0)
