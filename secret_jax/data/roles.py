@@ -83,6 +83,7 @@ def roles_of(
             f"Column {names[both]!r} is named in both categorical_features and "
             "split_features; keep it in one of them."
         )
+    place_of = {name: place for place, name in enumerate(input_names(names, dates))}
     roles = []
     for position, column in enumerate(columns):
         if position in discrete:
@@ -96,9 +97,9 @@ def roles_of(
         elif column.dtype == object or column.dtype == bool:
             refuse_numbers_as_text(column, names[position])
             if not isinstance(column, Declared):
-                place = input_names(names, dates).index(names[position])
-                given = f"X[{names[position]!r}]"
-                given = given if named else f"pandas.Series(X[:, {place}])"
+                name = names[position]
+                array = f"pandas.Series(X[:, {place_of[name]}])"
+                given = f"X[{name!r}]" if named else array
                 warn_of_written(column, names[position], given)
             roles.append(Role.DISCRETE)
         elif not options.use_regressors:

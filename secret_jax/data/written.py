@@ -24,7 +24,7 @@ _NUMBER = re.compile(
 # Numbers that pandas reads as they are.
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 # What stands before and between the digits of codes.
-_BEFORE_POINT = re.compile(r"[-+]?(\d{3,})(?:\.\d+)?")
+_WITH_POINT = re.compile(r"[-+]?(\d{3,})(?:\.(\d+))?")
 _BETWEEN = re.compile(r"^[-+\u2212]|[ \u00a0\u202f]|\.(?=\d{3}\.)|(?<=\.\d{3})\.")
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"
@@ -69,15 +69,17 @@ def _are_codes(texts: list[str]) -> bool:
 
     These have leading zeros, or are whole, and all are as long or have a plus sign;
     blanks and points may part them, and after three digits or more a point may begin
-    their last part ("250.01"). Commas part the thousands of amounts.
+    their last part, of any length ("250", "250.01"). Commas part the thousands of
+    amounts.
     """
     digits = [_BETWEEN.sub("", text) for text in texts]
     if any(re.match(r"0\d", text) for text in digits):
         return True
     if all(map(str.isdigit, digits)):
         return all(text[0] == "+" for text in texts) or _all_as_long(digits)
-    first = [match[1] for text in texts if (match := _BEFORE_POINT.fullmatch(text))]
-    return len(first) == len(texts) and _all_as_long(first)
+    parts = [match for text in texts if (match := _WITH_POINT.fullmatch(text))]
+    first, last = ([match[part] or "" for match in parts] for part in (1, 2))
+    return len(parts) == len(texts) and _all_as_long(first) and not _all_as_long(last)
 
 
 def _all_as_long(texts: list[str]) -> bool:

@@ -34,9 +34,7 @@ from secret_jax.tree.structure import Tree
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits.
-SPLITS = RssSplits(
-    n_hessian=1, n_hinge=1, hinge_steps=2, n_finalists=3, sparse_terms=()
-)
+SPLITS = RssSplits(n_hessian=1, n_finalists=3, sparse_terms=())
 # Maximum number of rows of a booster's tree.
 _MOST_ROWS = 1 << 14
 # The greatest curvature of cross-entropy, of two classes and of more.

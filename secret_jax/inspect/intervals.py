@@ -28,7 +28,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
     variance = noise * (1.0 + degrees / np.maximum(tree.weight, 1.0))
-    scale = tree.schema.target_scale if tree.says_targets else 1.0
+    scale = 1.0 if tree.loss.link == "exponential" else tree.schema.target_scale
     return np.sqrt(variance) * scale
 
 

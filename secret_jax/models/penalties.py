@@ -23,6 +23,9 @@ class PenaltyPaths(NamedTuple):
     explained: np.ndarray  # (n_nodes, n_penalties): m' (C + p)^-1 m
     change: np.ndarray  # (n_nodes, n_penalties): m' (C + p)^-2 m
     trace: np.ndarray  # (n_nodes, n_penalties): of (C + p)^-1
+    # (n_nodes,), bool: whether C has eigenvalues clearly below zero, for which the
+    # others are wrong.
+    indefinite: np.ndarray
 
 
 def penalty_paths(
@@ -35,14 +38,17 @@ def penalty_paths(
     ``matrix``: positive semi-definite; ``penalty``: positive.
     """
     n_nodes, n = moment.shape
-    found = PenaltyPaths(*np.empty((3, n_nodes, len(penalty))))
+    found = PenaltyPaths(*np.empty((3, n_nodes, len(penalty))), np.zeros(n_nodes, bool))
     bordered = np.zeros((n_nodes, n + 1, n + 1))
     bordered[:, 1:, 1:] = matrix
     bordered[:, 0, 1:] = moment
     for start in range(0, n_nodes, _TOGETHER):
         some = slice(start, start + _TOGETHER)
         bands = _bands(bordered[some])
-        for every, part in zip(found, _paths(*bands, penalty), strict=True):
+        # Nobody reads the numbers of indefinite matrices, which may be too large.
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = _paths(*bands, penalty)
+        for every, part in zip(found, parts, strict=True):
             every[some] = part.T
     return found
 
@@ -69,16 +75,18 @@ def _paths(
     diagonal: Float[np.ndarray, "n n_nodes"],
     beside: Float[np.ndarray, "n-1 n_nodes"],
     penalty: Float[np.ndarray, " n_penalties"],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The fields of `PenaltyPaths`, (n_penalties, n_nodes), from the last row up."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The fields of `PenaltyPaths`, nodes last, from the last row up."""
     shape = len(penalty), diagonal.shape[1]
     pivot, rate, trace = np.ones(shape), np.zeros(shape), np.zeros(shape)
-    ratio = np.zeros(shape)
+    ratio, indefinite = np.zeros(shape), np.zeros(shape[1], bool)
+    least = np.argmin(penalty)
     for j in range(len(diagonal) - 1, 0, -1):
         pivot = diagonal[j] + penalty[:, None] - ratio
+        indefinite |= pivot[least] < 0.5 * penalty[least]
         # Rounding must not take more than there is.
         np.maximum(pivot, penalty[:, None], out=pivot)
         rate = (1.0 + ratio * rate) / pivot  # of the pivot's logarithm
         trace += rate
         ratio = beside[j - 1] / pivot
-    return ratio, ratio * rate, trace
+    return ratio, ratio * rate, trace, indefinite

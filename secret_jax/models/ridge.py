@@ -141,7 +141,13 @@ def _ridge_by_cross_validation(
         correlation = np.where(both, correlation, 0.0)
         slope = np.where(there, slope[node, kept], 0.0)
     paths = penalty_paths(correlation, slope, _STRENGTHS)
-    stays = slope.shape[1] - _STRENGTHS * paths.trace
+    if paths.indefinite.any():  # as rounding of float32 sums makes them
+        some = paths.indefinite
+        correlation[some] = _without_negative(correlation[some])
+        again = penalty_paths(correlation[some], slope[some], _STRENGTHS)
+        for every, part in zip(paths, again, strict=True):
+            every[some] = part
+    stays = np.clip(slope.shape[1] - _STRENGTHS * paths.trace, 0.0, slope.shape[1])
     degrees = 1.0 + price[:, None] * stays
     error = variance[:, None] - paths.explained - _STRENGTHS * paths.change
     error = np.maximum(error, _ROUNDING * variance[:, None])
@@ -162,6 +168,15 @@ def _ridge_by_cross_validation(
         slopes = slopes[:, :-1]
     slopes = slopes / scale
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
+
+
+def _without_negative(
+    matrix: Float[np.ndarray, "n_nodes n n"],
+) -> Float[np.ndarray, "n_nodes n n"]:
+    """Symmetric matrices whose negative eigenvalues are zero."""
+    value, vector = np.linalg.eigh(matrix)
+    flat = np.maximum(value, 0.0)[:, None, :]
+    return np.matmul(vector * flat, vector.transpose(0, 2, 1))
 
 
 def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:

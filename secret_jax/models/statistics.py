@@ -1,9 +1,9 @@
 """Sufficient statistics of nodes, for linear models of several outputs.
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
-children's. They are centred (mean and scatter, not raw moments). Of few rows they are
-sums in float64; of many, a block's rows are sorted by leaf, and those of a leaf are one
-product of matrices.
+children's. They are centred (mean and scatter, not raw moments), sums in float64. Rows
+are sorted by node, and those of a node are products of matrices, one for each piece
+that a cache holds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CANCELLED = 1e-4
 # them out takes as long as it saves.
 _PIECE = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
-# (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
+# (of columns in float32) up to 1e-12, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
 
 

@@ -140,7 +140,8 @@ def joined(
         return numbers(f"column {name}", parts)
 
     weights = [batch.weight for batch in batches]
-    ones = all(weight.strides == (0,) for weight in weights)
+    # Also those of the user may take no memory.
+    ones = all(weight.strides == (0,) and weight[0] == 1.0 for weight in weights)
     begins = np.cumsum([0, *(batch.n_rows for batch in batches[:-1])]).tolist()
     several = zip(begins, batches, strict=True)
     return Batch(

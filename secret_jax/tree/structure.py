@@ -325,9 +325,9 @@ class Tree:
 
     def restricted(self, which: int | str) -> Tree:
         """Restrict the tree to one of its outputs, encoded as it is."""
+        which = self.schema.output_position(which)
         if self.n_outputs == 1:
             return self
-        which = self.schema.output_position(which)
         part = slice(which, which + 1)
         schema = replace(
             self.schema,

@@ -3,8 +3,6 @@
 What is expected was written down by hand.
 """
 
-import time
-
 import numpy as np
 import pytest
 
@@ -108,8 +106,8 @@ def test_days_and_months_that_may_be_exchanged_are_two_formats_until_one_shows()
     assert find_dates(["13/27/2020"]).formats == ()
 
 
-def test_long_cells_are_read_in_no_time():
-    """A cell of many blanks took time that grew with the square of their number."""
-    begun = time.process_time()
-    assert find_numbers([f"{i}{' ' * 20_000}x9" for i in range(10)]).n_numbers == 0
-    assert time.process_time() - begun < 10.0  # once a minute and more
+def test_long_cells_are_read():
+    """In time that grew with the square of the blanks it would take an hour."""
+    blanks = " " * 100_000
+    cells = [cell for i in range(5) for cell in (f"{i}{blanks}x9", f"+{blanks}{i}x9")]
+    assert find_numbers(cells).n_numbers == 0

@@ -1,7 +1,6 @@
 """Texts that look like numbers or dates are told; names made of digits are not."""
 
 import re
-import time
 import warnings
 
 import numpy as np
@@ -49,6 +48,7 @@ def told(texts, name="cost"):
         ([*(f"1,{i}" for i in COUNT), "?", None, np.nan], "numbers", "1,100"),
         ([f"-1.{i},5 €" for i in COUNT], "numbers", "-1.100,5 €"),
         ([f".{i}" for i in COUNT], "numbers", ".100"),
+        ([f"{i}.50" for i in COUNT], "numbers", "100.50"),
         ([f"{i} years old" for i in COUNT], "numbers", "100 years old"),
         ([f"{i},5 km/h" for i in COUNT], "numbers", "100,5 km/h"),
         ([f"1.{i}.500,20" for i in COUNT], "numbers", "1.100.500,20"),
@@ -138,8 +138,6 @@ def test_columns_of_arrays_are_told_by_position(text):
     np.testing.assert_array_equal(found, number)
 
 
-def test_long_texts_are_looked_at_in_no_time():
-    """Once in time that grew with the square of the length: half a minute a text."""
-    begun = time.process_time()
-    assert told([f"{'1' * 20_000}x{i}" for i in range(50)]) == []
-    assert time.process_time() - begun < 10.0
+def test_long_texts_are_looked_at():
+    """In time that grew with the square of the length it would take an hour."""
+    assert told([f"{'1' * 100_000}x{i}" for i in range(30)]) == []

@@ -96,8 +96,8 @@ def test_fields_are_set_behind_two_underscores():
     assert model.set_params(splits__n_thresholds=8) is model
     assert model.splits == RssSplits(n_thresholds=8)
     assert model.leaf == "ridge"
-    model.set_params(splits__n_hinge=1, leaf__clip_margin=None, distill__reach=0.0)
-    assert model.splits == RssSplits(n_thresholds=8, n_hinge=1)
+    model.set_params(splits__n_hinge=3, leaf__clip_margin=None, distill__reach=0.0)
+    assert model.splits == RssSplits(n_thresholds=8, n_hinge=3)
     assert model.leaf == Ridge(clip_margin=None)
     assert model.distill == Distillation(reach=0.0)
     # Of a value that is set with them, in whichever order.

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from secret_jax.data.rows import Rows, Table
+from secret_jax.models import statistics as statistics_module
 from secret_jax.models.statistics import (
     NodeStatistics,
     block_rows,
@@ -134,3 +135,16 @@ def test_slices_of_places(rng, by_row):
     want = reference(own, targets, weight, group, 5)
     for got, expected in zip(found, want.take(np.arange(4)), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_slice_of_several_pieces_far_from_zero_among_near_ones(rng):
+    n_rows = 3 * statistics_module._PIECE + 7
+    x = rng.normal(size=(n_rows, 3)).astype(np.float32)
+    x[5000:] += 3000.0
+    targets, weight = rng.normal(size=(n_rows, 1)), rng.uniform(0.5, 2.0, n_rows)
+    start, stop = np.array([0, 10, 5000]), np.array([10, 5000, n_rows])
+    order = np.arange(n_rows)
+    found = slice_statistics(x, None, targets, weight, 3, order, start, stop)
+    want = reference(x, targets, weight, np.digitize(order, [10, 5000]), 3)
+    for got, expected in zip(found, want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-6)

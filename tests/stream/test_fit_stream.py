@@ -226,3 +226,12 @@ def test_targets_that_no_row_of_the_sample_has_are_refused():
     frame = pd.DataFrame({"a": np.sin(y), "y": y})
     with pytest.raises(ValueError, match="the least target is -3"):
         SecretRegressor(loss="poisson").fit_stream([frame], sample_rows=50)
+
+
+def test_weights_that_take_no_memory_count():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(400, 2)), random.normal(size=400)
+    weights = [np.broadcast_to(3.0, 200), np.broadcast_to(1.0, 200)]
+    parts = [(X[:200], y[:200], weights[0]), (X[200:], y[200:], weights[1])]
+    model = SecretRegressor(max_leaf_nodes=2).fit_stream(parts)
+    assert model.tree_.weight[0] == 800.0

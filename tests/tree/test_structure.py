@@ -124,6 +124,8 @@ def test_an_output_that_is_not_there_is_refused(which):
     tree = build_tree(STUMP, seed=0, n_outputs=3)
     with refusal(f"output={which!r}", "'y', 'y1', 'y2'", "below 3"):
         tree.output(which)
+    with pytest.raises(ValueError, match="output="):
+        build_tree(STUMP, seed=0).output(which)
 
 
 def test_the_models_of_a_cut_tree_have_all_outputs():

@@ -20,7 +20,7 @@ from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.excel import read_excel
 from secret_jax.cli.reading.layout import preface_note, start_of
 from secret_jax.cli.reading.problems import check_exists, known_column
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.optional import PackageError, imported
 
 _START = 65536  # bytes that say what a file is
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -104,9 +104,11 @@ def read_file(
     if sheet is not None and not is_excel:
         raise CommandError(f"{name!r} is no Excel file, which --sheet is for")
     if start.startswith(b"PAR1"):
-        table = TableFile(_read_parquet(name, source), name, lines=0)
+        with _packages_of_pandas():
+            table = TableFile(_read_parquet(name, source), name, lines=0)
     elif is_excel:
-        frame, before, notes, hint = read_excel(name, source, sheet, skip, columns)
+        with _packages_of_pandas():
+            frame, before, notes, hint = read_excel(name, source, sheet, skip, columns)
         table = TableFile(frame, name, 2 + before, notes=notes, hint=hint)
     elif start.startswith(_OLD_EXCEL):
         raise CommandError(
@@ -141,6 +143,15 @@ def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
             return path, path, file.read(_START)
         content = file.read()
     return path, io.BytesIO(content), content[:_START]
+
+
+@contextmanager
+def _packages_of_pandas() -> Iterator[None]:
+    """Tell what pandas says of packages that it misses, or that are too old for it."""
+    try:
+        yield
+    except ImportError as error:
+        raise PackageError(str(error)) from error
 
 
 def _read_parquet(name: str, source: str | io.BytesIO) -> pd.DataFrame:
