@@ -38,7 +38,8 @@ def penalty_paths(
     ``matrix``: positive semi-definite; ``penalty``: positive.
     """
     n_nodes, n = moment.shape
-    found = PenaltyPaths(*np.empty((3, n_nodes, len(penalty))), np.zeros(n_nodes, bool))
+    explained, change, trace = np.empty((3, n_nodes, len(penalty)))
+    found = PenaltyPaths(explained, change, trace, np.zeros(n_nodes, bool))
     bordered = np.zeros((n_nodes, n + 1, n + 1))
     bordered[:, 1:, 1:] = matrix
     bordered[:, 0, 1:] = moment
