@@ -85,22 +85,20 @@ def roles_of(
         )
     place_of = {name: place for place, name in enumerate(input_names(names, dates))}
     roles = []
-    for position, column in enumerate(columns):
+    for position, (column, name) in enumerate(zip(columns, names, strict=True)):
         if position in discrete:
             roles.append(Role.DISCRETE)
         elif isinstance(column, OrderedText) or position in recurring:
             roles.append(Role.SPLIT)
         elif position in split:
             # Names the first value that is no number.
-            numbers(column, names[position], options.missing != "error")
+            numbers(column, name, options.missing != "error")
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
-            refuse_numbers_as_text(column, names[position])
+            refuse_numbers_as_text(column, name)
             if not isinstance(column, Declared):
-                name = names[position]
                 array = f"pandas.Series(X[:, {place_of[name]}])"
-                given = f"X[{name!r}]" if named else array
-                warn_of_written(column, names[position], given)
+                warn_of_written(column, name, f"X[{name!r}]" if named else array)
             roles.append(Role.DISCRETE)
         elif not options.use_regressors:
             roles.append(Role.SPLIT)

@@ -23,8 +23,8 @@ _NUMBER = re.compile(
 )
 # Numbers that pandas reads as they are.
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-# What stands before and between the digits of codes.
 _WITH_POINT = re.compile(r"[-+]?(\d{3,})(?:\.(\d+))?")
+# What stands before and between the digits of codes.
 _BETWEEN = re.compile(r"^[-+\u2212]|[ \u00a0\u202f]|\.(?=\d{3}\.)|(?<=\.\d{3})\.")
 _MONTH = r"(?:0?[1-9]|1[0-2])"
 _DAY = r"(?:0?[1-9]|[12]\d|3[01])"

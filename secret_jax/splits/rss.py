@@ -39,8 +39,7 @@ class RssSplits(SplitFinder):
     n_hinge : int, default=1
         Best candidates that are improved by hinge steps.
     hinge_steps : int, default=2
-        Maximum number of steps. With one, the errors of stock and tecator are a tenth
-        to a third higher.
+        Maximum number of steps; with one, some tables err clearly more.
     ridge : float, default=3e-2
         Penalty of the children's models, in units of the regressors' variances.
     most_regressors : int, default=24

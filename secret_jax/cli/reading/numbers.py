@@ -16,8 +16,7 @@ import pandas as pd
 _CURRENCY = r"US\$|CHF|EUR|USD|GBP|[$€£¥₹]"
 _UNIT = r"[^\W\d_][^\d]{0,15}|[%‰°$€£¥₹\"][^\d]{0,15}"
 _DECORATED = (
-    rf"\A(?P<sign>[-+]?)\s*(?:(?P<before>{_CURRENCY})\s*)?"
-    r"(?P<inner_sign>[-+]?)"
+    rf"\A(?P<sign>[-+]?)\s*(?:(?P<before>{_CURRENCY})\s*)?(?P<inner_sign>[-+]?)"
     r"(?P<body>[0-9](?:[0-9.,' ]*[0-9.,'])?|[.,][0-9]+)(?P<exponent>[eE][-+]?[0-9]+)?"
     rf"\s*(?P<after>{_UNIT})?\Z"
 )
