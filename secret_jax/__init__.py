@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 from secret_jax.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from secret_jax.composed.additive.estimator import (
-        SecretAdditiveRegressor as SecretAdditiveRegressor,
-    )
     from secret_jax.composed.kernel.classifier import (
         KernelTreeClassifier as KernelTreeClassifier,
     )
@@ -71,7 +68,6 @@ __version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _NAMES = {
-    "composed.additive.estimator": "SecretAdditiveRegressor",
     "composed.kernel.classifier": "KernelTreeClassifier",
     "composed.kernel.estimator": "KernelTreeRegressor",
     "composed.ordinal": "SecretOrdinalClassifier",

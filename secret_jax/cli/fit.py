@@ -161,10 +161,9 @@ def _write_report(
     held_out = (None, None) if seen is None else (seen.X, seen.y)
     errors = json.dumps(content, indent=2, default=repr)
     (folder / "errors.json").write_text(errors + "\n", encoding="utf-8")
-    for what in ("effects", "curves"):  # of what is no single tree
-        if hasattr(model, f"plot_{what}"):
-            getattr(model, f"plot_{what}")().savefig(folder / f"{what}.png")
-            return
+    if hasattr(model, "plot_effects"):  # of a booster, which is no single tree
+        model.plot_effects().savefig(folder / "effects.png")
+        return
     before = f"the tree of the {evaluation.n_training:,} training rows"
     comparison = {
         before if name == TREE else name: score

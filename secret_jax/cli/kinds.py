@@ -1,4 +1,4 @@
-"""Kinds of models on the command line: one tree, curves and a tree, a booster."""
+"""Kinds of models on the command line: one tree, or a booster."""
 
 from typing import Any
 
@@ -12,7 +12,6 @@ from secret_jax.tree.file import estimator_name
 # Estimators of each kind, of numbers and of classes.
 KINDS = {
     "tree": ("SecretRegressor", "SecretClassifier"),
-    "additive": ("SecretAdditiveRegressor", None),
     "booster": ("SecretBoostingRegressor", "SecretBoostingClassifier"),
 }
 _MOST_COLUMNS = 8
@@ -20,10 +19,7 @@ _MOST_COLUMNS = 8
 
 def estimator_of(kind: str, classes: bool) -> Any:
     """Class of a kind of estimators."""
-    name = KINDS[kind][classes]
-    if name is None:
-        raise CommandError(f"--model {kind} goes with a target of numbers")
-    return getattr(secret_jax, name)
+    return getattr(secret_jax, KINDS[kind][classes])
 
 
 def loaded(path: str, method: str = "predict") -> Any:
@@ -39,7 +35,7 @@ def loaded(path: str, method: str = "predict") -> Any:
 
 
 def text_of(model: Any) -> str:
-    """Write a tree or curves as text; of a booster, how much each column explains."""
+    """Write a tree as text; of a booster, how much each column explains."""
     if hasattr(model, "export_text"):
         return model.export_text()
     share, names = model.feature_importances_, model._schema.input_names

@@ -139,10 +139,7 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
         'Python: --splits "RssSplits(max_split_features=2)", '
         '--prune "CostComplexity(alpha=3.5)".',
     )
-    purpose = (
-        "one readable tree; curves of single columns and a tree of the rest; or the "
-        "sum of many trees (default: %(default)s)"
-    )
+    purpose = "one readable tree, or the sum of many trees (default: %(default)s)"
     tree.add_argument("--model", choices=KINDS, default="tree", help=purpose)
     tree.add_argument(
         "--preset",

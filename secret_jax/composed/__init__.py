@@ -1,1 +1,1 @@
-"""Estimators composed of a tree and another model, in front of it or over it."""
+"""Estimators composed of a tree and another model over it."""

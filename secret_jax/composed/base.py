@@ -1,9 +1,8 @@
-"""Base of estimators that put something of their own before or after a tree."""
+"""Base of estimators that put a model of their own over a tree."""
 
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
@@ -11,10 +10,9 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import names_restored, validated, validated_weight
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import SavedEstimator
-from secret_jax.runtime.values import DeclaredConstraints, checked_parameters, refuse
+from secret_jax.runtime.values import DeclaredConstraints, checked_parameters
 from secret_jax.tree.state import recorded
 
 # What belongs to a fitted model and is not fitted anew with it.
@@ -72,9 +70,9 @@ class ComposedEstimator(SavedEstimator):
         sample_weight : array-like of shape (n_rows,), optional
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on rows of groups that did not grow it. Curves and kernels leave rows
-            out one by one: what they leave of groups that they have never seen is
-            mostly what is unlike in these, and misleads.
+            chosen on rows of groups that did not grow it. Kernels leave rows out one
+            by one: what they leave of groups that they have never seen is mostly what
+            is unlike in these, and misleads.
 
         Returns
         -------
@@ -98,25 +96,11 @@ class ComposedEstimator(SavedEstimator):
         """Columns that the fitted model reads."""
         return self.tree_._schema
 
-    def _without_order(self, tree: Any) -> Any:
-        """Refuse a tree with constraints, which what is added to it does not keep."""
-        if tree.monotonic_cst is not None:
-            allowed = "one without monotonic_cst: what is added to it keeps no order"
-            refuse("tree", type(self).__name__, allowed, tree)
-        return tree
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         of_tree = (self.tree or SecretRegressor()).__sklearn_tags__()
         tags.input_tags = of_tree.input_tags
         return tags
-
-
-class ComposedRegressor(ConformalMixin, RegressorMixin, ComposedEstimator):
-    """Base of composed estimators of numbers."""
-
-    tree: SecretRegressor | None
-    tree_: SecretRegressor
 
 
 class ComposedClassifier(ClassesMixin, ComposedEstimator):

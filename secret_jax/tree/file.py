@@ -30,7 +30,6 @@ _HEADER = "header"
 # What a file holds that has a fitted attribute, the telling ones first, and its reader.
 _HOLDERS = {
     "ensemble_": ("the trees of a booster", "SecretBoostingRegressor"),
-    "curves_": ("curves and a tree", "SecretAdditiveRegressor"),
     "fitted_head_": ("a tree with kernels over it", "KernelTreeRegressor"),
     "tree_": ("a single tree, no booster", "SecretRegressor"),
 }

@@ -199,7 +199,7 @@ def test_options_are_the_parameters_of_the_estimators():
         for name in names:
             assert len(options[name].help) > 20
     for named in (NAMED, CLASS_NAMED):
-        for parameter in named.keys() - {"distill", "additive"}:
+        for parameter in named.keys() - {"distill"}:
             words = [name or "none" for name in named[parameter]]
             assert set(words) <= set(options[parameter].metavar[1:-1].split(","))
             for word in words:

@@ -23,7 +23,6 @@ from secret_jax import (
     RefinementWarning,
     Ridge,
     RssSplits,
-    SecretAdditiveRegressor,
     SecretRegressor,
     SecretSplits,
     SoftGates,
@@ -413,7 +412,6 @@ def test_unseen_categories_get_one_warning_and_finite_predictions(configuration)
         lambda X, y: SecretRegressor().fit(X, y).conformalize(X, y).predict_interval,
         lambda X, y: KernelTreeRegressor().fit(X, y).predict,
         lambda X, y: KernelTreeClassifier().fit(X, y > 4).predict_proba,
-        lambda X, y: SecretAdditiveRegressor().fit(X, y).predict,
     ],
 )
 def test_whatever_is_predicted_there_is_one_warning(predict):

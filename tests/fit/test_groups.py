@@ -8,7 +8,6 @@ from secret_jax import (
     HoldOut,
     KernelTreeClassifier,
     KernelTreeRegressor,
-    SecretAdditiveRegressor,
     SecretBoostingRegressor,
     SecretClassifier,
     SecretOrdinalClassifier,
@@ -109,13 +108,6 @@ def test_boosters_judge_themselves_on_other_persons():
     assert sum(map(len, found)) == len(set.union(*found)) == 50
     alone = model.fit(X, y, groups=np.zeros(len(y)))
     assert np.isfinite(alone.predict(X)).all()
-
-
-def test_the_tree_beside_curves_is_judged_on_other_persons():
-    X, y, who = persons()
-    model = SecretAdditiveRegressor(SecretRegressor(oblique=False, leaf="constant"))
-    assert model.fit(X, y).tree_.n_leaves_ > 15
-    assert model.fit(X, y, groups=who).tree_.n_leaves_ < 10
 
 
 @pytest.mark.parametrize(

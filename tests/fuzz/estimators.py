@@ -90,9 +90,6 @@ NUMBERS: dict[str, Callable[[Rng], Any]] = {
     "forest": lambda rng: sj.SecretForestRegressor(
         n_estimators=int(rng.integers(1, 5)), **_drawn(rng, _FOREST)
     ),
-    "additive": lambda rng: sj.SecretAdditiveRegressor(
-        _inner(rng, _R), **_drawn(rng, {"n_knots": [0, 3], "n_folds": [2]})
-    ),
     "kernel": lambda rng: _kernel(rng, sj.KernelTreeRegressor, _R),
 }
 COUNTS = {"counts": lambda rng: _loss(rng, _OF_COUNTS)}

@@ -15,7 +15,6 @@ from secret_jax import (
     KernelTreeClassifier,
     KernelTreeRegressor,
     LeastSquares,
-    SecretAdditiveRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -276,7 +275,6 @@ def test_gates_and_several_classes_are_refused():
     [
         (KernelTreeRegressor, SecretRegressor),
         (KernelTreeClassifier, SecretClassifier),
-        (SecretAdditiveRegressor, SecretRegressor),
     ],
 )
 def test_what_is_added_to_a_tree_keeps_no_order_and_is_refused(composed, tree):

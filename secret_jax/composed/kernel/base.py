@@ -28,7 +28,7 @@ from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import at_least
+from secret_jax.runtime.values import at_least, refuse
 from secret_jax.tree import routing
 
 HEADS: dict[str, Head] = {
@@ -225,7 +225,11 @@ class KernelTree(ComposedEstimator):
         return outputs
 
     def _new_tree(self, usual: Any) -> Any:
-        tree = self._without_order(clone(usual if self.tree is None else self.tree))
+        """The tree to fit, which keeps all regressors and no order."""
+        tree = clone(usual if self.tree is None else self.tree)
+        if tree.monotonic_cst is not None:
+            allowed = "one without monotonic_cst: what is added to it keeps no order"
+            refuse("tree", type(self).__name__, allowed, tree)
         # Heads name columns by their places, and measure distances in all of them.
         if "leaf__drops_regressors" in tree.get_params():
             tree.set_params(leaf__drops_regressors=False)

@@ -4,18 +4,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
-from secret_jax.composed.base import ComposedRegressor, Given
+from secret_jax.composed.base import Given
 from secret_jax.composed.kernel.base import KernelTree
 from secret_jax.composed.kernel.criteria import of_numbers
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.data.given import TableLike
 from secret_jax.data.validation import validated_targets
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 
 
 @dataclass(eq=False, repr=False)
-class KernelTreeRegressor(KernelTree, ComposedRegressor):
+class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     """Tree with a kernel model over its regions.
 
     A tree is fitted first; it can be read, drawn and saved, and knows nothing of rows

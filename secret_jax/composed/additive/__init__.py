@@ -1,1 +1,0 @@
-"""Sums of one-column curves, with a tree for what they leave."""
