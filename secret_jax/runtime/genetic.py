@@ -69,19 +69,16 @@ def evolve(
     n_kept: int = 8,
     max_generations: int = 30,
     tolerance: float = 1.0,
-    start: Population | None = None,
 ) -> Iterator[Population]:
     """Search genes of the least score, and yield every generation.
 
     The best ``n_kept`` rows live on, children replace the others. It ends after
     ``max_generations``, or when the scores of all rows lie within ``tolerance``. Random
-    numbers of a generation depend on the seed and its number alone: a search that goes
-    on from any generation is the search that was not interrupted.
+    numbers of a generation depend on the seed and its number alone.
 
     ``score``: from genes of shape (n, n_genes), n being ``n_rows`` or ``n_rows -
     n_kept``, to scores of shape (n,), the less the better. NaN counts as infinite.
-    ``n_values`` (n_genes,), int: number of values of every gene; ``start``: population
-    of the same search to go on from.
+    ``n_values`` (n_genes,), int: number of values of every gene.
 
     Examples
     --------
@@ -94,12 +91,10 @@ def evolve(
     [1, 0, 2, 1, 0, 2]
     """
     n_values = np.asarray(n_values)
-    if start is None:
-        drawn = np.random.default_rng((seed, 0)).random((n_rows, len(n_values)))
-        genes = random_genes(drawn, n_values)
-        start = _sorted(genes, score(genes), 0)
-        yield start
-    found = start
+    drawn = np.random.default_rng((seed, 0)).random((n_rows, len(n_values)))
+    genes = random_genes(drawn, n_values)
+    found = _sorted(genes, score(genes), 0)
+    yield found
     while found.generation < max_generations and _spread(found) >= tolerance:
         generation = found.generation + 1
         numbers = np.random.default_rng((seed, generation)).random(

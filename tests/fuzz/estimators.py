@@ -74,7 +74,7 @@ def _inner(rng: Rng, kind: Any) -> Any:
 
 
 def _kernel(rng: Rng, kind: Any, tree: Any) -> Any:
-    heads = ["kernel", "local", "rbf", "gp", "stack", "auto"]
+    heads = ["kernel", "local", "rbf", "gp", "auto"]
     search = {"search": "greedy"} if rng.random() < 0.1 else {}
     return kind(_inner(rng, tree), head=_one(rng, heads), **search)
 

@@ -7,4 +7,3 @@ from secret_jax.composed.kernel.search import GeneticSearch as GeneticSearch
 from secret_jax.composed.kernel.search import GreedySearch as GreedySearch
 from secret_jax.composed.kernel.search import Search as Search
 from secret_jax.composed.kernel.smoothing import Smoothing as Smoothing
-from secret_jax.composed.kernel.stacking import Stacking as Stacking

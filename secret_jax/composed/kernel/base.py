@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.composed.base import ComposedEstimator, Given
 from secret_jax.composed.kernel.covariances import without_rounding
 from secret_jax.composed.kernel.gp import GaussianProcess
-from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.rbf import RadialBasis
 from secret_jax.composed.kernel.search import (
     SEARCHES,
@@ -22,7 +22,6 @@ from secret_jax.composed.kernel.search import (
     Search,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
-from secret_jax.composed.kernel.stacking import Stacking
 from secret_jax.data.given import TableLike
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
@@ -36,42 +35,8 @@ HEADS: dict[str, Head] = {
     "local": Smoothing(linear=True),
     "rbf": RadialBasis(),
     "gp": GaussianProcess(),
-    "stack": Stacking(),
 }
-# A stack holds processes, and takes as long as all of these.
-COMPARED = ("kernel", "local", "rbf", "gp")
 HeadOption: TypeAlias = Annotated[str, StrOptions({*HEADS, "auto"})] | Head
-
-
-class Through(NamedTuple):
-    """Rows after the tree."""
-
-    base: np.ndarray  # (n_rows, n_outputs), float64
-    leaf: np.ndarray  # (n_rows,), int
-    x: np.ndarray  # (n_rows, n_columns), float64: standardised columns
-
-
-class KernelExplanation(NamedTuple):
-    """Centers that say most about each row, in the units of the data."""
-
-    prediction: np.ndarray  # (n_rows, n_outputs), float64
-    leaf: np.ndarray  # (n_rows,), int: leaf that the row is in
-    names: tuple[str, ...]  # of the columns that count for distances
-    voices: Voices  # the centers, their leaves, and what each says
-
-    def __str__(self) -> str:
-        lines = []
-        for row, (said, leaf) in enumerate(
-            zip(self.prediction, self.leaf.tolist(), strict=True)
-        ):
-            lines.append(f"row {row}: {_numbers(said)}, in leaf {leaf}")
-            centers = zip(*(part[row] for part in self.voices), strict=True)
-            for own, center, share in centers:
-                if own >= 0:
-                    place = zip(self.names, center.tolist(), strict=True)
-                    where = ", ".join(f"{name} {value:.4g}" for name, value in place)
-                    lines.append(f"  {_numbers(share)} of leaf {own} at {where}")
-        return "\n".join(lines)
 
 
 @dataclass(eq=False, repr=False)
@@ -82,7 +47,6 @@ class KernelTree(ComposedEstimator):
     _: KW_ONLY
     head: HeadOption = "kernel"
     search: Annotated[str, StrOptions(set(SEARCHES))] | Search | None = None
-    warm_start: bool = False
     random_state: Annotated[int, at_least(0)] = 0
     verbose: bool | Annotated[int, at_least(0)] = False
     if TYPE_CHECKING:  # no parameters
@@ -96,7 +60,7 @@ class KernelTree(ComposedEstimator):
     def _heads(self) -> list[Head]:
         """The parameter as values, of which the best is taken."""
         if self.head == "auto":
-            return [HEADS[name] for name in COMPARED]
+            return list(HEADS.values())
         head = HEADS[self.head] if isinstance(self.head, str) else self.head
         head.check()
         return [head]
@@ -110,7 +74,7 @@ class KernelTree(ComposedEstimator):
         if search is not None:
             search.check()
         every = [
-            _regions(self._through(tree, given.X, one), target, weight) for one in heads
+            _regions(*self._routed(tree, given.X, one), target, weight) for one in heads
         ]
         best = 0
         with one_thread_for_products():  # of small matrices, many times
@@ -126,13 +90,12 @@ class KernelTree(ComposedEstimator):
                         f"columns={head.columns!r} names the column {column!r}; the "
                         f"tree has {n_columns} standardised ones, from 0 on."
                     )
+            fitted: dict[str, Any] = {"tree_": tree}
             if search is not None:
-                head = self._searched(search, head, rows)
+                found = fitted["search_"] = self._searched(search, head, rows)
+                head = found.head
             fit = head.fit(rows.of(head))
-        fitted = {"tree_": tree, "head_": head, "fitted_head_": fit.model}
-        if search is not None:
-            fitted["search_"] = self.search_
-        return fitted, rows, fit
+        return fitted | {"head_": head, "fitted_head_": fit.model}, rows, fit
 
     def _scorer(self, search: Search, rows: Regions) -> Callable[[Head], float]:
         """Criterion of heads, over some of the rows; infinite of one without a fit."""
@@ -147,78 +110,36 @@ class KernelTree(ComposedEstimator):
 
         return score
 
-    def _searched(self, search: Search, head: Head, rows: Regions) -> Head:
-        """Head of the least criterion; ``search_`` says after every turn where it is,
-        also of a search that was interrupted.
-        """
-        start = getattr(self, "search_", None) if self.warm_start else None
-        n_columns = rows.x.shape[1]
-        if start is not None and start.n_columns != n_columns:
-            raise ValueError(
-                f"warm_start goes on with a search of {start.n_columns} columns, and "
-                f"the tree has {n_columns} standardised ones. Set warm_start=False."
-            )
-        heads = Heads(head, n_columns, self._scorer(search, rows))
+    def _searched(self, search: Search, head: Head, rows: Regions) -> Found:
+        """Search the head of the least criterion."""
+        heads = Heads(head, rows.x.shape[1], self._scorer(search, rows))
         with shown(self.verbose) as progress:
-            stage = Stage("searching kernels", progress)
-            turns = search.turns(heads, self.random_state, start)
-            for found in search.within_time(turns):
-                self.search_ = found
+            stage, found = Stage("searching kernels", progress), heads.found(head, 0)
+            for found in search.turns(heads, self.random_state):
                 stage.at(found.n_turns, None, f"criterion {found.criterion:.5g}")
-        return self.search_.head
+        return found
 
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
         """Information criterion of a fitted head."""
         raise NotImplementedError
 
-    def _said(self, X: TableLike) -> tuple[np.ndarray, np.ndarray, Through]:
-        """What tree and head say of rows, its deviations, and the rows."""
+    def _predicted(self, X: TableLike) -> tuple[np.ndarray, np.ndarray]:
+        """What tree and head predict, and its deviations, (n_rows, n_outputs) each."""
         check_is_fitted(self)
-        through = self._through(self.tree_, validated(self, X, reset=False), self.head_)
-        x = self.head_.of(through.x)
-        value, deviation = self.fitted_head_.predict(x, through.leaf, through.base)
-        return value, deviation, through
+        X = validated(self, X, reset=False)
+        x, leaf, base = self._routed(self.tree_, X, self.head_)
+        return self.fitted_head_.predict(self.head_.of(x), leaf, base)
 
-    def explain(self, X: TableLike, *, n_centers: int = 3) -> KernelExplanation:
-        """Tell which centers say most about each row.
-
-        Of a network they are leaves, and say what their basis adds; of a process they
-        are training rows, and say what they add to the network; of leaves that keep
-        rows they are training rows, with their weight in the mean of what the tree
-        leaves. ``tree_.explain`` takes the tree's part apart.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        n_centers : int, default=3
-
-        Returns
-        -------
-        KernelExplanation
-            ``print`` shows it in words.
-        """
-        value, _, through = self._said(X)
-        schema = self.tree_.tree_.schema
-        columns = self.head_.columns
-        places = list(range(through.x.shape[1]) if columns is None else columns)
-        x = self.head_.of(through.x)
-        voices = self.fitted_head_.voices(x, through.leaf, n_centers)
-        encoded = [_positions(schema)[place] for place in places]
-        center = schema.center[encoded] + schema.scale[encoded] * voices.center
-        names = tuple(schema.labels[column] for column in encoded)
-        return KernelExplanation(
-            value, through.leaf, names, voices._replace(center=center)
-        )
-
-    def _through(self, tree: Any, X: TableLike, head: Head) -> Through:
-        """Route rows through the tree, for a head."""
+    def _routed(
+        self, tree: Any, X: TableLike, head: Head
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Standardised columns of rows, their leaves, and what the head adds to."""
         with tree._computing(X, fall_back=True):
             flat, table = tree._tree_and_rows(X)
             outputs, leaf = routing.predict(flat, table), routing.apply(flat, table)
         x = table.on_host().x[:, _positions(flat.schema)].astype(np.float64)
         said = self._base(outputs.reshape(len(x), -1))
-        base = head.base_of(said, constants=flat.schema.n_regressors == 0)
-        return Through(base, leaf, x)
+        return x, leaf, head.base_of(said, constants=flat.schema.n_regressors == 0)
 
     def _base(self, outputs: np.ndarray) -> np.ndarray:
         """What a tree says of rows, in the units of the head's targets."""
@@ -236,7 +157,13 @@ class KernelTree(ComposedEstimator):
         return tree
 
 
-def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Regions:
+def _regions(
+    x: np.ndarray,
+    leaf: np.ndarray,
+    base: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+) -> Regions:
     """Distinct rows: one is left out with all its copies, which would tell what it is.
 
     Rows without weight are dropped. The order is that of their values, of which some
@@ -244,7 +171,7 @@ def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Region
     another order round otherwise leave it as it is.
     """
     used = weight > 0
-    parts = [through.leaf[:, None], through.x, target, through.base]
+    parts = [leaf[:, None], x, target, base]
     table = np.column_stack(parts)[used]
     rows, copy_of = np.unique(table, axis=0, return_inverse=True)
     order = np.lexsort(without_rounding(rows).T[::-1])
@@ -257,7 +184,3 @@ def _regions(through: Through, target: np.ndarray, weight: np.ndarray) -> Region
 def _positions(schema: Any) -> list[int]:
     """Places of the standardised columns of a table: regressors, or numeric ones."""
     return list(range(schema.n_regressors) or schema.continuous_positions)
-
-
-def _numbers(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.4g}" for value in values.tolist())

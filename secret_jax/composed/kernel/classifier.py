@@ -39,13 +39,13 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     tree : SecretClassifier, optional
         The tree; it is cloned. None: one by CART's splits with class
         frequencies in its leaves, up to 32 and unpruned: it says where regions are.
-    head : {"kernel", "local", "rbf", "gp", "stack", "auto"} or Head, default="gp"
+    head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="gp"
         As of `KernelTreeRegressor`.
     ordinal : bool, default=False
         Whether the classes are in order: that of ordered categories, else that of
         numbers or letters. The head then learns of each class but the first whether it
         is reached, and probabilities of later ones are no greater.
-    search, warm_start, random_state, verbose
+    search, random_state, verbose
         As of `KernelTreeRegressor`.
 
     Attributes
@@ -99,8 +99,7 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
         return of_classes(name, fit, rows, probability, member, head)
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
-        value, _, _ = self._said(X)
-        return self.scores_.probability(value)
+        return self.scores_.probability(self._predicted(X)[0])
 
     def _base(self, outputs: np.ndarray) -> np.ndarray:
         probability = with_all_classes(outputs)

@@ -144,7 +144,3 @@ class Metric(NamedTuple):
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Coordinates of rows, shape (n_rows, n_columns)."""
         return (x - self.center) @ self.root
-
-    def place(self, z: np.ndarray) -> np.ndarray:
-        """Rows of given coordinates, shape (n_rows, n_columns)."""
-        return self.center + z @ np.linalg.inv(self.root)

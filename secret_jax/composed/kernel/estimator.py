@@ -28,7 +28,7 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     ----------
     tree : SecretRegressor, optional
         The tree; it is cloned. None: ``SecretRegressor()``, whose leaves are linear.
-    head : {"kernel", "local", "rbf", "gp", "stack", "auto"} or Head, default="kernel"
+    head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="kernel"
         "kernel" and "local" add to the tree's prediction what it leaves of near
         training rows of the same leaf: their weighted mean, or a weighted linear model
         about the predicted row, which has no bias at the borders of a leaf
@@ -36,16 +36,13 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         (`RadialBasis`), "gp" a Gaussian process of what that network leaves
         (`GaussianProcess`). Over linear models they learn what these leave; a tree of
         constants only says where regions are, and they predict without its jumps.
-        "stack" is a weighted mean of processes of both kinds (`Stacking`), which errs
-        least and takes longest. The values in `secret_jax.composed.kernel` have
-        options: kernels, smoothed covariances. "auto" takes, of the first four, the one
-        of the least criterion: that of ``search``, else ICOMP.
+        The values in `secret_jax.composed.kernel` have options: kernels, smoothed
+        covariances. "auto" takes the one of the least criterion: that of ``search``,
+        else ICOMP.
     search : {"genetic", "greedy"} or Search, optional
         Which columns, kernel and smoothed covariance the head uses is then searched:
         those of the least information criterion (`GeneticSearch`, `GreedySearch`). The
         tree stays as it is.
-    warm_start : bool, default=False
-        Go on with the search where the last fit, or an interrupted one, left it.
     random_state : int, default=0
         Seed of the genetic search.
     verbose : bool or int, default=False
@@ -60,7 +57,8 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     fitted_head_ : object
         What the head has learned: centers, kept rows, weights.
     search_ : Found
-        Where the search stands; only with ``search``.
+        The head that was found, its criterion, and how many were fitted; only with
+        ``search``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -116,7 +114,7 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         deviation : ndarray of the same shape
             Only with ``return_std``.
         """
-        value, deviation, _ = self._said(X)
+        value, deviation = self._predicted(X)
         if value.shape[1] == 1:
             value, deviation = value[:, 0], deviation[:, 0]
         return (value, deviation) if return_std else value

@@ -11,10 +11,9 @@ from scipy.linalg import solve_triangular
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
-from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import DEFINITE, KERNELS, blocks, products
 from secret_jax.composed.kernel.rbf import FittedBases, RadialBasis, without_own
-from secret_jax.composed.kernel.relevances import relevances
 from secret_jax.runtime.values import at_least
 from secret_jax.tree.state import recorded
 
@@ -42,14 +41,10 @@ class GaussianProcess(Head):
 
     Attributes
     ----------
-    relevances : bool, default=False
-        Whether columns count more or less for distances, as is likeliest (MacKay 1996);
-        of kernels that do not fall with the distance they all count alike.
     max_centers : int, default=1000
     """
 
     kernel: Annotated[str, StrOptions(set(KERNELS))] = "cauchy"
-    relevances: bool = False
     max_centers: Annotated[int, at_least(1)] = 1000
 
     kernels: ClassVar[tuple[str, ...]] = tuple(DEFINITE)
@@ -84,20 +79,13 @@ class GaussianProcess(Head):
 
     def _likeliest(self, rows: Regions, rest: np.ndarray) -> tuple[Process, float]:
         """Process, and noise as a share of its variance, of the greatest likelihood."""
-        by_column = self.relevances and KERNELS[self.kernel].log is not None
-        metric, n = _within_leaves(rows, self.smoother, by_column), len(rest)
+        metric, n = _within_leaves(rows, self.smoother), len(rest)
         chosen = np.linspace(0, n - 1, min(n, self.max_centers)).astype(int)
         some = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(int)
-        if by_column:
-            known = rows.x[some], rest[some], rows.weight[some]
-            weights = relevances(*known, metric, self.kernel)
-            metric = metric._replace(root=weights[:, None] * metric.root)
         z, weight = metric(rows.x[some]), np.sqrt(rows.weight[some])
         best = None
         for width in (_BANDWIDTHS * np.sqrt(max(rows.x.shape[1], 1))).tolist():
-            process = Process(
-                metric, metric(rows.x[chosen]), rows.leaf[chosen], self.kernel, width
-            )
+            process = Process(metric, metric(rows.x[chosen]), self.kernel, width)
             gram = weight[:, None] * process.covariance(z, z) * weight
             values, vectors = np.linalg.eigh(gram)
             share = vectors.T @ (weight[:, None] * rest[some])
@@ -113,20 +101,16 @@ class GaussianProcess(Head):
         return best[1:]
 
 
-def _within_leaves(rows: Regions, smoother: str, by_column: bool) -> Metric:
+def _within_leaves(rows: Regions, smoother: str) -> Metric:
     """Metric of rows about the means of their leaves: columns that tell leaves apart
     vary little there, and count the more.
-
-    By column it knows variances alone: columns that go together could not be weighted
-    one by one.
     """
     inside = rows.x.copy()
     for _, part in rows.parts():
         weight = rows.weight[part]
         inside[part] -= weight @ rows.x[part] / weight.sum()
     center = rows.weight @ rows.x / rows.weight.sum()
-    covariance = SMOOTHERS[smoother](inside, rows.weight)
-    return Metric.of(center, np.diag(np.diag(covariance)) if by_column else covariance)
+    return Metric.of(center, SMOOTHERS[smoother](inside, rows.weight))
 
 
 def _root(gram: np.ndarray) -> np.ndarray:
@@ -148,7 +132,6 @@ class Process(NamedTuple):
 
     metric: Metric
     z: np.ndarray  # (n_centers, n_columns), float64: in coordinates of the metric
-    leaf: np.ndarray  # (n_centers,), int
     kernel: str
     bandwidth: float
 
@@ -208,15 +191,3 @@ class FittedProcess(NamedTuple):
             own += self.noise * (inverse**2).sum(axis=1)
             variance[block] = np.maximum(own, 0.0) + self.noise
         return found, np.sqrt(variance[:, None] * self.scale)
-
-    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `HeadFit`: of the rows that the process is projected on, what each
-        adds to what the network says.
-        """
-        z = self.process.metric(x)
-        alpha = solve_triangular(self.root, self.weights, lower=True, trans=1)
-        said = self.process.covariance(z, self.process.z)[:, :, None] * alpha
-        loudest = np.argsort(-np.abs(said).sum(axis=2), axis=1, kind="stable")[:, :n]
-        share = np.take_along_axis(said, loudest[:, :, None], axis=1)
-        center = self.process.metric.place(self.process.z[loudest])
-        return Voices(self.process.leaf[loudest], center, share)

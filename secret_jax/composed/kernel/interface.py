@@ -42,22 +42,12 @@ class Regions(NamedTuple):
         return Regions(*(part[chosen] for part in self))
 
 
-class Voices(NamedTuple):
-    """Centers that say most about each row, the loudest first."""
-
-    leaf: np.ndarray  # (n_rows, n_voices), int: its leaf; -1 where there are fewer
-    center: np.ndarray  # (n_rows, n_voices, n_columns), float64: standardised
-    # (n_rows, n_voices, n_outputs), float64: of a network what it adds to the
-    # prediction; of kept rows their weight in it.
-    share: np.ndarray
-
-
 class HeadFit(NamedTuple):
     """Fitted head, and what it says of training rows.
 
-    The model is a record of `secret_jax.tree.state.recorded` with two methods:
+    The model is a record of `secret_jax.tree.state.recorded`, whose method
     ``predict(x, leaf, base)`` gives predictions of rows and their standard deviations,
-    (n_rows, n_outputs) each, ``voices(x, leaf, n)`` the `Voices` of so many centers.
+    (n_rows, n_outputs) each.
     """
 
     model: Any

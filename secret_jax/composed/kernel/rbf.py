@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
-from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS, blocks
 from secret_jax.tree.state import recorded
 
@@ -143,14 +143,6 @@ class FittedBases(NamedTuple):
         return base + self.level + found, self.deviation[
             np.searchsorted(self.bases.leaf, leaf)
         ]
-
-    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `HeadFit`: the bases that add most, whichever leaf a row is in."""
-        said = self.bases(x)[:, :, None] * self.weights
-        loudest = np.argsort(-np.abs(said).sum(axis=2), axis=1, kind="stable")[:, :n]
-        center = np.array([metric.center for metric in self.bases.metrics])
-        share = np.take_along_axis(said, loudest[:, :, None], axis=1)
-        return Voices(self.bases.leaf[loudest], center[loudest], share)
 
 
 class _Ridge(NamedTuple):

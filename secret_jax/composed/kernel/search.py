@@ -1,10 +1,9 @@
 """Search of a head's columns, kernel and smoother by an information criterion."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -12,25 +11,22 @@ from sklearn.utils._param_validation import StrOptions
 from secret_jax.composed.kernel.covariances import SMOOTHERS
 from secret_jax.composed.kernel.criteria import CRITERIA
 from secret_jax.composed.kernel.interface import Head
-from secret_jax.runtime.genetic import Population, evolve
+from secret_jax.runtime.genetic import evolve
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.state import recorded
 
-recorded(Population)
-# Further ones of a criterion depend on where the search of a fit has stopped.
+# Further ones of a criterion are rounding.
 _DIGITS = 2
 
 
 @recorded
 class Found(NamedTuple):
-    """Where a search stands."""
+    """Best head so far of a search."""
 
-    head: Head  # the best one so far
+    head: Head
     criterion: float  # its value, the less the better
     n_scored: int  # number of heads that were fitted
     n_turns: int  # number of generations, or of greedy steps
-    n_columns: int  # number of columns that could be chosen
-    population: Population | None = None  # from which a genetic search can go on
 
 
 @dataclass(frozen=True)
@@ -50,10 +46,9 @@ class Heads:
                 self.known[one] = self.score(one)
         return [self.known[one] for one in heads]
 
-    def best(self, head: Head, n_turns: int, population: Any = None) -> Found:
-        """Where a search stands that has this head."""
-        least, n_scored = self.known.get(head, np.inf), len(self.known)
-        return Found(head, least, n_scored, n_turns, self.n_columns, population)
+    def found(self, head: Head, n_turns: int) -> Found:
+        """Record of a search that has this head."""
+        return Found(head, self.known.get(head, np.inf), len(self.known), n_turns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,29 +60,14 @@ class Search(Value, ABC):
     criterion : {"icomp", "aic", "bic", "caic"}, default="icomp"
     max_rows : int, default=2000
         Number of rows, from all leaves, that heads are compared on.
-    max_seconds : float, optional
-        No further generation, or greedy step, begins after so many seconds.
     """
 
     criterion: Annotated[str, StrOptions(set(CRITERIA))] = "icomp"
     max_rows: Annotated[int, at_least(1)] = 2000
-    max_seconds: Annotated[float, real(0.0)] | None = None
 
     @abstractmethod
-    def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
-        """Yield where the search stands after every turn.
-
-        ``start``: of an earlier search of the same kind, to go on from.
-        """
-
-    def within_time(self, turns: Iterator[Found]) -> Iterator[Found]:
-        """Yield turns until the time is over."""
-        limit = np.inf if self.max_seconds is None else self.max_seconds
-        end = time.monotonic() + limit
-        for found in turns:
-            yield found
-            if time.monotonic() >= end:
-                return
+    def turns(self, heads: Heads, seed: int) -> Iterator[Found]:
+        """Yield the best head after every turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +93,8 @@ class GeneticSearch(Search):
     max_generations: Annotated[int, at_least(0)] = 20
     tolerance: Annotated[float, real(0.0)] = 1.0
 
-    def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
+    def turns(self, heads: Heads, seed: int) -> Iterator[Found]:
+        """See `Search`."""
         kernels, smoothers = heads.head.kernels, list(SMOOTHERS)
 
         def head_of(genes: np.ndarray) -> Head:
@@ -125,10 +106,6 @@ class GeneticSearch(Search):
                 smoother=smoothers[smoother],
             )
 
-        before = None if start is None else start.population
-        if before is not None:
-            pairs = zip(map(head_of, before.genes), before.score.tolist(), strict=True)
-            heads.known.update(pairs)
         for population in evolve(
             lambda genes: np.array(heads.scores([head_of(row) for row in genes])),
             np.array([2] * heads.n_columns + [len(kernels), len(smoothers)]),
@@ -137,10 +114,8 @@ class GeneticSearch(Search):
             n_kept=min(self.n_kept, self.n_heads - 1),
             max_generations=self.max_generations,
             tolerance=self.tolerance,
-            start=before,
         ):
-            best = head_of(population.genes[0])
-            yield heads.best(best, population.generation, population)
+            yield heads.found(head_of(population.genes[0]), population.generation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +126,7 @@ class GreedySearch(Search):
     until nothing is better.
     """
 
-    def turns(self, heads: Heads, seed: int, start: Found | None) -> Iterator[Found]:
+    def turns(self, heads: Heads, seed: int) -> Iterator[Found]:
         """See `Search`; nothing is drawn at random."""
 
         def better(best: Head, others: list[Head]) -> Head:
@@ -163,9 +138,6 @@ class GreedySearch(Search):
 
         every = heads.head.columns or tuple(range(heads.n_columns))
         best, n_turns, before = replace(heads.head, columns=every), 0, None
-        if start is not None:
-            best, n_turns = start.head, start.n_turns
-            heads.known[best] = start.criterion
         while best != before:
             before = best
             best = better(best, [replace(best, kernel=name) for name in best.kernels])
@@ -174,7 +146,7 @@ class GreedySearch(Search):
             while best != changed:
                 changed = best
                 n_turns += 1
-                yield heads.best(best, n_turns)
+                yield heads.found(best, n_turns)
                 best = better(best, _with_column_changed(best, heads.n_columns))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
-from secret_jax.composed.kernel.interface import Head, HeadFit, Regions, Voices
+from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS, WEIGHING, blocks, products
 from secret_jax.tree.state import recorded
 
@@ -128,11 +128,6 @@ class LeafRows(NamedTuple):
         """Number of numbers that the arrays for one row to predict hold."""
         return max(len(self.weight), self.z.shape[1] ** 2)
 
-    def shares(self, x: np.ndarray, how: Smoothing) -> np.ndarray:
-        """Weights of the rows in predictions, shape (n_others, n_rows)."""
-        square, _ = products(self.metric(x), self.z)
-        return self._shares(square, self.bandwidth, how)
-
     def _shares(
         self, square: np.ndarray, bandwidth: float, how: Smoothing
     ) -> np.ndarray:
@@ -185,21 +180,3 @@ class FittedSmoothing(NamedTuple):
             value[here] += self.leaves[node].predict(x[here], self.how)
             deviation[here] = self.leaves[node].deviation
         return value, deviation
-
-    def voices(self, x: np.ndarray, leaf: np.ndarray, n: int) -> Voices:
-        """See `HeadFit`: the rows of the largest weights."""
-        n_outputs: Any = next(iter(self.leaves.values())).target.shape[1]
-        found = Voices(
-            np.full((len(x), n), -1),
-            np.full((len(x), n, x.shape[1]), np.nan),
-            np.zeros((len(x), n, n_outputs)),
-        )
-        for row, node in enumerate(leaf.tolist()):
-            kept = self.leaves[node]
-            share = kept.shares(x[[row]], self.how)[0]
-            loudest = np.argsort(-share, kind="stable")[:n]
-            k = slice(len(loudest))
-            found.leaf[row, k] = node
-            found.center[row, k] = kept.metric.place(kept.z[loudest])
-            found.share[row, k] = share[loudest, None]
-        return found

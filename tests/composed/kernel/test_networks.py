@@ -7,20 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from secret_jax.composed.kernel import (
-    GaussianProcess,
-    RadialBasis,
-    Stacking,
-    gp,
-    kernels,
-)
-from secret_jax.composed.kernel.covariances import Metric
+from secret_jax.composed.kernel import GaussianProcess, RadialBasis, gp, kernels
 from secret_jax.composed.kernel.gp import _BANDWIDTHS, _NOISES
 from secret_jax.composed.kernel.interface import Regions
-from secret_jax.composed.kernel.relevances import relevances
 
 
 def regions(n=120, n_outputs=2, seed=0):
@@ -81,7 +73,7 @@ def test_left_out_rows_have_no_part_in_what_is_said_of_them():
 
 def test_processes_are_equations_4_54_and_4_55():
     head = GaussianProcess(kernel="exponential", smoother="identity")
-    fit = replace(head, relevances=True).fit(ROWS)
+    fit = head.fit(ROWS)
     model, network = fit.model, RadialBasis(kernel="exponential", smoother="identity")
     mean = network.fit(ROWS)
     rest = ROWS.target - mean.left_out
@@ -106,35 +98,6 @@ def test_processes_are_equations_4_54_and_4_55():
             for c in (0.9, 1.0, 1.1)
         ]
         assert np.argmax(likelihood) == 1
-
-
-@pytest.mark.parametrize(("kernel", "nu"), [("exponential", 0.5), ("gaussian", None)])
-def test_columns_count_as_is_likeliest(kernel, nu):
-    rows = regions(60, n_outputs=1)
-    noise = np.random.default_rng(3).normal(size=60)
-    x = np.column_stack([rows.x, noise])
-    rest = rows.target - rows.target.mean()
-    every = np.ones(60)
-    found = relevances(x, rest, every, Metric(np.zeros(3), np.eye(3)), kernel)
-    assert found[2] < found[:2].min() / 2
-    units = np.array([8.0] * rest.shape[1])
-    again = relevances(x, units * rest, every, Metric(np.zeros(3), np.eye(3)), kernel)
-    assert np.array_equal(again, found)
-
-    def badness(weights):
-        """Of scikit-learn's likelihood, at its best noise, and of the prior."""
-        lengths = np.sqrt(3) / weights
-        shape = RBF(lengths, "fixed") if nu is None else Matern(lengths, "fixed", nu=nu)
-        kernel = ConstantKernel(1.0, (1e-6, 1e6)) * shape
-        peer = GaussianProcessRegressor(kernel + WhiteKernel(1.0, (1e-9, 1e5)))
-        off = np.log(weights) - np.log(weights).mean()
-        likelihood = peer.fit(x, rest[:, 0]).log_marginal_likelihood_value_
-        return (off @ off) / 0.5**2 - 2.0 * likelihood
-
-    least = badness(found)
-    for column in range(3):
-        for factor in (0.8, 1.25):
-            assert badness(found * factor ** np.eye(3)[column]) > least
 
 
 def test_projected_processes_are_near_and_memory_is_bounded(monkeypatch):
@@ -167,34 +130,6 @@ def test_weights_are_copies():
     gram = model.process.covariance(z, z)
     said = gram @ np.linalg.solve(gram + np.diag(model.noise / weight), rest)
     np.testing.assert_allclose(fit.fitted, one.fitted + said, atol=1e-5)
-
-
-def test_stacks_are_the_mean_of_least_error_of_rows_left_out():
-    over = ROWS.x.sum(axis=1, keepdims=True) + np.zeros((120, 2))
-    fit = Stacking(smoother="identity").fit(ROWS._replace(base=over))
-    errors = [
-        GaussianProcess(smoother="identity", relevances=by_column)
-        .fit(ROWS._replace(base=part * over))
-        .left_out
-        - ROWS.target
-        for part in (1.0, 0.0)
-        for by_column in (False, True)
-    ]
-    inner = np.einsum("anj,bnj->ab", errors, errors)
-    tried = np.random.default_rng(4).dirichlet(np.full(4, 0.5), 10_000)
-    tried = np.concatenate([np.eye(4), tried])
-    least = np.einsum("ga,ab,gb->g", tried, inner, tried).min()
-    error = ((fit.left_out - ROWS.target) ** 2).sum()
-    assert 0.99 * least < error <= least * (1 + 1e-9)
-    # Of the mean and the spread of a mixture.
-    new, leaf = np.random.default_rng(1).uniform(-3, 3, (30, 2)), np.zeros(30, int)
-    base = new.sum(axis=1, keepdims=True) + np.zeros((30, 2))
-    value, deviation = fit.model.predict(new, leaf, base)
-    said = [model.predict(new, leaf, part * base) for part, model in fit.model.models]
-    mean, std = np.transpose(said, (1, 2, 3, 0))
-    np.testing.assert_allclose(value, mean @ fit.model.share)
-    second = (mean**2 + std**2) @ fit.model.share
-    np.testing.assert_allclose(deviation**2 + value**2, second)
 
 
 def test_distances_that_are_rounding_break_no_process():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from secret_jax import KernelTreeRegressor, SecretRegressor
 from secret_jax.composed.base import Given
 from secret_jax.composed.kernel import GeneticSearch, GreedySearch, RadialBasis
 from secret_jax.composed.kernel.criteria import of_numbers
-from secret_jax.composed.kernel.search import Found, Heads
+from secret_jax.composed.kernel.search import Heads
 
 TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
 TREE.set_params(max_depth=3)
@@ -40,7 +38,7 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
         asked.append(head)
         return separable(head)
 
-    *_, last = search.turns(Heads(RadialBasis(), 5, score), 1, None)
+    *_, last = search.turns(Heads(RadialBasis(), 5, score), 1)
     assert last.head == BEST
     assert last.criterion == 0.0
     assert last.n_scored == len(asked) == len(set(asked))
@@ -49,19 +47,8 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
 def test_heads_that_differ_by_rounding_are_equal():
     better = dict.fromkeys(RadialBasis().kernels, 4781.82251) | {"cauchy": 4781.82250}
     heads = Heads(RadialBasis(columns=(0,)), 1, lambda head: better[head.kernel])
-    *_, last = GreedySearch().turns(heads, 0, None)
+    *_, last = GreedySearch().turns(heads, 0)
     assert last.head == RadialBasis(columns=(0,))
-
-
-@pytest.mark.parametrize("search", [GeneticSearch(), GreedySearch()])
-def test_a_search_goes_on_where_it_was(search):
-    whole = list(search.turns(Heads(RadialBasis(), 5, separable), 2, None))
-    rest = list(search.turns(Heads(RadialBasis(), 5, separable), 2, whole[1]))
-    assert rest[-1].head == whole[-1].head
-    assert rest[0].n_turns == whole[2].n_turns
-    if isinstance(search, GeneticSearch):
-        for one, other in zip(rest, whole[2:], strict=True):
-            assert np.array_equal(one.population.genes, other.population.genes)
 
 
 @pytest.mark.parametrize("search", ["genetic", "greedy"])
@@ -79,40 +66,6 @@ def test_columns_of_noise_are_left_out_and_errors_fall(search, tmp_path):
     again = KernelTreeRegressor.load(tmp_path / "model")
     assert again.search_.criterion == model.search_.criterion
     assert np.array_equal(again.predict(X), model.predict(X))
-    names = [f"x{column} " for column in model.head_.columns]
-    assert all(name in str(again.explain(X[:1])) for name in names)
-
-
-def test_fits_go_on_with_a_search_that_was_cut_short():
-    X, y = table()
-    search = GeneticSearch(n_heads=10, n_kept=3, max_generations=4)
-    whole = KernelTreeRegressor(TREE, head="rbf", search=search).fit(X, y)
-    part = KernelTreeRegressor(TREE, head="rbf", warm_start=True)
-    part.set_params(search=replace(search, max_seconds=0.0)).fit(X, y)
-    assert part.search_.n_turns == 0
-    part.set_params(search=search).fit(X, y)
-    assert part.search_.n_turns == 4
-    assert part.head_ == whole.head_
-    with pytest.raises(ValueError, match="a search of 5 columns, and the tree has 4"):
-        part.fit(X[:, :4], y)
-    part.set_params(search=None).fit(X, y)
-    assert not hasattr(part, "search_")
-
-
-def test_interrupted_searches_are_kept(monkeypatch):
-    X, y = table()
-    turns = GreedySearch.turns
-
-    def interrupted(self, *arguments):
-        yield next(turns(self, *arguments))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(GreedySearch, "turns", interrupted)
-    model = KernelTreeRegressor(TREE, head="rbf", search="greedy")
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert isinstance(model.search_, Found)
-    assert not hasattr(model, "head_")
 
 
 def test_a_fit_that_fails_keeps_the_last_search(monkeypatch):
