@@ -1,15 +1,14 @@
 """Synthetic data sets of section 5.1 of Dobra & Gehrke 2002.
 
-Every generator takes ``random_state``: None, a seed, or a `numpy.random.Generator`. A
-generator is advanced, so that several calls with one give independent parts (training,
-pruning, test).
+``random_state`` is None, a seed, or a `numpy.random.Generator`: it is advanced, so that
+several calls with one give independent parts (training, pruning, test).
 """
 
-import math
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from secret_jax.runtime.values import at_least, check_constraints, real
 
 
 def make_3dsin(
@@ -17,8 +16,7 @@ def make_3dsin(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Generate 3DSin: a smooth surface of two attributes, without noise.
 
-    Both attributes are uniform on [-3, 3] and independent;
-    ``y = 3 sin(x1) sin(x2)``.
+    Both are uniform on [-3, 3] and independent; ``y = 3 sin(x1) sin(x2)``.
 
     Parameters
     ----------
@@ -27,8 +25,7 @@ def make_3dsin(
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 2), float64
-    y : ndarray of shape (n_samples,), float64
+    X, y : ndarrays of shape (n_samples, 2) and (n_samples,), float64
 
     Examples
     --------
@@ -36,7 +33,7 @@ def make_3dsin(
     >>> X.shape, y.shape
     ((100, 2), (100,))
     """
-    n_samples = _whole(n_samples, "n_samples", 1)
+    _check("make_3dsin", n_samples=n_samples)
     random = np.random.default_rng(random_state)
     X = random.uniform(-3.0, 3.0, (n_samples, 2))
     return X, 3.0 * np.sin(X[:, 0]) * np.sin(X[:, 1])
@@ -65,8 +62,7 @@ def make_fried(
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features), float64
-    y : ndarray of shape (n_samples,), float64
+    X, y : ndarrays of shape (n_samples, n_features) and (n_samples,), float64
 
     Examples
     --------
@@ -74,17 +70,12 @@ def make_fried(
     >>> X.shape, y.shape
     ((100, 10), (100,))
     """
-    n_samples = _whole(n_samples, "n_samples", 1)
-    n_features = _whole(n_features, "n_features", 5)
-    noise = _not_negative(noise, "noise")
+    _check("make_fried", n_samples=n_samples, noise=noise, n_features=n_features)
     random = np.random.default_rng(random_state)
     X = random.uniform(0.0, 1.0, (n_samples, n_features))
-    signal = (
-        10.0 * np.sin(np.pi * X[:, 0] * X[:, 1])
-        + 20.0 * (X[:, 2] - 0.5) ** 2
-        + 10.0 * X[:, 3]
-        + 5.0 * X[:, 4]
-    )
+    x1, x2, x3, x4, x5 = X.T[:5]
+    signal = 10.0 * np.sin(np.pi * x1 * x2) + 20.0 * (x3 - 0.5) ** 2
+    signal = signal + 10.0 * x4 + 5.0 * x5
     return X, signal + noise * random.standard_normal(n_samples)
 
 
@@ -97,8 +88,7 @@ def make_cart(
     ``y = 3 + 3 x2 + 2 x3 + x4`` where x1 = 1 and ``y = -3 + 3 x5 + 2 x6 + x7``
     where x1 = -1, plus ``noise * N(0, 1)``. X8 to X10 have no influence.
 
-    The paper takes all ten attributes as discrete: name them so when fitting
-    (``categorical_features=range(10)``).
+    The paper takes all of them as discrete (``categorical_features=range(10)``).
 
     Parameters
     ----------
@@ -110,8 +100,7 @@ def make_cart(
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 10), float64
-    y : ndarray of shape (n_samples,), float64
+    X, y : ndarrays of shape (n_samples, 10) and (n_samples,), float64
 
     Examples
     --------
@@ -119,30 +108,16 @@ def make_cart(
     >>> np.unique(X[:, 0]), np.unique(X[:, 1])
     (array([-1.,  1.]), array([-1.,  0.,  1.]))
     """
-    n_samples = _whole(n_samples, "n_samples", 1)
-    noise = _not_negative(noise, "noise")
+    _check("make_cart", n_samples=n_samples, noise=noise)
     random = np.random.default_rng(random_state)
     X = random.integers(-1, 2, (n_samples, 10)).astype(np.float64)
     X[:, 0] = random.choice([-1.0, 1.0], n_samples)
-    signal = np.where(
-        X[:, 0] == 1.0,
-        3.0 + X[:, 1:4] @ [3.0, 2.0, 1.0],
-        -3.0 + X[:, 4:7] @ [3.0, 2.0, 1.0],
-    )
+    slopes = [3.0, 2.0, 1.0]
+    one, other = 3.0 + X[:, 1:4] @ slopes, -3.0 + X[:, 4:7] @ slopes
+    signal = np.where(X[:, 0] == 1.0, one, other)
     return X, signal + noise * random.standard_normal(n_samples)
 
 
-def _whole(value: Any, name: str, least: int) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(
-            f"{name} is {value!r}; it must be a whole number, at least {least}."
-        )
-    return int(value)
-
-
-def _not_negative(value: Any, name: str) -> float:
-    if not isinstance(value, Real) or value < 0 or not math.isfinite(value):
-        raise ValueError(
-            f"{name} is {value!r}; it must be a finite number, at least 0."
-        )
-    return float(value)
+def _check(caller: str, **given: Any) -> None:
+    allowed = {"n_samples": at_least(1), "n_features": at_least(5), "noise": real(0.0)}
+    check_constraints({name: [allowed[name]] for name in given}, given, caller)

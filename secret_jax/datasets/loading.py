@@ -1,218 +1,115 @@
-"""Load real data sets from a folder of CSV files, or else from OpenML.
-
-Both sources give the same columns under the same names.
-"""
-
-from __future__ import annotations
+"""Load real data sets from a folder of CSV files, or else from OpenML."""
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.datasets import fetch_openml
 
-from secret_jax.datasets.catalogue import CATALOGUE, Entry
-
-if TYPE_CHECKING:
-    import pandas
-
-FOLDER_VARIABLE = "SECRET_JAX_DATA"
+from secret_jax.datasets.catalogue import DISCRETE, OPENML
+from secret_jax.runtime.optional import imported
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Dataset:
-    """Regression data set.
+class Dataset(NamedTuple):
+    """Regression data set."""
 
-    Attributes
-    ----------
-    X : pandas.DataFrame of shape (n_rows, n_columns)
-        Predictor attributes.
-    y : ndarray of shape (n_rows,), float64
-        Target, finite.
-    target : str
-        Name of the target.
-    discrete : tuple of str
-        Columns of ``X`` to take as discrete (``categorical_features=`` when fitting).
-    """
-
-    name: str
-    X: pandas.DataFrame = field(repr=False)
-    y: np.ndarray = field(repr=False)
-    target: str
-    discrete: tuple[str, ...]
-    description: str
+    X: Any  # DataFrame of shape (n_rows, n_columns)
+    y: np.ndarray  # (n_rows,), float64, finite
+    target: str  # its name
+    discrete: tuple[str, ...]  # columns to name as ``categorical_features`` of a fit
 
 
 def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
-    """Load a data set from a folder, or else from OpenML.
+    """Load a data set by its name from a folder of CSV files, or else from OpenML.
 
-    Any CSV file of the folder can be loaded, ``<name>.csv`` by its name: commas between
-    the values, one header row, the numeric target in the last column. Sets of the paper
-    that are not there come from OpenML, without their rows with missing values;
-    scikit-learn keeps them on disk for the next time.
+    Of OpenML are sets of the paper, without rows with missing values. Column b of
+    boston assumes that segregation raises prices: compare it with published results
+    only. Publications are asked to say that tecator was recorded on a Tecator Infratec
+    Food and Feed Analyzer.
 
     Parameters
     ----------
     name : str
-        See `available`.
+        A set of OpenML, or a file of the folder: with a header, the numeric target in
+        the last column. See `available`.
     data_home : path, optional
-        The folder; by default the one that the environment variable SECRET_JAX_DATA
-        names, if any.
+        The folder; by default that of the environment variable SECRET_JAX_DATA.
 
     Raises
     ------
     ValueError
-        If there is no such data set or folder, or the file is no regression data set.
+        If there is no such data set or folder, or the target is not numeric.
     OSError
         If OpenML cannot be reached.
 
     Examples
     --------
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = "colour,size,price\\nred,1,10\\nblue,2,30\\n"
-    ...     _ = pathlib.Path(folder, "houses.csv").write_text(table)
-    ...     houses = load("houses", folder)
+    >>> folder, table = getfixture("tmp_path"), "colour,size,price\\nred,1,10"
+    >>> _ = (folder / "houses.csv").write_text(table)
+    >>> houses = load("houses", folder)
     >>> houses.target, houses.y, houses.discrete
-    ('price', array([10., 30.]), ('colour',))
+    ('price', array([10.]), ('colour',))
     """
+    pandas, name = imported("pandas", "Data sets", "data"), str(name)
     files = _files(data_home)
-    if not isinstance(name, str):
-        raise TypeError(f"name is {name!r}; give the name of a data set as text.")
-    entry = CATALOGUE.get(name)
     if name in files:
-        frame = _read_csv(files[name])
-    elif entry is not None and entry.openml_id is not None:
-        frame = _fetch(name, entry)
+        frame = pandas.read_csv(files[name])
+    elif name in OPENML:
+        frame = _fetched(name, pandas.to_numeric)
     else:
         known = ", ".join(available(data_home))
         raise ValueError(
             f"There is no data set {name!r}. Known are {known}. To load one of your "
-            f"own, put {name}.csv (the target in the last column) into a folder and "
-            "name the folder in data_home or in the environment variable "
-            f"{FOLDER_VARIABLE}."
+            f"own, put {name}.csv into a folder that data_home names."
         )
-    target = str(frame.columns[-1])
-    if entry is None or entry.target != target:  # a file of the user's own
-        entry = Entry(target=target, description=f"Read from {name}.csv.")
-    X = frame.iloc[:, :-1]
-    numeric = set(X.select_dtypes("number").columns)
-    return Dataset(
-        name=name,
-        X=X,
-        y=_target_values(frame.iloc[:, -1], name),
-        target=target,
-        discrete=tuple(
-            column
-            for column in X.columns
-            if column in entry.discrete or column not in numeric
-        ),
-        description=entry.description,
-    )
+    X, last = frame.iloc[:, :-1], frame.iloc[:, -1]
+    y = pandas.to_numeric(last, errors="coerce").to_numpy(np.float64)
+    if len(wrong := np.flatnonzero(~np.isfinite(y))):
+        raise ValueError(
+            f"Column {last.name!r} is the target of {name!r}, being the last, but row "
+            f"{wrong[0]} holds {last.iloc[wrong[0]]!r}, which is no finite number."
+        )
+    numbers = {*X.select_dtypes("number")} - DISCRETE.get(name, set())
+    discrete = tuple(column for column in X if column not in numbers)
+    return Dataset(X, y, str(last.name), discrete)
 
 
 def available(data_home: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Names that `load` knows: CSV files of the folder, and sets on OpenML.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        As in `load`.
-    """
-    on_openml = {name for name, e in CATALOGUE.items() if e.openml_id is not None}
-    return tuple(sorted(on_openml | set(_files(data_home))))
+    """List the names that `load` knows: CSV files of the folder, and sets on OpenML."""
+    return tuple(sorted(OPENML.keys() | _files(data_home).keys()))
 
 
 def _files(data_home: str | os.PathLike[str] | None) -> dict[str, Path]:
-    """CSV files of the folder by name; empty if no folder is given."""
-    named_by = "data_home"
-    if data_home is None:
-        named_by = f"the environment variable {FOLDER_VARIABLE}"
-        data_home = os.environ.get(FOLDER_VARIABLE)
-        if not data_home:
-            return {}
-    try:
-        folder = Path(data_home).expanduser()
-    except TypeError:
-        raise TypeError(f"data_home is {data_home!r}; give a path.") from None
+    """CSV files of the folder by name."""
+    own = data_home is not None
+    place = str(data_home) if own else os.environ.get("SECRET_JAX_DATA")
+    if not place:
+        return {}
+    folder = Path(place).expanduser()
     if not folder.is_dir():
-        raise ValueError(
-            f"There is no folder {str(folder)!r}, which {named_by} names. Mend the "
-            "path, or leave it out to load from OpenML."
-        )
-    return {path.stem: path for path in sorted(folder.glob("*.csv"))}
+        named_by = "data_home" if own else "the variable SECRET_JAX_DATA"
+        raise ValueError(f"There is no folder {place!r}, which {named_by} names.")
+    return {path.stem: path for path in folder.glob("*.csv")}
 
 
-def _pandas() -> ModuleType:
+def _fetched(name: str, to_numeric: Callable[[Any], Any]) -> Any:
+    """A set of OpenML, with the columns and types of its CSV file."""
+    number, columns = OPENML[name]
     try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "Loading data sets needs pandas. Install it with the extra 'data': "
-            "pip install 'secret-jax[data]'."
-        ) from error
-    return pandas
-
-
-def _read_csv(path: Path) -> pandas.DataFrame:
-    expected = (
-        "Expected are comma-separated values: one header row, at least one row of "
-        "data, at least one predictor column, the target in the last column."
-    )
-    pandas = _pandas()
-    try:
-        frame = pandas.read_csv(path)
-    except ValueError as error:  # the base of pandas' parser errors
-        raise ValueError(f"{path} is no table: {error}. {expected}") from error
-    if len(frame) < 1 or frame.shape[1] < 2:
-        raise ValueError(
-            f"{path} holds {len(frame)} rows of {frame.shape[1]} columns. {expected}"
-        )
-    return frame
-
-
-def _fetch(name: str, entry: Entry) -> pandas.DataFrame:
-    """Fetch a set from OpenML, with the columns and types of its CSV file."""
-    pandas = _pandas()
-    try:
-        fetched: Any = fetch_openml(data_id=entry.openml_id, as_frame=True)
+        fetched: Any = fetch_openml(data_id=number, as_frame=True)
     except OSError as error:
         raise OSError(
-            f"Data set {name!r} could not be fetched from OpenML (id "
-            f"{entry.openml_id}): {error}. Try again later, or put {name}.csv into a "
-            f"folder and name the folder in data_home or in {FOLDER_VARIABLE}."
+            f"Data set {name!r} could not be fetched from OpenML: {error}. Try again "
+            f"later, or put {name}.csv into a folder that data_home names."
         ) from error
-    columns = fetched.frame[list(entry.openml_columns)].dropna()
-    columns = columns.rename(columns=entry.openml_columns).reset_index(drop=True)
-    frame = pandas.DataFrame(
-        {name: _numbers_if_all_are(column) for name, column in columns.items()}
-    )
-    if entry.log_target:
-        frame[entry.target] = np.log(frame[entry.target])
-    return frame
-
-
-def _numbers_if_all_are(column: pandas.Series) -> pandas.Series:
-    """Convert a nominal OpenML column to numbers if all its values are numbers."""
-    if column.dtype != "category":
-        return column
-    text = column.astype(str)
-    try:
-        return _pandas().to_numeric(text)
-    except ValueError:
-        return text
-
-
-def _target_values(column: pandas.Series, name: str) -> np.ndarray:
-    values = _pandas().to_numeric(column, errors="coerce").to_numpy(np.float64)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong):
-        raise ValueError(
-            f"Column {column.name!r} of data set {name!r} is its target, the last "
-            f"column, but row {wrong[0]} holds {column.iloc[wrong[0]]!r}, which is no "
-            "finite number. Mend or drop the row, or move the target to the end."
-        )
-    return values
+    pairs = (name.partition("=") for name in columns.split())
+    names = {theirs: ours or theirs.lower() for theirs, _, ours in pairs}
+    frame = fetched.frame[list(names)].dropna().rename(columns=names)
+    for column in frame.select_dtypes("category"):
+        frame[column] = frame[column].astype(str)
+        with suppress(ValueError):  # nominal columns may hold numbers
+            frame[column] = to_numeric(frame[column])
+    return frame.reset_index(drop=True)

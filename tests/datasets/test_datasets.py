@@ -18,7 +18,7 @@ from secret_jax.datasets import (
     make_cart,
     make_fried,
 )
-from secret_jax.datasets.catalogue import CATALOGUE
+from secret_jax.datasets.catalogue import DISCRETE, OPENML
 
 DATA = os.environ.get("SECRET_JAX_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -119,7 +119,7 @@ def test_cart_noise_has_variance_one():
     ],
 )
 def test_bad_arguments_are_named(make, argument, value):
-    with pytest.raises(ValueError, match=f"^{argument} is {value!r}; it must be"):
+    with pytest.raises(ValueError, match=f"'{argument}' parameter of {make.__name__}"):
         make(**{argument: value})
 
 
@@ -142,7 +142,6 @@ def folder(tmp_path, monkeypatch):
 
 def test_any_csv_can_be_loaded(folder):
     houses = load("houses", folder)
-    assert houses.name == "houses"
     assert houses.target == "price"
     assert list(houses.X.columns) == ["size", "colour", "sold", "rooms"]
     assert houses.discrete == ("colour", "sold")
@@ -150,12 +149,11 @@ def test_any_csv_can_be_loaded(folder):
     assert houses.y.dtype == np.float64
 
 
-def test_a_file_named_like_a_known_set_is_judged_by_its_target(folder):
+def test_a_file_named_like_a_known_set_has_columns_of_its_own(folder):
     assert load("auto_mpg", folder).discrete == ("cylinders", "model_year", "origin")
     stock = load("stock", folder)
     assert stock.target == "value"
     assert stock.discrete == ("colour",)
-    assert "aerospace" not in stock.description
 
 
 def test_data_home_goes_before_the_environment(folder, tmp_path_factory, monkeypatch):
@@ -191,18 +189,13 @@ def test_missing_folder_is_named(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "bad.csv is no table"),
-        ("a,y\n1,2\n1,2,3,4\n", "bad.csv is no table"),
-        ("\udcff\udcfe,y\n1,2\n", "bad.csv is no table"),
-        ("a,y\n", "0 rows of 2 columns"),
-        ("y\n1\n", "1 rows of 1 columns"),
         ("a,kind\n1,4\n2,tall\n", "Column 'kind' .* row 1 holds 'tall'"),
         ("a,y\n1,4\n2,\n", "Column 'y' .* row 1 holds .*nan"),
         ("a,y\n1,inf\n", "Column 'y' .* row 0 holds .*inf"),
     ],
 )
 def test_bad_files_are_refused_with_a_reason(folder, text, message):
-    (folder / "bad.csv").write_bytes(text.encode(errors="surrogateescape"))
+    (folder / "bad.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
         load("bad", folder)
 
@@ -316,19 +309,15 @@ def test_real_sets_are_what_they_are_known_to_be(name):
 
 @needs_data
 @pytest.mark.data
-@pytest.mark.parametrize(
-    "name", [name for name, entry in CATALOGUE.items() if entry.openml_id]
-)
+@pytest.mark.parametrize("name", OPENML)
 def test_openml_gives_what_the_file_gives(name, openml):
-    entry = CATALOGUE[name]
+    number, columns = OPENML[name]
     expected = load(name, DATA)
     frame = expected.X.assign(**{expected.target: expected.y})
-    if entry.log_target:
-        frame[expected.target] = np.exp(expected.y)
-    for column in entry.discrete:  # OpenML has nominal columns as categories of text
+    for column in DISCRETE.get(name, ()):  # OpenML has categories of text
         frame[column] = frame[column].astype(str).astype("category")
-    theirs = {ours: their for their, ours in entry.openml_columns.items()}
-    openml[entry.openml_id] = frame.rename(columns=theirs).assign(not_wanted=0)[::-1]
+    theirs = [each.partition("=")[0] for each in columns.split()]
+    openml[number] = frame.set_axis(theirs, axis=1).assign(not_wanted=0)[::-1]
 
     loaded = load(name)
     assert loaded.target == expected.target
