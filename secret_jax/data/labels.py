@@ -1,18 +1,21 @@
 """Class labels as outputs: indicators, class weights, priors and costs."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import narwhals as nw
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from secret_jax.data.columns import listed, refuse_complex
+from secret_jax.data.columns import is_missing, listed, refuse_complex
 from secret_jax.runtime.values import is_real
 
 # Labels that a model file can keep.
 _PLAIN = (str, bool, int, float, np.integer, np.floating, np.bool_)
+# The most classes of a fit: models have a part for each, and the time of a fit grows
+# with their square. Tables of classes have some dozens; ids and amounts have hundreds.
+MOST_CLASSES = 50
 
 
 def refuse_none(y: Any, caller: str) -> None:
@@ -28,8 +31,9 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
     refuse_none(y, caller)
     labels = np.asarray(y)
     if isinstance(y, list | tuple) and labels.dtype.kind == "U":
-        # An array of such a list would turn numbers into text.
-        _refuse_several_types(list(y))
+        # Numbers of such a list, and what is missing, have become text.
+        given = np.array(y, object)
+        labels = labels if all(isinstance(one, str) for one in given.flat) else given
     refuse_complex(labels, "y")
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise ValueError(
@@ -38,7 +42,7 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
         )
     labels = column_or_1d(labels, warn=True)
     check_consistent_length(X, labels)
-    absent = np.array([label is None or label != label for label in labels.tolist()])
+    absent = np.array([is_missing(label) for label in labels.tolist()])
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         row = np.flatnonzero(np.isinf(labels))[0]
         raise ValueError(
@@ -49,13 +53,8 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
             f"Input y contains NaN: the class of row {np.flatnonzero(absent)[0]} is "
             "missing. Drop such rows, or name a class for them."
         )
-    for label in labels if labels.dtype.kind not in "biufU" else ():
-        if not isinstance(label, _PLAIN):
-            raise ValueError(
-                f"y holds the class {str(label)!r}, a {type(label).__name__}; classes "
-                "are text, numbers or truth values. Turn them into text, for example "
-                "with y.astype(str)."
-            )
+    if labels.dtype.kind not in "biufU":
+        labels = _of_one_type(labels)
     try:
         check_classification_targets(labels)
     except ValueError as error:
@@ -68,19 +67,18 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
 def classes_of(
     labels: np.ndarray, weight: np.ndarray, caller: str, y: Any = None
 ) -> np.ndarray:
-    """Sorted classes; an error if the rows of positive weight have fewer than two.
+    """Sorted classes; an error if they are more than `MOST_CLASSES`, or if the rows of
+    positive weight have fewer than two.
 
     Of ordered categories ``y``, from which the labels were read, they are in the order
     of these; a category without rows is no class.
     """
-    try:
-        classes = np.unique(labels)
-        order = _order_of(y)
-        if order:
-            classes = classes[np.argsort([order[label] for label in classes.tolist()])]
-    except TypeError:
-        _refuse_several_types(labels.tolist())
-        raise
+    classes = np.unique(labels)
+    if len(classes) > MOST_CLASSES:
+        _refuse_many_classes(labels, classes, caller, y)
+    order = _order_of(y)
+    if order:
+        classes = classes[np.argsort([order[label] for label in classes.tolist()])]
     present = np.unique(labels[weight > 0])
     if len(present) < 2:
         raise ValueError(
@@ -291,13 +289,50 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
     return table
 
 
-def _refuse_several_types(labels: list[Any]) -> None:
-    kinds = {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
-    if len(kinds) > 1:
+def _of_one_type(labels: np.ndarray) -> np.ndarray:
+    """Labels of an array of objects, which are all text, numbers or truth values."""
+    first: dict[str, int] = {}
+    for row, label in enumerate(labels):
+        if not isinstance(label, _PLAIN):
+            raise ValueError(
+                f"y holds the class {str(label)!r}, a {type(label).__name__}; classes "
+                "are text, numbers or truth values. Turn them into text, for example "
+                "with y.astype(str)."
+            )
+        is_truth = isinstance(label, bool | np.bool_)
+        kind = "str" if isinstance(label, str) else "bool" if is_truth else "number"
+        first.setdefault(kind, row)
+    if len(first) > 1:
+        types = sorted({type(labels[row]).__name__ for row in first.values()})
+        found = [f"{labels[row]!r} in row {row}" for row in first.values()]
         raise ValueError(
-            f"The classes in y are of several types: {', '.join(sorted(kinds))}. Give "
-            "them one, text for example."
+            f"The classes in y are of several types: {', '.join(types)}, such as "
+            f"{' and '.join(found)}. Give them one: all of them are text after "
+            "y.astype(str)."
         )
+    return labels if "str" in first else np.array(labels.tolist())
+
+
+def _refuse_many_classes(
+    labels: np.ndarray, classes: np.ndarray, caller: str, y: Any
+) -> NoReturn:
+    """Refuse what is hardly meant as classes: amounts, ids, free text."""
+    name = getattr(y, "name", None)
+    column = "y" if name is None else f"The column {name!r}"
+    if labels.dtype.kind in "iuf":
+        remedy = (
+            "For numbers use a regressor, such as SecretRegressor; for ranges of them "
+            "give pd.cut(y, 5, labels=False)."
+        )
+    else:
+        remedy = (
+            "For fewer classes join the rare ones: y.where(y.map(y.value_counts()) >= "
+            "20, 'other') of a Series y. A column of ids or free text is no target."
+        )
+    raise ValueError(
+        f"{column} holds {len(classes)} different classes in {len(labels)} rows, and "
+        f"{caller} takes at most {MOST_CLASSES}. {remedy}"
+    )
 
 
 def _refuse_bad_numbers(name: str, of_class: Mapping[Any, Any]) -> None:

@@ -63,6 +63,20 @@ class ClassesMixin(ClassSetsMixin, ClassifierMixin):
         """
         return self._probabilities(X)
 
+    def score(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the rows, by weight, whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        """
+        labels = validated_labels(y, X, type(self).__name__)
+        return super().score(X, labels, sample_weight)
+
     def _probabilities(self, X: TableLike) -> np.ndarray:
         raise NotImplementedError
 

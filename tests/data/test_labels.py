@@ -1,11 +1,23 @@
-"""Weights of rows by their classes."""
+"""Labels that are no classes, and weights of rows by their classes."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.utils.class_weight import compute_sample_weight
 
-from secret_jax import SecretClassifier
-from secret_jax.data.labels import class_weights
+from secret_jax import (
+    KernelTreeClassifier,
+    SecretBoostingClassifier,
+    SecretClassifier,
+    SecretOrdinalClassifier,
+)
+from secret_jax.data.labels import (
+    MOST_CLASSES,
+    class_weights,
+    classes_of,
+    validated_labels,
+)
 
 CLASSES = np.array(["high", "low"])
 LABELS = np.array(["low", "high", "low", "low", "high", "low"])
@@ -52,3 +64,83 @@ def test_a_factor_of_all_classes_changes_no_tree():
     assert fitted[1].tree_.weight[0] == 300
     found, expected = (model.predict_proba(X) for model in fitted)
     np.testing.assert_array_equal(found, expected)
+
+
+def checked(y):
+    labels = validated_labels(y, np.zeros((len(y), 1)), "Classifier")
+    return classes_of(labels, np.ones(len(y)), "Classifier", y)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        pd.array(["a", "b", None] * 9, dtype="string"),
+        pd.array([True, False, None] * 9, dtype="boolean"),
+        pd.array([1, 2, None] * 9, dtype="Int64"),
+        pd.Series(["a", "b", pd.NA] * 9, dtype=object),
+        pd.Categorical(["a", "b", None] * 9),
+        pl.Series(["a", "b", None] * 9),
+        ["a", "b", pd.NA] * 9,
+        ["a", "b", float("nan")] * 9,  # an array of such a list holds the text "nan"
+        [1, 2, pd.NA] * 9,
+    ],
+    ids=lambda y: type(getattr(y, "dtype", y)).__name__,
+)
+def test_missing_labels_are_named_whatever_stands_for_them(y):
+    with pytest.raises(ValueError, match="contains NaN: the class of row 2 is missing"):
+        checked(y)
+
+
+@pytest.mark.parametrize(
+    ("y", "types"),
+    [
+        (np.array(["a", 1, 2.5] * 9, object), "int, str.*'a' in row 0 and 1 in row 1"),
+        (["a", 1, 2] * 9, "int, str"),
+        (pd.Series(["a", True] * 9), "bool, str"),
+        (pd.Series([True, 2, 3] * 9, dtype=object), "bool, int"),
+        (pd.Categorical(["a", 1, 2] * 9), "int, str"),
+    ],
+)
+def test_labels_of_several_types_are_told_apart(y, types):
+    match = rf"of several types: {types}.*y\.astype\(str\)"
+    with pytest.raises(ValueError, match=match):
+        checked(y)
+
+
+def test_objects_of_one_type_are_labels_of_it():
+    assert checked(np.array([2, 1] * 9, object)).tolist() == [1, 2]
+    assert checked(pd.array([True, False] * 9, dtype="boolean")).dtype == bool
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SecretClassifier(),
+        SecretBoostingClassifier(),
+        KernelTreeClassifier(),
+        SecretOrdinalClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_many_classes_are_refused_before_anything_is_fitted(model):
+    X = np.random.default_rng(0).normal(size=(400, 5))
+    age = pd.Series(np.arange(400) % 100, name="age")
+    with pytest.raises(ValueError, match=r"'age' holds 100 .*SecretRegressor.*pd\.cut"):
+        model.fit(X, age)
+    with pytest.raises(
+        ValueError, match=r"400 rows, .*at most 50.* join the rare ones"
+    ):
+        model.fit(X, [f"id {i % 100}" for i in range(400)])
+
+
+def test_as_many_classes_as_may_be_are_classes():
+    assert len(checked(np.arange(4 * MOST_CLASSES) % MOST_CLASSES)) == MOST_CLASSES
+
+
+def test_what_is_scored_is_checked_like_what_is_fitted():
+    X = np.arange(40.0)[:, None]
+    y = np.where(X[:, 0] > 19, "b", "a")
+    model = SecretClassifier.cart(max_depth=1).fit(X, y)
+    assert model.score(X, pd.Series(y, dtype="string")) == 1.0
+    with pytest.raises(ValueError, match="the class of row 0 is missing"):
+        model.score(X, pd.Series([pd.NA, *y[1:]], dtype="string"))
