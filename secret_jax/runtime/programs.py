@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from jax._src.xla_bridge import backends_are_initialized  # there is no public name
 from jax.core import Tracer
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -112,6 +113,26 @@ def _set_last() -> None:
 _PROGRAMS: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
+# Of every fork that led to this process, whether JAX had started before it: its threads
+# survive no fork, and a program would wait for them for ever.
+_STARTED_BEFORE_FORK: list[bool] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        after_in_child=lambda: _STARTED_BEFORE_FORK.append(backends_are_initialized())
+    )
+
+
+def _refuse_after_fork() -> None:
+    if any(_STARTED_BEFORE_FORK):
+        raise RuntimeError(
+            "This process was forked from one that had fitted or predicted, and in it "
+            "JAX can compile nothing. Start processes with "
+            "multiprocessing.get_context('spawn') or 'forkserver', or with joblib, or "
+            "fork before the first fit. On processors the default trees, accurate(), "
+            "boosters and forests compile nothing, and work in such a process."
+        )
+
+
 class Program:
     """Function of arrays, compiled for every shape, dtype and device.
 
@@ -135,6 +156,7 @@ class Program:
         _PROGRAMS.add(self)
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
+        _refuse_after_fork()
         jitted = self.jitted(arguments, more)
         n_before = jitted._cache_size()
         found = jitted(*arguments, **more)

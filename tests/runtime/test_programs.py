@@ -127,3 +127,43 @@ def test_small_steps_are_an_option_where_the_compiler_knows_it(monkeypatch, vers
     monkeypatch.setattr("jaxlib.version.__version__", version)
     known = version in ("0.10.2", "0.11.0")
     assert ("xla_cpu_use_fusion_emitters" in programs._small_steps("cpu")) == known
+
+
+FORKED = """
+import os, sys, warnings
+import numpy as np, secret_jax as sj
+
+warnings.simplefilter("ignore")  # JAX's, that it was forked
+X = np.random.default_rng(0).normal(size=(60, 2))
+y = X[:, 0] ** 2
+paper = sj.SecretRegressor.paper()
+if sys.argv[1] == "after":
+    model = sj.SecretRegressor().fit(X, y)
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+try:
+    if sys.argv[1] == "after":
+        assert (model.predict(X) == sj.SecretRegressor().fit(X, y).predict(X)).all()
+    paper.fit(X, y)
+    print("fitted")
+except RuntimeError as error:
+    print(error)
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.parametrize(
+    ("when", "said"), [("before", "fitted"), ("after", "get_context('spawn')")]
+)
+def test_forked_processes_fit_what_compiles_nothing_and_refuse_the_rest(when, said):
+    """Where JAX has started before the fork, what compiles would wait for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, when],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert said in done.stdout
