@@ -147,7 +147,7 @@ class KernelTree(ComposedEstimator):
 
     def _new_tree(self, usual: Any) -> Any:
         """The tree to fit, which keeps all regressors and no order."""
-        tree = clone(usual if self.tree is None else self.tree)
+        tree: Any = clone(usual if self.tree is None else self.tree)
         if tree.monotonic_cst is not None:
             allowed = "one without monotonic_cst: what is added to it keeps no order"
             refuse("tree", type(self).__name__, allowed, tree)
