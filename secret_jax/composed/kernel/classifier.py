@@ -99,7 +99,8 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
         return of_classes(name, fit, rows, probability, member, head)
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
-        return self.scores_.probability(self._predicted(X)[0])
+        value, _ = self._predicted(X)
+        return self.scores_.probability(value)
 
     def _base(self, outputs: np.ndarray) -> np.ndarray:
         probability = with_all_classes(outputs)
