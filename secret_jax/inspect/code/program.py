@@ -187,6 +187,16 @@ def _last(holds: Callable[[float], bool]) -> float:
     return value(low)
 
 
+def unknown_values(schema: TableSchema) -> np.ndarray:
+    """What encoded columns count as where a value is missing, or was never seen.
+
+    Of numbers that is 0, their mean; programs of all kinds ask it here.
+    """
+    values = np.zeros(schema.n_columns)
+    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
+    return values
+
+
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
