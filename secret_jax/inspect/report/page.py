@@ -19,6 +19,7 @@ from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import (
+    cuts_a_list,
     model_parts,
     most_moving,
     path_sentence,
@@ -74,7 +75,8 @@ def to_html(
     rows = None if X is None else Rows.of(view, X, y)
     tree, depth = view.tree, _deepest(view.tree)
     lines = quality.error_lines(view, rows, comparison or {})
-    notes = *facts_of(tree), mixture_facts(tree), _cut(tree, depth)
+    nodes = _nodes(view, depth)
+    notes = *facts_of(tree), mixture_facts(tree), *_left_out(tree, depth, nodes)
     content: dict[str, Any] = {
         "title": title or view.title,
         "view": view,
@@ -88,7 +90,7 @@ def to_html(
         "figures": [] if rows is None else quality.of_rows(view, rows),
         "remark": "" if rows is None else quality.remark(view, rows),
         "notes": list(filter(None, notes)),
-        "nodes": _nodes(view, depth),
+        "nodes": nodes,
         "cards": _cards(view, rows),
         "comparison": lines,
         "longest": max((line["bar"] for line in lines), default=0.0) or 1.0,
@@ -111,8 +113,10 @@ def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
             size = counted(view.n_numbers(), "number", "numbers")
             size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
             head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
-            part = {"head": head, "note": _cut(view.tree, depth), "key": _key(view)}
-            parts.append(part | {"nodes": _nodes(view, depth)})
+            nodes = _nodes(view, depth)
+            note = "; ".join(_left_out(view.tree, depth, nodes))
+            part = {"head": head, "note": note, "key": _key(view), "nodes": nodes}
+            parts.append(part)
         html = _template("fragment.html").render(trees=parts)
         if len(html.encode()) <= limit or depth == 0:
             return html
@@ -213,11 +217,18 @@ def _deepest(tree: Tree) -> int:
     return max(int(np.searchsorted(shown, _MOST_NODES, side="right")) - 1, 1)
 
 
-def _cut(tree: Tree, depth: int) -> str:
-    """Say that deep levels are left out."""
-    if depth >= tree.max_depth:
-        return ""
-    return (
-        f"only the upper {counted(depth, 'level', 'levels')} of {tree.max_depth} are "
-        "shown; export_text() shows the whole tree"
-    )
+def _left_out(tree: Tree, depth: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say that deep levels, or parts of long lists, are left out."""
+    notes = []
+    if depth < tree.max_depth:
+        levels = f"{counted(depth, 'level', 'levels')} of {tree.max_depth}"
+        notes.append(
+            f"only the upper {levels} are shown; export_text() shows the whole tree"
+        )
+    words = [" ".join(part) for node in nodes for part in node["equations"]]
+    if any(map(cuts_a_list, [*words, *(node["condition"] for node in nodes)])):
+        notes.append(
+            "long lists of categories are cut short; export_text(max_categories=None), "
+            "or secret-jax show MODEL --categories, has them whole"
+        )
+    return notes
