@@ -10,7 +10,7 @@ from secret_jax.runtime.version import VERSION
 
 _FILE = "a CSV, Parquet or Excel file, or - for standard input"
 _PICTURE = "secret_jax_demo.png"
-LANGUAGES = ("python", "sql", "c", "javascript", "onnx", "dot")
+LANGUAGES = ("python", "sql", "onnx", "dot")
 _THOUSANDS = {"comma": ",", "dot": ".", "blank": " ", "space": " ", "apostrophe": "'"}
 
 

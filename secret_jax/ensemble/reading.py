@@ -140,12 +140,12 @@ class BoosterInspection(Importances):
 
     def export_code(
         self,
-        language: Literal["python", "c", "javascript"] = "python",
+        language: Literal["python"] = "python",
         *,
         function_name: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """Export all trees as functions.
+        """Export all trees as Python functions.
 
         See `secret_jax.inspect.code.export.export_code` for the parameters and what
         exported classifiers return. With ``ensemble=False`` it is a sixth as long.

@@ -62,9 +62,9 @@ def longer_facts(tree: Tree) -> str:
         return ""
     what, (chosen, least) = quality(tree, longer.error_of_chosen, longer.error)
     return (
-        f"{what} on rows that did not grow it: about {chosen}; of a tree of "
-        f"{counted(longer.numbers, 'number', 'numbers')} to read {least} "
-        "(pruning_tolerance=0)"
+        f"{what} on rows that did not grow it: about {chosen}; {least} by a longer "
+        f"tree, of {counted(longer.numbers, 'number', 'numbers')} in splits and "
+        "equations (pruning_tolerance=0)"
     )
 
 
@@ -118,7 +118,8 @@ def tail_facts(tree: Tree) -> str:
             bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
     if not bounded:
         return ""
-    return f"far values are cut in sums: {some(bounded, most=_COLUMNS_SHOWN)}"
+    words = "in sums, values beyond these bounds count as the bound"
+    return f"{words}: {some(bounded, most=_COLUMNS_SHOWN)}"
 
 
 def _in_sums(tree: Tree) -> np.ndarray:

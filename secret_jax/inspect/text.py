@@ -68,6 +68,7 @@ def export_text(
         f"to read, grown on {counted_rows(tree.weight[0])}"
     )
     lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys]
+    place, legend = len(lines), "to read: numbers in splits and equations"
     if tree.n_leaves == 1:
         lines.append(one_leaf_sentence(tree))
     if tree.is_soft:
@@ -112,6 +113,9 @@ def export_text(
                 write(int(getattr(tree, side)[node]), indent + "|   ")
 
     write(0, "")
+    if any("clipped to [" in line for line in lines):
+        legend += "; clipped to [a, b]: a or b stands for what lies beyond"
+    lines.insert(place, legend)
     return "\n".join(lines) + "\n"
 
 

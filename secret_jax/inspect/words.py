@@ -150,9 +150,9 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     if hidden:
         mean = sum(term.factor * (term.here - term.at) for term in hidden)
         mean = rounded_output(mean, model.target_spread, wording.precision)
-        count = counted(len(hidden), "smaller term", "smaller terms")
+        count = counted(len(hidden), "smaller term adds", "smaller terms add")
         sign = "-" if mean < 0 else "+"
-        parts.append(f"{sign} {number(abs(mean))} (mean of {count})")
+        parts.append(f"{sign} {number(abs(mean))} (what {count} on average)")
     return parts
 
 

@@ -26,8 +26,8 @@ Weights = Float[np.ndarray, " n_rows"]
 Outputs = Float[np.ndarray, " n_outputs"]
 Pair = tuple[np.ndarray, np.ndarray]
 
-# Logarithms stay below this: exponentials are numbers, of float32 too.
-HIGHEST_LOG = 80.0
+# Logarithms stay below this: exponentials and their squares are numbers, in any unit.
+HIGHEST_LOG = 300.0
 # Maximum Newton step of a row, reached where a prediction is confidently wrong:
 # parabolas hold nearby only.
 LONGEST_STEP = 4.0

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from configurations import refusal, shop
-from exported_code import PROGRAMS, records, run_onnx
+from exported_code import records, run_onnx, run_python
 
 from secret_jax import SecretBoostingRegressor, SecretForestRegressor
 from secret_jax.inspect.plot.picture import Picture
@@ -112,23 +112,20 @@ def test_exported_programs_predict_the_same(model):
     with pytest.warns(UserWarning, match="violet"):
         expected = model.predict(frame)
     close = {"rtol": 0, "atol": 1e-4 * model.ensemble_.schema.target_scale}
-    for language, run in PROGRAMS.items():
-        found = run(model.export_code(language), records(frame))
-        np.testing.assert_allclose(found, expected, **close)
+    found = run_python(model.export_code(), records(frame))
+    np.testing.assert_allclose(found, expected, **close)
     (found,) = run_onnx(model.to_onnx(), frame)
     np.testing.assert_allclose(found, expected, **close)
     with refusal("not exported to 'sql'", "distill()"):
         model.export_code("sql")
 
 
-@pytest.mark.parametrize("language", PROGRAMS)
-def test_a_sum_of_one_tree_begins_at_its_constant(language):
+def test_a_sum_of_one_tree_begins_at_its_constant():
     X, y = shop(128)
     y = y + 50.0
     for model in (
         SecretForestRegressor(n_estimators=1),
         SecretBoostingRegressor(max_iter=0, ensemble=False, max_leaf_nodes=4),
     ):
-        code = model.fit(X, y).export_code(language)
-        found = PROGRAMS[language](code, records(X))
+        found = run_python(model.fit(X, y).export_code(), records(X))
         np.testing.assert_allclose(found, model.predict(X), atol=1e-4 * np.std(y))

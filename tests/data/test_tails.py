@@ -93,7 +93,10 @@ def test_rows_beyond_a_bound_are_as_rows_at_it(fitted):
     far, at = X[:50].assign(income=1e9), X[:50].assign(income=high)
     np.testing.assert_array_equal(model.predict(far), model.predict(at))
     assert (model.predict(far) > model.predict(X[:50].assign(income=20.0))).all()
-    told = f"far values are cut in sums: income at least {low:g} and at most {high:g}\n"
+    told = (
+        "in sums, values beyond these bounds count as the bound: income at least "
+        f"{low:g} and at most {high:g}\n"
+    )
     assert told in model.export_text()
     bare = SecretRegressor(leaf=Ridge(tail_share=0.0), random_state=0)
     assert bare.fit(X, fitted[2]).tree_.schema.tails == ()

@@ -159,27 +159,17 @@ def programs_predict_the_same(case: Case) -> None:
     expected = case.said_by(model, X)
     expected = expected[:, 1] if case.several else expected
     rows, found, is_one = run.records(X), {}, not case.has_classes
-    for language, predict in run.PROGRAMS.items():
-        code = model.export_code(language, **case.second)
-        found[language] = predict(code, rows) if is_one else _chances(model, code, rows)
+    scope: dict = {}
+    exec(model.export_code(**case.second), scope)
+    if is_one:
+        found["python"] = [scope["predict"](row) for row in rows]
+    else:
+        found["python"] = [[*scope["predict_proba"](row).values()] for row in rows]
     found["onnx"] = run.run_onnx(model.to_onnx(**case.second), X)[0 if is_one else 1]
     if is_one and hasattr(model, "tree_") and not model.tree_.is_soft:
         found["sql"] = run.by_sql(model.tree_, X, **case.second)
     for predicted in found.values():
         case.near(predicted, expected, 2e-4)
-
-
-def _chances(model: Any, code: str, rows: list[dict[str, Any]]) -> Any:
-    """Probabilities of classes by exported code."""
-    if "#include" in code:
-        n, text = len(model.classes_), isinstance(model.classes_[0], str)
-        predict = run.compiled(code, n, text=text)
-        return [predict(row)[0] for row in rows]
-    if "function " in code:
-        return run.by_node(code, rows, "[...predict_proba(row).values()]")
-    scope: dict = {}
-    exec(code, scope)
-    return [[*scope["predict_proba"](row).values()] for row in rows]
 
 
 def models_can_be_read(case: Case) -> None:

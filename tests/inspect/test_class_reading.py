@@ -155,7 +155,7 @@ def test_boxes_have_the_numbers_of_the_text():
     # What has no room is told, and the constant stays what it is.
     (few, all_terms) = (model_equation(tree, 1, max_terms=n) for n in (1, None))
     assert few.split()[:3] == all_terms.split()[:3]
-    assert re.search(r"\(mean of 3 smaller terms\)$", few)
+    assert re.search(r"\(what 3 smaller terms add on average\)$", few)
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], SIX])

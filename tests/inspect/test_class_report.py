@@ -1,19 +1,16 @@
 """Pages of classes: their figures are those of the rows, their words of the tree."""
 
-import json
 import re
-from html import unescape
 
 import numpy as np
 import pandas as pd
 import pytest
-from random_trees import NAMES, with_gates
-from sklearn.metrics import log_loss, roc_auc_score
+from random_trees import NAMES
+from sklearn.metrics import log_loss
 from test_class_reading import LONG, SIX, fitted, rows_of
 from test_report import Reader
 
-from secret_jax.inspect.report.classes import ClassParts
-from secret_jax.inspect.report.parts import error_lines
+from secret_jax.inspect.report.quality import error_lines
 from secret_jax.inspect.tree_view import Rows
 from secret_jax.inspect.views import as_view
 
@@ -35,46 +32,21 @@ def test_a_page_of_classes_says_how_good_it_is(names):
     for word in ("R²", "error 2", "mean and standard deviation", "clipped"):
         assert word not in text
     for name in names:
-        assert name in page.text
-    assert page.count("circle") >= 5  # of the calibration
+        assert f" {name}" in page.text  # the key
+    assert page.count("img") == 2  # of the calibration and the confusion
     assert len(page.ids) == len(set(page.ids))
-    table = len(names) > 2
-    assert ("ROC: the farther" in text) == (not table)
-    if not table:
-        area = roc_auc_score(y == "yes", model.predict_proba(X)[:, 1])
-        assert f"{area:.3f}" in text
 
 
 def test_errors_by_size_are_those_of_the_cut_trees():
     model = fitted(SIX)
     X, y = rows_of(model)
     view = as_view(model)
-    lines = error_lines(ClassParts(view, Rows.of(view, X, y)), None)
+    lines = error_lines(view, Rows.of(view, X, y), {})
     sizes = [line["leaves"] for line in lines]
     assert sizes == sorted(set(sizes))
-    assert lines[0]["name"] == "one multinomial logistic regression"
     loss = log_loss(y, model.predict_proba(X), labels=SIX)
     assert lines[-1]["bar"] == pytest.approx(loss, rel=1e-4)
     assert lines[-1]["numbers"] == model.reading_cost_
-
-
-@pytest.mark.parametrize("names", [["no", "yes"], SIX])
-@pytest.mark.parametrize("soft", [False, True])
-def test_ways_add_up_to_log_odds(names, soft):
-    model = fitted(names)
-    if soft:
-        model.tree_ = with_gates(model.tree_)
-    X, y = rows_of(model, 60)
-    found = re.search(r'id="ways">(.*?)</script>', model.to_html(X, y), re.S)
-    assert found is not None
-    value = model.decision_function(X).reshape(len(X), -1)
-    for way in json.loads(found[1]):
-        row = way["row"]
-        # Of several classes the score of the likeliest one is taken apart.
-        total = sum(step[2] for step in way["steps"])
-        assert total == pytest.approx(value[row].max(), abs=1e-3)
-        assert way["actual"] == y[row]
-        assert way["path"][0] == 0
 
 
 def test_rows_of_a_class_never_seen_are_counted_and_wrong():
@@ -82,10 +54,10 @@ def test_rows_of_a_class_never_seen_are_counted_and_wrong():
     X, y = rows_of(model, 50)
     y = np.where(np.arange(50) < 5, "maybe", y)
     page = Reader(model.to_html(X, y))
-    assert "classes never seen" in page.text
+    assert "; 5 of classes never seen" in "".join(page.text)
     often = model.classes_[int(model.tree_.mean[0, 0] > 0.5)]
     share = 100 * np.mean(y == often)
-    assert f"always the most frequent class: {share:.3g}\u00a0%" in "".join(page.text)
+    assert f"always the most frequent class: {share:.3g} %" in "".join(page.text)
     assert f"{100 * np.mean(model.predict(X) == y):.1f} % ± " in "".join(page.text)
 
 
@@ -101,7 +73,6 @@ def test_tables_of_many_classes_have_the_width_of_the_page():
         model = fitted(names)
         html = model.to_html(*rows_of(model))
         assert html.count('<section class="card broad"') == wide
-        assert ("the mean of the classes' shares" in unescape(html)) == (len(names) > 2)
         assert "Smaller trees are the tree cut down" in html
     alone = fitted(SIX, n_leaves=1)
     assert "Smaller trees are" not in alone.to_html(*rows_of(alone))
@@ -116,8 +87,8 @@ def test_a_notebook_shows_one_tree_of_all_classes():
 
 def test_a_page_without_rows_says_so():
     text = "".join(Reader(fitted(SIX).to_html()).text)
-    assert "no held-out rows were given" in text
-    assert "training log-loss" in text
+    assert "held-out" not in text
+    assert "mean log-loss of the node" in text
     assert "splitting it further did not pay" in text
 
 

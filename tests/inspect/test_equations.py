@@ -128,7 +128,9 @@ def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     expected = predict(tree, encode_with(tree.schema, X)).mean()
     assert at_mean == pytest.approx(expected, rel=1e-5)
     printed = model_equation(tree, 0, precision=12, max_terms=max_terms)
-    found = re.search(r"([+-]) ([\d.,]+) \(mean of (\d) smaller terms?\)$", printed)
+    found = re.search(
+        r"([+-]) ([\d.,]+) \(what (\d) smaller terms? adds? on average\)$", printed
+    )
     assert found is not None
     assert int(found[3]) == len(hidden)
     rest = sum(term.factor * (term.here - term.at) for term in hidden)

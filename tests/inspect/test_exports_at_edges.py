@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from exported_code import (
-    RUNS,
-    assert_predicts,
-    run_c,
-    run_javascript,
-    run_onnx,
-    run_python,
-)
+from exported_code import RUNS, assert_predicts, run_onnx, run_python
 
 from secret_jax import SecretBoostingRegressor, SecretRegressor
 from secret_jax.data import encoding
@@ -108,28 +101,14 @@ def test_programs_and_predict_agree_at_edges(name, request):
         assert_predicts(run(tree, frame), expected, tree)
 
 
-def test_an_empty_cell_is_missing_in_javascript():
-    X, y = mixed_table()
-    X = X[["area", "zip"]].fillna({"area": 1.0})
-    X.loc[::5, "area"], y[::5] = np.nan, 20.0
-    tree = SecretRegressor(max_leaf_nodes=4).fit(X, y).tree_
-    code = export_code(tree, "javascript")
-    rows = [{"area": area, "zip": "2"} for area in (None, "", " ", "100.0", 100.0)]
-    empty, *others = run_javascript(code, rows)
-    assert others[:2] == [empty, empty]
-    assert others[2] == others[3] != empty
-
-
-@pytest.mark.parametrize("run", [run_python, run_c, run_javascript])
-def test_truth_values_are_zero_and_one(run):
+def test_truth_values_are_zero_and_one():
     flags = np.tile([False, True], 60)
     for given in (flags, 1.0 * flags):
         X, y = pd.DataFrame({"flag": given}), 3.0 + 4.0 * flags
         model = SecretRegressor(categorical_features=["flag"], leaf="constant")
         tree = model.fit(X, y).tree_
-        language = {run_python: "python", run_c: "c"}.get(run, "javascript")
         rows = [{"flag": flag} for flag in (True, 1, False, 0)]
-        found = run(export_code(tree, language), rows)
+        found = run_python(export_code(tree), rows)
         np.testing.assert_allclose(found, [7.0, 7.0, 3.0, 3.0], atol=1e-4)
 
 
@@ -138,12 +117,11 @@ def test_infinite_categories_are_refused():
         plain_category(np.inf, "x")
 
 
-def test_categories_of_one_kind_only_go_into_one_variable():
+def test_categories_of_one_kind_only_go_into_a_tensor():
     X = pd.DataFrame({"code": np.array(["a", 1.0] * 60, object)})
     model = SecretRegressor(leaf="constant").fit(X, np.tile([0.0, 5.0], 60))
-    for export in (lambda: model.export_code("c"), model.to_onnx):
-        with pytest.raises(TypeError, match="has texts and numbers as categories"):
-            export()
+    with pytest.raises(TypeError, match="has texts and numbers as categories"):
+        model.to_onnx()
 
 
 def test_a_booster_at_edges():

@@ -200,7 +200,8 @@ def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
     )
     # Of what is not shown the mean is told, 2.67 * 0.52; the constant stays.
     assert model_equation(tree, 1, max_terms=1) == (
-        "rings = 10.11 + 0.08 (shell weight - 1990) + 1.39 (mean of 2 smaller terms)"
+        "rings = 10.11 + 0.08 (shell weight - 1990) + 1.39 (what 2 smaller terms "
+        "add on average)"
     )
 
 

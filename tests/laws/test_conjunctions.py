@@ -11,14 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
-from exported_code import (
-    assert_predicts,
-    by_c,
-    by_javascript,
-    by_onnx,
-    by_python,
-    by_sql,
-)
+from exported_code import RUNS, assert_predicts
 from handmade import load_tree, save_tree
 from random_trees import encode, random_rows, random_tree, with_conjunctions
 
@@ -40,8 +33,6 @@ from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import leaves_by_steps
-
-LANGUAGES = [by_python, by_sql, by_c, by_javascript, by_onnx]
 
 
 def leaf_by_loops(tree: Tree, x: np.ndarray, codes: np.ndarray) -> int:
@@ -105,7 +96,7 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
             )
 
 
-@pytest.mark.parametrize("run", LANGUAGES, ids=lambda run: run.__name__[3:])
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 @pytest.mark.parametrize("n_leaves", [2, 25])
 def test_exported_code_predicts_alike(run, n_leaves):
     tree = tree_of(n_leaves, n_leaves)
@@ -266,7 +257,7 @@ def test_text_code_and_tree_agree_on_gaps():
     strange.loc[::9, "school"] = "Lyceum"
     with pytest.warns(UserWarning, match="Lyceum"):
         expected = model.predict(strange)
-    for run in LANGUAGES:
+    for run in RUNS.values():
         assert_predicts(run(tree, strange), expected, tree)
     assert " and " in export_code(tree)
 

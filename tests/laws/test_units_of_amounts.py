@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from exported_code import by_python, by_sql
+from exported_code import by_onnx, by_python, by_sql
 
 from secret_jax import CrossValidation, Huber, Ridge, SecretRegressor, Tweedie
 from secret_jax.inspect.frame import to_dataframe
@@ -198,6 +198,18 @@ def test_words_files_and_programs_are_in_the_unit_of_the_data(tmp_path):
     columns = pd.DataFrame(X[:50], columns=["x0", "x1", "x2", "x3"])
     for predicted in (by_python(other.tree_, columns), by_sql(other.tree_, columns)):
         np.testing.assert_allclose(predicted, other.predict(X[:50]), rtol=1e-4)
+
+
+@pytest.mark.parametrize("power", [120, 300])
+def test_amounts_beyond_single_precision_are_told_as_they_are(power):
+    X, y = table(15)
+    columns = pd.DataFrame(X[:50], columns=["x0", "x1", "x2", "x3"])
+    model = SecretRegressor(loss="gamma", max_leaf_nodes=4, prune=FOLDS)
+    expected = model.fit(X, 2.0**power * y).predict(X[:50])
+    assert expected.mean() > 2.0**power / 10
+    for run in (by_python, by_sql, by_onnx):
+        np.testing.assert_allclose(run(model.tree_, columns), expected, rtol=1e-4)
+    np.testing.assert_allclose(model.explain(X[:50]).predicted, expected, rtol=1e-4)
 
 
 def test_errors_of_squares_by_means_are_in_the_unit_of_the_target():

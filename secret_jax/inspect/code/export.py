@@ -6,24 +6,15 @@ from typing import Literal
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
-from secret_jax.inspect.code.c import C
-from secret_jax.inspect.code.functions import functions
-from secret_jax.inspect.code.javascript import JavaScript
-from secret_jax.inspect.code.procedural import Procedural
 from secret_jax.inspect.code.program import ExportedModel, program_of
-from secret_jax.inspect.code.python import Python
+from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 
-Language = Literal["python", "sql", "c", "javascript"]
-_LANGUAGES: dict[str, type[Procedural]] = {
-    "python": Python,
-    "c": C,
-    "javascript": JavaScript,
-}
+Language = Literal["python", "sql"]
 
 
 def export_code(
@@ -34,11 +25,14 @@ def export_code(
     table: str | None = None,
     output: int | str | None = None,
 ) -> str:
-    """Write the tree as functions of a language, or as an SQL expression or query.
+    """Write the tree as Python functions, or as an SQL expression or query.
+
+    For services and databases that cannot install this package; `to_onnx` makes a graph
+    for runtimes of many languages.
 
     Parameters
     ----------
-    language : {"python", "sql", "c", "javascript"}
+    language : {"python", "sql"}
     function_name : str, optional
         Name of the function, "predict" by default, or of the column of a query,
         "prediction" by default.
@@ -56,19 +50,11 @@ def export_code(
         returns a float and needs nothing but Python. Of classes ``predict`` returns the
         class, and ``predict_proba`` a dict of the probabilities of all classes.
 
-        JavaScript: likewise, of an object by the names of the columns; probabilities
-        are a Map. C: C99 for any compiler (with ``-lm``), of a pointer to a struct of
-        the columns that are used; probabilities go to an array, in the order of the
-        classes.
-
         SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
-        3.35; leave the word out where a database does not know it). An expression, of
-        two classes the probability of the second; or with ``table`` a query, which for
-        classes has the columns "log-odds of ..." ("score of ..." of several classes),
-        "probability of ..." and the class. Column names are quoted.
-
-        In all but Python parts of dates are columns of their own, numbers that are
-        named as in the text: ``sold (year)``.
+        3.35). An expression, of two classes the probability of the second; or with
+        ``table`` a query, which for classes has the columns "log-odds of ..." ("score
+        of ..." of several), "probability of ..." and the class. Parts of dates are
+        columns of their own, numbers that are named as in the text: ``sold (year)``.
 
     Raises
     ------
@@ -81,16 +67,14 @@ def export_code(
     Notes
     -----
     The code computes in float64 what `predict` computes in float32. The two differ by
-    less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates, on
-    all tables of the tests. Splits on one column change sides at exactly the same
-    value; a row within float32 rounding of the threshold of a sum of columns may go the
-    other way. Categories that training never saw and missing values (None or NaN in
-    Python, NULL in SQL and for texts in C, null, undefined or NaN in JavaScript) go
-    where `predict` sends them.
+    less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates.
+    Splits on one column change sides at exactly the same value; a row within float32
+    rounding of the threshold of a sum of columns may go the other way. Categories that
+    training never saw and missing values (None or NaN in Python, NULL in SQL) go where
+    `predict` sends them.
 
     In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``): databases that have it order
-    it among the numbers. Most databases take names that differ in case alone for one
-    column. Classes use ``EXP``, which SQLite may lack: register it with
+    it among the numbers. Classes use ``EXP``, which SQLite may lack: register it with
     ``connection.create_function("EXP", 1, math.exp)``.
 
     Examples
@@ -113,7 +97,7 @@ def export_code(
     model = exported(tree, output)
     if language == "sql":
         return sql_code(model, function_name or "prediction", table)
-    return _functions(model, language, function_name)
+    return python_code(model, "predict" if function_name is None else function_name)
 
 
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
@@ -166,29 +150,22 @@ def exported_sum(
 def export_sum(
     model: ExportedModel, language: Language, function_name: str | None
 ) -> str:
-    """Write a sum of trees as functions; SQL is refused."""
+    """Write a sum of trees as Python functions; SQL is refused."""
     if language == "sql":
         raise ValueError(
             "A sum of trees is not exported to 'sql': databases take long over it. "
             "distill() gives one tree, which export_code('sql') writes."
         )
     _check(language, function_name, None)
-    return _functions(model, language, function_name)
-
-
-def _functions(model: ExportedModel, language: str, function_name: str | None) -> str:
-    name = "predict" if function_name is None else function_name
-    writer = _LANGUAGES[language](model, name)
-    writer.check_name()
-    return functions(writer)
+    return python_code(model, "predict" if function_name is None else function_name)
 
 
 def _check(language: str, function_name: str | None, table: str | None) -> None:
     """Check the options, but for the name of a function."""
-    known = "python", "sql", "c", "javascript"
-    if not isinstance(language, str) or language not in known:
+    if not isinstance(language, str) or language not in ("python", "sql"):
         raise ValueError(
-            f"language is {language!r}; choose 'python', 'sql', 'c' or 'javascript'."
+            f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
+            "graph for other languages."
         )
     for option, value in (("function_name", function_name), ("table", table)):
         if value is not None and not isinstance(value, str):

@@ -1,9 +1,9 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,13 @@ from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, leaves_below
 
-Written = TypeVar("Written")
+
+class Levels(NamedTuple):
+    """What a column of categories adds to a sum: by category, or else ``otherwise``."""
+
+    name: str
+    effects: dict[Any, float]
+    otherwise: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,13 +51,9 @@ class Program:
     @property
     def conditions(self) -> list[LinearSplit | CategorySplit]:
         """Conditions of all splits, of which a conjunction has several."""
-        return [
-            one
-            for split in self.splits.values()
-            for one in (
-                split.conditions if isinstance(split, Conjunction) else (split,)
-            )
-        ]
+        every = self.splits.values()
+        parts = [s.conditions if isinstance(s, Conjunction) else (s,) for s in every]
+        return [one for part in parts for one in part]
 
     @property
     def sums(self) -> list[LinearSplit]:
@@ -94,15 +96,16 @@ class ExportedModel(NamedTuple):
         """Programs of all trees and outputs."""
         return [program for outputs in self.trees for program in outputs]
 
-    def by_link(self, written: Mapping[Link, Written]) -> Written:
-        """Choose how a language writes what turns sums into predictions."""
-        if (link := self.loss.link) is None:
+    @property
+    def link(self) -> Link:
+        """What turns sums into predictions."""
+        if self.loss.link is None:
             raise TypeError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
                 "what its models say. Set its class attribute link to one of "
                 "'identity', 'exponential', 'softmax' and 'clip', if it is one of them."
             )
-        return written[link]
+        return self.loss.link
 
     @property
     def labels(self) -> list[Any]:
@@ -187,6 +190,38 @@ def _last(holds: Callable[[float], bool]) -> float:
     return value(low)
 
 
+def unknown_values(schema: TableSchema) -> np.ndarray:
+    """What encoded columns count as where a value is missing, or was never seen.
+
+    Of numbers that is 0, their mean; programs of all kinds ask it here.
+    """
+    values = np.zeros(schema.n_columns)
+    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
+    return values
+
+
+def split_sum(
+    schema: TableSchema, terms: Sequence[Term]
+) -> tuple[list[Term], list[Levels]]:
+    """Part a sum into terms of numbers, or of gaps in them, and columns of categories.
+
+    Of these what is not listed adds nothing, or all that are known are listed.
+    """
+    numbers = [term for term in terms if term.asks != "category"]
+    of_column: dict[str, list[Term]] = {}
+    for term in terms:
+        if term.asks == "category":
+            of_column.setdefault(term.name, []).append(term)
+    unknown, levels = unknown_values(schema), []
+    for name, its in of_column.items():
+        otherwise = float(sum(term.factor * unknown[term.position] for term in its))
+        known = plain_categories(schema, name) if otherwise else []
+        effects = dict.fromkeys(known, 0.0)
+        effects |= {plain_category(term.category, name): term.factor for term in its}
+        levels.append(Levels(name, effects, otherwise))
+    return numbers, levels
+
+
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
@@ -214,18 +249,6 @@ def plain_categories(schema: TableSchema, name: str) -> list[Any]:
     """Convert the categories of a column to plain values, None for missing ones."""
     attribute = schema.discrete.index(schema.names.index(name))
     return [plain_category(one, name) for one in schema.categories[attribute]]
-
-
-def are_texts(categories: Sequence[Any], name: str) -> bool:
-    """Whether a column's categories are texts; several types are refused."""
-    texts = {isinstance(one, str) for one in categories if one is not None}
-    if len(texts) > 1:
-        raise TypeError(
-            f"Column {name!r} has texts and numbers as categories, and a variable of "
-            "this language holds one or the other. Turn the column into text before "
-            "fitting."
-        )
-    return True in texts
 
 
 def plain_category(category: Any, name: str) -> str | bool | int | float | None:

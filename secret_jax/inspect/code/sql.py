@@ -10,22 +10,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect, added
+from secret_jax.inspect.code.phrases import Phrases, added
 from secret_jax.inspect.code.program import (
     ExportedModel,
+    Levels,
     Program,
     decisions,
     plain_category,
 )
-from secret_jax.losses.interface import HIGHEST_LOG, Link
+from secret_jax.inspect.equations import CategorySplit
+from secret_jax.losses.interface import HIGHEST_LOG
+from secret_jax.tree.totals import Side
 
 # Exponents beyond are chances of 0 or 1, and an error in some databases.
 _MOST_LOG_ODDS = 100.0
-_AS = "AS MATERIALIZED"
 
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
-    """Write an expression or query; see `export_code`."""
+    """Write an expression or query; see `secret_jax.inspect.code.export`."""
     if model.trees[0][0].tree.is_soft:
         raise ValueError(
             "Gates are not exported to 'sql'. harden() gives the tree without them, "
@@ -38,33 +40,27 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "probability. Name a table with table= for a query that has a column for "
             "each and the class, or one class with output=."
         )
-    names = {*model.schema.names, column_name, table or ""}
-    sql = _SQL(model.schema, names)
+    sql = _SQL(model.schema, {*model.schema.names, column_name, table or ""})
     sums = [_sum(sql, program) for program in model.trees[0]]
     if by_class and table is not None:
-        code = _query_of_classes(sql, model, sums, column_name, table)
-    else:
-        code = _answer(sql, model, sums)
-        if table is not None:
-            named = f"{code} AS {_identifier(column_name)}"
-            code = _select([named], _identifier(table))
-    return code.replace(FIXED_SPACE, " ") + "\n"
+        return _query_of_classes(sql, model, sums, column_name, table) + "\n"
+    code = _answer(sql, model, sums)
+    if table is not None:
+        code = _select([f"{code} AS {_name(column_name)}"], _name(table))
+    return code + "\n"
 
 
-class _SQL(Dialect):
+class _SQL(Phrases):
     """SQL with quoted names of columns, and a prefix that begins no name of these."""
 
-    logical_or, logical_and, logical_not = "OR", "AND", "NOT"
+    logical = "OR", "AND", "NOT"
     indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
 
     def __init__(self, schema: TableSchema, names: Iterable[str]):
+        super().__init__(schema)
         self.prefix = "tree_"
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
-        self.levels = {
-            name: schema.origin(position).levels
-            for position, name in enumerate(schema.names)
-        }
 
     def number(self, value: float) -> str:
         # Without an exponent it would be a decimal.
@@ -72,10 +68,9 @@ class _SQL(Dialect):
         return text if "e" in text else text.removesuffix(".0") + "e0"
 
     def column(self, name: str, missing_as: float | None = None) -> str:
-        text = _identifier(name)
-        if self.levels[name]:
-            places = enumerate(map(_text, self.levels[name]))
-            cases = [f"WHEN {level} THEN {place}e0" for place, level in places]
+        text, position = _name(name), self.schema.names.index(name)
+        if levels := self.schema.origin(position).levels:
+            cases = [f"WHEN {_text(one)} THEN {i}e0" for i, one in enumerate(levels)]
             text = " ".join([f"CASE {text}", *cases, "END"])
         if missing_as is None:
             return text
@@ -84,16 +79,24 @@ class _SQL(Dialect):
     def missing(self, name: str) -> str:
         return f"{self.column(name)} IS NULL"
 
-    def member(
-        self, name: str, categories: Sequence[Any], inside: bool, or_missing: bool
-    ) -> str:
-        column = self.column(name)
-        listed = [self.literal(each, name) for each in categories if each is not None]
-        text = f"{column} {'IN' if inside else 'NOT IN'} ({', '.join(listed)})"
-        if not listed:
+    def member(self, split: CategorySplit, side: Side) -> list[str]:
+        inside, column = side == split.listed_side, self.column(split.name)
+        known = [one for one in split.listed if one is not None]
+        listed = ", ".join(self.literal(each, split.name) for each in known)
+        text = f"{column} {'IN' if inside else 'NOT IN'} ({listed})"
+        if not known:
             text = "1 = 0" if inside else f"{column} = {column}"
         # Of NULL neither IN nor NOT IN is true.
-        return f"({text} OR {column} IS NULL)" if or_missing else text
+        gap = split.missing_left == (side == "left")
+        return [f"({text} OR {column} IS NULL)" if gap else text]
+
+    def effect(self, levels: Levels) -> list[str]:
+        column, cases = self.column(levels.name), []
+        for category, effect in levels.effects.items():
+            holds = f"{column} = {self.literal(category, levels.name)}"
+            asked = f"{column} IS NULL" if category is None else holds
+            cases.append(f"WHEN {asked} THEN {self.number(effect)}")
+        return ["CASE", *cases, f"ELSE {self.number(levels.otherwise)} END"]
 
     def literal(self, category: Any, name: str) -> str:
         """Write a category of a column."""
@@ -104,21 +107,22 @@ class _SQL(Dialect):
             return _text(value)
         return self.number(value) if isinstance(value, float) else str(value)
 
-    def clip(self, value: str, low: float, high: float) -> str:
+    def clip(self, parts: list[str], low: float, high: float) -> list[str]:
+        value = " ".join(parts)
         cases = [
             f"WHEN {value} {sign} {self.number(bound)} THEN {self.number(bound)}"
             for sign, bound in (("<", low), (">", high))
             if math.isfinite(bound)
         ]
-        return " ".join(["CASE", *cases, f"ELSE {value} END"])
+        return ["CASE", *cases, f"ELSE {value} END"] if cases else parts
 
 
 def _text(value: str) -> str:
-    return "'" + value.replace("'", "''").replace(" ", FIXED_SPACE) + "'"
+    return "'" + value.replace("'", "''") + "'"
 
 
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""').replace(" ", FIXED_SPACE) + '"'
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _select(columns: Sequence[str], source: str) -> str:
@@ -126,33 +130,40 @@ def _select(columns: Sequence[str], source: str) -> str:
     return "SELECT *,\n" + ",\n".join(columns) + f"\nFROM {source}"
 
 
-def _with(stages: Mapping[str, str], value: str) -> str:
-    """Write a value of the last of some queries, each of which reads the last."""
-    named = ", ".join(f"{name} {_AS} (\n{query}\n)" for name, query in stages.items())
-    return f"(WITH {named}\nSELECT {value}\nFROM {[*stages][-1]})"
+def _stages(queries: Mapping[str, str]) -> str:
+    """Name queries, each of which reads the one before."""
+    every = [f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items()]
+    return f"WITH {', '.join(every)}"
+
+
+def _with(queries: Mapping[str, str], value: str) -> str:
+    return f"({_stages(queries)}\nSELECT {value}\nFROM {[*queries][-1]})"
 
 
 def _sum(sql: _SQL, program: Program) -> str:
     """Write the value of a tree."""
-    tree = program.tree
-    if tree.clip_margin is None:
-        return "\n".join(_cases(sql, program, lambda leaf: sql.equation(program, leaf)))
+
+    def equation(node: int) -> str:
+        model = program.models[node]
+        return " ".join(sql.sum_of(model.terms, model.intercept))
+
+    if program.tree.clip_margin is None:
+        return "\n".join(_cases(sql, program, equation))
     leaf, value = f"{sql.prefix}leaf", f"{sql.prefix}value"
+
+    def clipped(node: int) -> str:
+        model = program.models[node]
+        return " ".join(sql.clip([value], model.low, model.high))
 
     def chosen(text: Callable[[int], str]) -> str:
         lines = [f"WHEN {node} THEN {text(node)}" for node in program.models]
         return "\n".join([f"CASE {leaf}", *lines, "END"])
 
-    def clipped(node: int) -> str:
-        model = program.models[node]
-        return sql.clipped(value, model.low, model.high)
-
     leaves, values = f"{sql.prefix}leaves", f"{sql.prefix}values"
     cases = "\n".join(_cases(sql, program, str))
-    equations = chosen(lambda node: sql.equation(program, node))
     stages = {
         leaves: f"SELECT\n{cases} AS {leaf}",
-        values: f"SELECT {leaf},\n{equations} AS {value}\nFROM {leaves}",
+        values: f"SELECT {leaf},\n{chosen(equation)} AS {value}\nFROM {leaves}",
     }
     return _with(stages, chosen(clipped))
 
@@ -163,7 +174,7 @@ def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator
         indent = "  " * depth
         if nested is not None:
             yield from [f"{indent}CASE"] * first
-            asked = sql.condition(program.splits[node], nested)
+            asked = " ".join(sql.condition(program.splits[node], nested))
             yield f"{indent}WHEN {asked} THEN"
         elif first:
             yield indent + value(node)
@@ -173,14 +184,13 @@ def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator
 
 def _answer(sql: _SQL, model: ExportedModel, sums: list[str]) -> str:
     """Write one number: a sum, its meaning, or the probability of one class."""
-    scores, score = f"{sql.prefix}scores", f"{sql.prefix}score_"
-    names = [f"{score}{i}" for i in range(len(sums))]
-    values = model.by_link(_BY_LINK)(sql, names)
+    names = [f"{sql.prefix}score_{i}" for i in range(len(sums))]
+    values = _BY_LINK[model.link](sql, names)
     if values == names:
         return sums[0]
     # Of one score both shares are known; of a number it is the second that is meant.
     which = -1 if model.classes is None else 1 if model.only is None else model.only
-    stages = {scores: "SELECT\n" + ",\n".join(_named(sums, names))}
+    stages = {f"{sql.prefix}scores": "SELECT\n" + ",\n".join(_named(sums, names))}
     return _with(stages, values[which])
 
 
@@ -198,45 +208,48 @@ def _query_of_classes(
         while name.lower() in taken:
             name += "_"
         taken.add(name.lower())
-        return _identifier(name)
+        return _name(name)
 
-    outputs = [program.tree.schema.target_name for program in model.trees[0]]
-    scores = [free(name) for name in outputs]
+    scores = [free(program.tree.schema.target_name) for program in model.trees[0]]
     chances = [free(f"probability of {label}") for label in model.labels]
     scored, rated = f"{sql.prefix}scored", f"{sql.prefix}rated"
-    probabilities = model.by_link(_BY_LINK)(sql, scores)
-    chosen = f"{_likeliest(sql, model, chances)} AS {_identifier(column_name)}"
-    first = _select(_named(sums, scores), _identifier(table))
-    second = _select(_named(probabilities, chances), scored)
-    stages = f"{scored} {_AS} (\n{first}\n), {rated} {_AS} (\n{second}\n)"
-    return f"WITH {stages}\n{_select([chosen], rated)}"
+    probabilities = _BY_LINK[model.link](sql, scores)
+    chosen = f"{_likeliest(sql, model, chances)} AS {_name(column_name)}"
+    stages = {
+        scored: _select(_named(sums, scores), _name(table)),
+        rated: _select(_named(probabilities, chances), scored),
+    }
+    return f"{_stages(stages)}\n{_select([chosen], rated)}"
 
 
-def _expected(sql: _SQL, scores: list[str]) -> list[str]:
-    return [f"EXP({sql.clip(each, -math.inf, HIGHEST_LOG)})" for each in scores]
+def _exponential(sql: _SQL, value: str, low: float, high: float) -> str:
+    return f"EXP({' '.join(sql.clip([value], low, high))})"
 
 
 def _shares(sql: _SQL, scores: list[str]) -> list[str]:
-    shares = [sql.clip(score, 0.0, 1.0) for score in scores]
+    shares = [" ".join(sql.clip([score], 0.0, 1.0)) for score in scores]
     return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
 
 
 def _probabilities(sql: _SQL, scores: list[str]) -> list[str]:
     """Write the probability of each class, from columns of scores."""
-    most = _MOST_LOG_ODDS
+
+    ends = -_MOST_LOG_ODDS, _MOST_LOG_ODDS
     if len(scores) == 1:
-        bounded = [sql.clip(f"{sign}{scores[0]}", -most, most) for sign in ("", "-")]
-        return [f"1e0 / (1e0 + EXP({each}))" for each in bounded]
+        odds = [_exponential(sql, f"{sign}{scores[0]}", *ends) for sign in ("", "-")]
+        return [f"1e0 / (1e0 + {each})" for each in odds]
     first, *others = scores
-    odds = [f"EXP({sql.clip(f'({s} - {first})', -most, most)})" for s in others]
-    total = added(["1e0", *odds])
+    odds = [_exponential(sql, f"({each} - {first})", *ends) for each in others]
+    total = " ".join(added([[f"+ {each}"] for each in ("1e0", *odds)]))
     return [f"{each} / ({total})" for each in ("1e0", *odds)]
 
 
 # What follows from columns of scores: of two classes with one, a share of each.
-_BY_LINK: Mapping[Link, Callable[[_SQL, list[str]], list[str]]] = {
+_BY_LINK: dict[str, Callable[[_SQL, list[str]], list[str]]] = {
     "identity": lambda sql, scores: scores,
-    "exponential": _expected,
+    "exponential": lambda sql, scores: [
+        _exponential(sql, each, -math.inf, HIGHEST_LOG) for each in scores
+    ],
     "softmax": _probabilities,
     "clip": _shares,
 }
@@ -250,8 +263,8 @@ def _likeliest(sql: _SQL, model: ExportedModel, chances: list[str]) -> str:
         values, better = [], "<="
         for costs in model.classes.costs.T.tolist():
             pairs = zip(costs, chances, strict=True)
-            terms = [f"{sql.number(cost)} * {chance}" for cost, chance in pairs if cost]
-            values.append(f"({added(terms or ['0e0'])})")
+            terms = [[f"+ {sql.number(c)} * {chance}"] for c, chance in pairs if c]
+            values.append(f"({' '.join(added(terms or [['0e0']]))})")
     *labels, last = [sql.literal(label, "y") for label in model.labels]
     cases = ["CASE"]
     for place, label in enumerate(labels):

@@ -1,190 +1,131 @@
-"""What the script of a page shows: ways of rows, and what if a row were another."""
+"""What the script of a page computes with: the tree as JSON, and inputs for a row."""
 
-import math
-import textwrap
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from secret_jax.data.attributes import DAYS
-from secret_jax.data.columns import is_missing
-from secret_jax.inspect.class_view import ClassView, percent
-from secret_jax.inspect.code.export import exported
-from secret_jax.inspect.code.functions import functions
-from secret_jax.inspect.code.javascript import JavaScript
-from secret_jax.inspect.code.program import ExportedModel, plain_category
-from secret_jax.inspect.equations import LinearSplit
-from secret_jax.inspect.explain import explain_rows
-from secret_jax.inspect.explanation import Explanation
-from secret_jax.inspect.plot.picture import evenly_spaced
-from secret_jax.inspect.printing import number, quoted
-from secret_jax.inspect.rounding import in_steps
+from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.code.program import unknown_values
+from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.tree_view import Rows, TreeView
-from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.tree.reshape import hardened
-from secret_jax.tree.totals import way_to
+from secret_jax.losses.interface import HIGHEST_LOG
+from secret_jax.tree.soft import HARD_LOGIT
+from secret_jax.tree.structure import SplitKind, Tree
 
-_MOST_ROWS = 40
-_MOST_COLUMNS = 12  # of a row; the others are added up
-_LONGEST = 90  # characters of a column and what a row holds
-_STRANGER = "a class never seen"
 _MOST_LEAVES = 300
-_MISSING = "(missing)"
 _TAIL = 0.005  # of the rows on either side of a slider
 _SPREADS = 2.5  # without rows a slider goes so many deviations from the mean
-_STEPS = 100  # of a slider, at least
-
-
-def example_ways(view: TreeView, rows: Rows) -> list[dict[str, Any]]:
-    """Take the predictions of some rows apart, for the script of the page.
-
-    The rows are evenly spaced by their predictions, or by how sure these are. ``path``
-    are nodes from the root to the leaf, ``steps`` what is added, in words and as a
-    number, from the baseline on; of classes that is to log-odds or scores.
-    """
-    predicted, schema = rows.predicted, view.tree.schema
-    if isinstance(view, ClassView):
-        predicted = predicted[:, 1] if view.of_two else predicted.max(axis=1)
-    order = np.argsort(predicted, kind="stable")
-    chosen = order[evenly_spaced(len(order), _MOST_ROWS)]
-    some = rows.take(chosen)
-    why = explain_rows(view, some.table, schema.as_written(some.columns))
-    ways = []
-    for i, row in enumerate(chosen.tolist()):
-        unit, start = 1.0, f"{why.target_of(i)}, on average"
-        if isinstance(view, ClassView):
-            names = [quoted(name) for name in view.names]
-            best = 1 if view.of_two else int(some.predicted[i].argmax())
-            said = f"{percent(some.predicted[i, best])} {names[best]}"
-            actual = int(some.actual[i])
-            true = _STRANGER if actual < 0 else names[actual]
-        else:
-            unit, start = schema.target_scale, "on average"
-            said = in_steps(float(some.predicted[i]), unit)
-            true = number(float(some.actual[i]), digits=4)
-        leaf = int(why.leaf[i])
-        way = {
-            "row": row,
-            "path": [node for node, _ in way_to(view.tree, leaf)] + [leaf],
-            "steps": [
-                (words, in_steps(value, unit), value / unit)
-                for words, value in _steps(why, i, start)
-            ],
-            "predicted": said,
-            "actual": true,
-        }
-        ways.append(way)
-    return ways
-
-
-def _steps(why: Explanation, i: int, start: str) -> list[tuple[str, float]]:
-    """List what is added up to a row's prediction, the largest columns first."""
-    columns = why.steps(i)
-    steps = [(start, why.baseline_of(i)), *columns[:_MOST_COLUMNS]]
-    rest = columns[_MOST_COLUMNS:]
-    if rest:
-        others = sum(value for _, value in rest)
-        steps.append((f"{len(rest)} other columns", others))
-    if why.clipping[i]:
-        steps.append(("kept in the range of the leaf", float(why.clipping[i])))
-    return [(textwrap.shorten(w, _LONGEST, placeholder="…"), v) for w, v in steps]
 
 
 def what_if(view: TreeView, rows: Rows | None) -> dict[str, Any] | None:
-    """Write the functions of the page: ``code``, its ``inputs`` and ``labels``.
+    """Write the tree for the script of the page, with inputs.
 
-    They are ``predict(row)``, or of classes ``predict_proba(row)``, and
-    ``leaf_of(row)``. None for very large trees, losses without a link, and categories
-    that code cannot hold.
+    As it is in memory, in encoded columns; a row for it holds numbers, None where they
+    are missing, and codes of categories. None for very large trees, and for losses
+    without a link.
     """
-    if view.tree.n_leaves > _MOST_LEAVES:
+    tree, schema = view.tree, view.tree.schema
+    if tree.n_leaves > _MOST_LEAVES or tree.loss.link is None:
         return None
-    # A title could end the script.
-    model = exported(view)._replace(title="prediction", only=None)
-    programs = [JavaScript(model, "predict"), JavaScript(_of_leaves(model), "leaf_of")]
-    try:
-        code = "\n".join(map(functions, programs))
-    except TypeError:  # of an interval as a category, or a loss without a link
-        return None
+    labels = replace(view, only=None).names if isinstance(view, ClassView) else ()
+    used = tree.in_splits
+    slopes = np.any(tree.coefficient[tree.is_leaf, :, 1:], axis=(0, 1))
+    used[: len(slopes)] |= slopes
+    asked = {
+        column for column, use in zip(schema.input_columns, used, strict=True) if use
+    }
+    asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
     return {
-        "code": code,
-        "inputs": [_input(view, rows, name) for name in programs[0].asked],
-        "labels": list(view.names) if isinstance(view, ClassView) else [],
+        "columns": _columns(schema),
+        "nodes": [_node(tree, node) for node in range(tree.n_nodes)],
+        "ranges": _ranges(tree, 0, tree.is_soft and not tree.clip_leaves),
+        "targets": [*zip(schema.target_centers, schema.target_scales, strict=True)],
+        "link": tree.loss.link,
+        "most": {"logarithm": HIGHEST_LOG, "logit": HARD_LOGIT},
+        "labels": labels,
+        "inputs": [_input(schema, rows, position) for position in sorted(asked)],
     }
 
 
-def _of_leaves(model: ExportedModel) -> ExportedModel:
-    """Program that predicts the number of a leaf, with gates as hard splits."""
-    (outputs,) = model.trees
-    splits = {
-        node: replace(split, width=0.0) if isinstance(split, LinearSplit) else split
-        for node, split in outputs[0].splits.items()
-    }
-    program = replace(
-        outputs[0],
-        tree=hardened(outputs[0].tree),
-        splits=splits,
-        models={
-            leaf: replace(
-                model, intercept=float(leaf), terms=(), low=-math.inf, high=math.inf
-            )
-            for leaf, model in outputs[0].models.items()
-        },
-    )
-    return model._replace(
-        trees=[[program]], constants=(0.0,), loss=SQUARED_ERROR, classes=None
-    )
+def _columns(schema: TableSchema) -> list[dict[str, Any]]:
+    """Say how each column is encoded: a number, or 1 for the category of a ``code``.
+
+    ``unknown`` is what it counts as where the value is missing or was never seen.
+    """
+    numbers = schema.center, schema.scale, unknown_values(schema), *schema.saturation
+    columns = [
+        {"from": position, "center": center, "scale": scale or 1.0, "unknown": unknown}
+        | {"range": ends}
+        for position, center, scale, unknown, *ends in zip(
+            schema.input_columns, *(each.tolist() for each in numbers), strict=True
+        )
+    ]
+    first = schema.n_regressors - schema.n_indicators
+    for place, (_, code) in enumerate(schema.indicators, first):
+        columns[place]["code"] = code
+    for _, place in schema.missing_columns:
+        columns[place]["code"] = None  # that of no value
+    return columns
 
 
-def _input(view: TreeView, rows: Rows | None, name: str) -> dict[str, Any]:
+def _node(tree: Tree, node: int) -> dict[str, Any]:
+    """Write the conditions under which a row goes left, or the equations of a leaf."""
+    if tree.is_leaf[node]:
+        sums = [_sum(weights, first) for first, *weights in tree.coefficient[node]]
+        clips = not tree.is_soft or tree.clip_leaves
+        return {"equations": sums, "ranges": _ranges(tree, node, clips)}
+    conditions = []
+    for part in comparisons_at(tree, node):
+        if part.kind[node] == SplitKind.DISCRETE:
+            position = tree.schema.discrete[part.attribute[node]]
+            listed = np.flatnonzero(part.goes_left[node]).tolist()
+            other = bool(tree.larger_left[node])
+            conditions.append({"from": position, "left": listed, "unseen_left": other})
+        else:
+            sum = _sum(part.direction[node], 0.0)
+            ends = float(part.threshold[node]), float(part.gate_width[node])
+            conditions.append({"sum": sum, "threshold": ends[0], "width": ends[1]})
+    left, right = int(tree.left[node]), int(tree.right[node])
+    return {"conditions": conditions, "left": left, "right": right}
+
+
+def _sum(weights: Any, constant: float) -> dict[str, Any]:
+    pairs = [(column, float(one)) for column, one in enumerate(weights) if one]
+    return {"constant": float(constant), "weights": pairs}
+
+
+def _ranges(tree: Tree, node: int, clips: bool) -> list[tuple[float, float]] | None:
+    """Bounds of the outputs of a node; None where it does not clip."""
+    if not clips or tree.clip_margin is None:
+        return None
+    low, high = tree.clip_range()
+    return [*zip(low[node].tolist(), high[node].tolist(), strict=True)]
+
+
+def _input(schema: TableSchema, rows: Rows | None, position: int) -> dict[str, Any]:
     """Describe the input for an attribute: its ``name`` and a ``value`` to begin with.
 
-    Then ``choices``, pairs of words and value; or of numbers ``low``, ``high`` and
-    ``step`` of a slider, and whether they are days of a ``date``.
+    Then ``choices``, pairs of words and value; or of numbers the ends of a slider,
+    whether they are ``whole``, and whether they are days of a ``date``.
     """
-    schema = view.tree.schema
-    position = schema.names.index(name)
-    _, part, levels = schema.origin(position)
+    name, (_, part, levels) = schema.names[position], schema.origin(position)
     if position in schema.discrete or levels:
         known = levels or schema.categories[schema.discrete.index(position)]
-        plain = [plain_category(one, name) for one in known if one is not None]
-        choices: list[tuple[str, Any]] = [(str(one), one) for one in plain]
-        if schema.allow_missing:
-            choices.append((_MISSING, None))
-        return {"name": name, "choices": choices, "value": plain[0] if plain else None}
-    place = schema.position_of(position)
-    center, spread = float(schema.center[place]), float(schema.scale[place])
-    low = high = center
-    if rows is not None:
-        column = np.asarray(rows.columns[position]).astype(np.float64)
-        known = column[np.isfinite(column)]
-        if len(known):
-            ends = np.quantile(known, [_TAIL, 0.5, 1.0 - _TAIL], method="nearest")
-            low, center, high = ends.tolist()
-    if not low < high:  # the rows, if any, tell no range
-        low, high = center - _SPREADS * spread, center + _SPREADS * spread
-    step = 10.0 ** math.floor(math.log10(max(high - low, 1e-300) / _STEPS))
-    step = max(step, 1.0) if position in schema.whole else step
-    digits = max(0, -round(math.log10(step)))
-    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
-    ends = {"low": low, "high": max(high, low + step), "value": center}
-    slider = {key: round(end, digits) for key, end in ends.items()}
-    return {"name": name, **slider, "step": step, "date": part == DAYS}
-
-
-def held_values(
-    view: TreeView, rows: Rows, row: int, inputs: list[dict[str, Any]]
-) -> list[Any]:
-    """Values of a row for the inputs; None where one is missing."""
-    schema, values = view.tree.schema, []
-    for each in inputs:
-        position = schema.names.index(each["name"])
-        levels = schema.origin(position).levels
-        value = np.asarray(rows.columns[position])[row]
-        value = value.item() if isinstance(value, np.generic) else value
-        value = None if is_missing(value) else value
-        if levels and value is not None:
-            value = levels[int(value)]
-        values.append(value)
-    return values
+        words = ["(missing)" if one is None else str(one) for one in known]
+        choices: list[tuple[str, Any]] = [*zip(words, range(len(words)), strict=True)]
+        if schema.allow_missing and None not in known:
+            choices.append(("(missing)", None))
+        return {"from": position, "name": name, "choices": choices, "value": 0}
+    place, whole = schema.position_of(position), position in schema.whole
+    reach = _SPREADS * np.array([-1.0, 0.0, 1.0]) * schema.scale[place]
+    ends = schema.center[place] + reach
+    column = [] if rows is None else np.asarray(rows.columns[position], np.float64)
+    known = np.array(column)[np.isfinite(column)]
+    if len(known) and known.min() < known.max():
+        ends = np.quantile(known, [_TAIL, 0.5, 1.0 - _TAIL])
+    low, value, high = (round(end) if whole else float(f"{end:.4g}") for end in ends)
+    slider = {"low": low, "value": value, "high": high, "whole": whole}
+    return {"from": position, "name": name, **slider, "date": part == DAYS}

@@ -109,7 +109,9 @@ def test_a_page_says_what_a_longer_tree_would_err(rule, tmp_path):
     assert longer.error < longer.error_of_chosen
     assert page.n_leaves_ < accurate.n_leaves_
     assert accurate.tree_.longer is None
-    assert f"{longer.numbers} numbers to read" in " ".join(page.export_text().split())
+    assert f"a longer tree, of {longer.numbers} numbers in splits" in " ".join(
+        page.export_text().split()
+    )
     page.save(tmp_path / "page.npz")
     assert SecretRegressor.load(tmp_path / "page.npz").tree_.longer == longer
     assert compact(page.tree_, page.tree_.is_leaf).longer is None

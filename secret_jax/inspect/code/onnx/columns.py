@@ -1,89 +1,80 @@
-"""Columns of an ONNX graph: numbers and flags that splits and equations ask for."""
+"""Columns of an ONNX graph, encoded as the tree has them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from secret_jax.inspect.code.onnx.graph import ML, Graph
-from secret_jax.inspect.code.program import ExportedModel, are_texts, plain_categories
-from secret_jax.inspect.equations import Term
-
-# Column of the table of numbers (name, value if missing, bounds), flag that a number is
-# missing, and flag that a category is one of some.
-_Number = tuple[str, float, float, float]
-_Flag = tuple[str, tuple[Any, ...], bool]
+from secret_jax.inspect.code.program import (
+    ExportedModel,
+    plain_categories,
+    unknown_values,
+)
 
 
 class Columns:
-    """Matrix of all numbers and flags that splits and equations ask for."""
+    """Encoded columns that trees use, and sides of the splits on categories.
+
+    ``x`` is a matrix of the encoded columns whose positions are in ``order``,
+    ``rounded`` the same in float32, as in `secret_jax.data.rows.Table`.
+    """
 
     def __init__(self, graph: Graph, model: ExportedModel):
         self.graph, self.schema = graph, model.schema
-        self.numbers: dict[_Number, int] = {}
-        self.missing: dict[str, int] = {}
-        self.flags: dict[str, dict[_Flag, int]] = {}
-        # Columns with their gaps, on which a split has learned a side for these.
-        self.gaps: dict[str, int] = {}
-        for program in model.programs:
-            self._ask(program.terms)
-            for split in program.lists:
-                self._ask_flag((split.name, split.listed, True))
-            for split in program.sums:
-                if split.missing_left is not None:
-                    self.gaps.setdefault(split.terms[0].name, len(self.gaps))
-                if split.missing_value is not None:
-                    self._ask([split.terms[0]._replace(asks="missing")])
-        if not self.numbers and not self.missing and not self.flags:
-            # Of a constant, too, there are as many as rows.
-            name = self.schema.names[0]
-            if 0 in self.schema.discrete:
-                self._ask_flag((name, (), True))
-            else:
-                self.numbers[name, 0.0, -math.inf, math.inf] = 0
-        of_array = not self.schema.named and not self.flags and not self.schema.levels
+        trees = [program.tree for program in model.programs]
+        used = np.any([tree.in_splits for tree in trees], axis=0)
+        slopes = [tree.coefficient[tree.is_leaf, 0, 1:].any(axis=0) for tree in trees]
+        used[: self.schema.n_regressors] |= np.any(slopes, axis=0)
+        of_array = not self.schema.named and not self.schema.discrete
+        of_array &= not self.schema.levels
         self.width = len(self.schema.names) if of_array else 0
-        blocks = [*self._blocks()]
-        self.place: dict[Any, int] = {}
-        for _, keys in blocks:
-            first = len(self.place)
-            self.place |= {key: first + i for i, key in enumerate(keys)}
-        self.matrix = graph.concat([block for block, _ in blocks])
-        # Apart, since a gap times a factor of 0 is no number.
-        self.gap_matrix = self._values([*self.gaps]) if self.gaps else ""
+        self.order: list[int] = []
+        blocks = [*self._blocks(used)]
+        self.x = graph.concat(blocks) if blocks else self._zeros()
+        self.rounded = graph.to_single(self.x)
 
-    def __len__(self) -> int:
-        return len(self.place)
+    def _blocks(self, used: np.ndarray) -> Iterator[str]:
+        """Make matrices of some encoded columns each."""
+        graph, schema = self.graph, self.schema
+        places = [i for i in schema.continuous_positions if used[i]]
+        if places:
+            self.order += places
+            names = [schema.names[schema.input_columns[i]] for i in places]
+            value, ends = self._values(names), [e[places] for e in schema.saturation]
+            moved = graph.add("Sub", value, graph.constant([schema.center[places]]))
+            scaled = graph.add("Div", moved, graph.constant([schema.scale[places]]))
+            zeros = graph.constant(0.0)  # the mean
+            gap = graph.add("IsNaN", value)
+            yield graph.clip(graph.add("Where", gap, zeros, scaled), *ends)
+        for place, indicator in schema.missing_columns:
+            if used[indicator]:
+                self.order.append(indicator)
+                value = self._values([schema.names[schema.input_columns[place]]])
+                yield graph.to_double(graph.add("IsNaN", value))
+        first = schema.n_regressors - schema.n_indicators
+        for attribute in range(len(schema.discrete)):
+            mine = [
+                (place, code)
+                for place, (of, code) in enumerate(schema.indicators, first)
+                if of == attribute and used[place]
+            ]
+            if mine:
+                self.order += [place for place, _ in mine]
+                codes = [code for _, code in mine]
+                known = np.eye(len(schema.categories[attribute]))[:, codes]
+                unknown = unknown_values(schema)[[place for place, _ in mine]]
+                yield self.of_codes(attribute, [*known, unknown])
 
-    def _ask(self, terms: Iterable[Term]) -> None:
-        for term in terms:
-            key = _key(term)
-            if term.asks == "number":
-                self.numbers.setdefault(key, 0)
-            elif term.asks == "missing":
-                self.missing.setdefault(term.name, 0)
-            else:
-                self._ask_flag(key)
-
-    def _ask_flag(self, flag: _Flag) -> None:
-        self.flags.setdefault(flag[0], {}).setdefault(flag, 0)
-
-    def _blocks(self) -> Iterable[tuple[str, list[Any]]]:
-        """Make matrices of some columns each."""
-        graph = self.graph
-        if self.numbers:
-            names, means, low, high = zip(*self.numbers, strict=True)
-            block = self._values(names)
-            if not np.isnan(means).all():
-                gap = graph.add("IsNaN", block)
-                block = graph.add("Where", gap, graph.constant([means]), block)
-            yield graph.clip(block, [low], [high]), [*self.numbers]
-        if self.missing:
-            block = graph.add("IsNaN", self._values([*self.missing]))
-            yield graph.to_double(block), [(name, "missing") for name in self.missing]
-        for name, flags in self.flags.items():
-            yield self._flag_block(name, [*flags]), [*flags]
+    def _zeros(self) -> str:
+        """Make a column of zeros: of a constant, too, there are as many as rows."""
+        if self.schema.discrete and 0 in self.schema.discrete:
+            attribute = self.schema.discrete.index(0)
+            known = self.schema.categories[attribute]
+            return self.of_codes(attribute, np.zeros((len(known) + 1, 1)))
+        value = self._values([self.schema.names[0]])
+        return self.graph.add("Mul", value, self.graph.constant(0.0))
 
     def _values(self, names: Sequence[str]) -> str:
         """Put columns of numbers side by side, with NaN where they are missing."""
@@ -97,7 +88,7 @@ class Columns:
         return graph.add("Gather", matrix, graph.constant(index, np.int64), axis=1)
 
     def _value(self, name: str) -> str:
-        _, _, levels = self.schema.origin(self.schema.names.index(name))
+        levels = self.schema.origin(self.schema.names.index(name)).levels
         if not levels:
             return self.graph.input(name)
         places = [*map(float, range(len(levels))), math.nan]
@@ -114,19 +105,25 @@ class Columns:
             default_int64=len(texts),
         )
 
-    def _flag_block(self, name: str, flags: Sequence[_Flag]) -> str:
-        graph, known = self.graph, plain_categories(self.schema, name)
-        table = [[one in flag[1] for flag in flags] for one in known]
-        table = np.array([*table, [False] * len(flags)], np.float64)
-        if are_texts(known, name):
+    def of_codes(self, attribute: int, table: Any) -> str:
+        """Look codes of a category up: the last line is of those never seen."""
+        graph, table = self.graph, np.asarray(table, np.float64)
+        name = self.schema.names[self.schema.discrete[attribute]]
+        known = plain_categories(self.schema, name)
+        texts = {isinstance(one, str) for one in known if one is not None}
+        if len(texts) > 1:
+            raise TypeError(
+                f"Column {name!r} has texts and numbers as categories, and a tensor "
+                "holds one or the other. Turn the column into text before fitting."
+            )
+        if True in texts:
             alike = [table[known.index(one)] for one in ("", None) if one in known]
             if len(alike) == 2 and (alike[0] != alike[1]).any():
                 raise TypeError(
                     f"Column {name!r} has empty texts and missing ones, which a tensor "
                     "of texts cannot tell apart. Name one of them before fitting."
                 )
-            rows = graph.take(table, self._code(name, known))
-            return graph.squeeze(rows)
+            return graph.squeeze(graph.take(table, self._code(name, known)))
         value = graph.input(name)
         listed = [[math.nan if one is None else float(one) for one in known]]
         same = graph.to_double(graph.add("Equal", value, graph.constant(listed)))
@@ -134,26 +131,5 @@ class Columns:
             gap = graph.to_double(graph.add("IsNaN", value))
             here = [[float(one is None) for one in known]]
             same = graph.add("Add", same, graph.add("Mul", gap, graph.constant(here)))
-        return graph.add("MatMul", same, graph.constant(table[:-1]))
-
-    def of(self, term: Term) -> int:
-        """Column of what a term is a multiple of."""
-        return self.place[
-            (term.name, "missing") if term.asks == "missing" else _key(term)
-        ]
-
-    def factors(self, sums: Sequence[Sequence[Term]]) -> np.ndarray:
-        """Coefficients of the columns in some sums, shape (n_columns, n_sums)."""
-        factors = np.zeros((len(self), len(sums)))
-        for i, terms in enumerate(sums):
-            for term in terms:
-                factors[self.of(term), i] += term.factor
-        return factors
-
-
-def _key(term: Term) -> Any:
-    if term.asks == "category":
-        return term.name, (term.category,), True
-    mean = math.nan if term.missing_as is None else term.missing_as
-    # NaN is equal to nothing: as a key it must be this one.
-    return term.name, math.nan if math.isnan(mean) else mean, term.low, term.high
+        found = graph.add("MatMul", same, graph.constant(table[:-1] - table[-1]))
+        return graph.add("Add", found, graph.constant(table[-1:]))

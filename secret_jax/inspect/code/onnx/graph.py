@@ -29,10 +29,8 @@ class Graph:
 
     def add(self, operator: str, *inputs: str, domain: str = "", **attributes) -> str:
         """Add an operation, and name its result."""
-        made = self.name(f"{operator} {len(self.nodes)}")
-        node = self.onnx.helper.make_node(
-            operator, inputs, [made], domain=domain, **attributes
-        )
+        made, make = self.name(f"{operator} {len(self.nodes)}"), self.onnx.helper
+        node = make.make_node(operator, inputs, [made], domain=domain, **attributes)
         self.nodes.append(node)
         return made
 
@@ -42,6 +40,9 @@ class Graph:
         array = np.asarray(values, dtype)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
+
+    def single(self, values: Any) -> str:
+        return self.constant(values, np.float32)
 
     def input(self, name: str, text: bool = False, width: int = 1) -> str:
         """Add an input, or take the one that is there."""
@@ -62,20 +63,19 @@ class Graph:
 
     def concat(self, columns: Sequence[str]) -> str:
         """Put matrices side by side."""
-        if len(columns) == 1:
-            return columns[0]
-        return self.add("Concat", *columns, axis=1)
+        return columns[0] if len(columns) == 1 else self.add("Concat", *columns, axis=1)
+
+    def to_single(self, value: str) -> str:
+        return self.add("Cast", value, to=self.onnx.TensorProto.FLOAT)
 
     def to_double(self, value: str) -> str:
         return self.add("Cast", value, to=self.onnx.TensorProto.DOUBLE)
 
     def clip(self, value: str, low: Any, high: Any) -> str:
         """Keep values in ranges that are broadcast, where any is finite."""
-        low, high = np.asarray(low), np.asarray(high)
-        if np.isfinite(low).any():
-            value = self.add("Max", value, self.constant(low))
-        if np.isfinite(high).any():
-            value = self.add("Min", value, self.constant(high))
+        for side, end in (("Max", low), ("Min", high)):
+            if np.isfinite(end).any():
+                value = self.add(side, value, self.constant(end))
         return value
 
     def take(self, values: Any, index: str) -> str:
@@ -92,14 +92,12 @@ class Graph:
         return self.add("ReduceSum", matrix, axis, keepdims=1)
 
     def proto(self, title: str) -> Any:
-        helper = self.onnx.helper
-        inputs = [*self.inputs.values()]
-        graph = helper.make_graph(
-            self.nodes, title or "tree", inputs, self.outputs, self.constants
-        )
+        """Put the parts together, and check them."""
+        helper, inputs = self.onnx.helper, [*self.inputs.values()]
+        parts = self.nodes, title or "tree", inputs, self.outputs, self.constants
         opsets = [helper.make_opsetid(*pair) for pair in _OPSETS.items()]
-        model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=8, producer_name="secret-jax"
-        )
+        options = {"ir_version": 8, "producer_name": "secret-jax"}
+        graph = helper.make_graph(*parts)
+        model = helper.make_model(graph, opset_imports=opsets, **options)
         self.onnx.checker.check_model(model)
         return model

@@ -1,102 +1,91 @@
 """Trees in an ONNX graph: the leaf of a row by its splits, and what the leaf says."""
 
-import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect import equations
 from secret_jax.inspect.code.onnx.columns import Columns
 from secret_jax.inspect.code.onnx.graph import ML
 from secret_jax.inspect.code.program import Program
 from secret_jax.tree.soft import HARD_LOGIT, paths
+from secret_jax.tree.structure import SplitKind, Tree
 
 
 def leaves(columns: Columns, outputs: Sequence[Program]) -> Iterable[str]:
     """Add a hard tree: the value of each of its outputs, of shape (n_rows, 1)."""
-    graph, leaf = columns.graph, _leaf(columns, outputs[0])
-    for program in outputs:
-        models = [*program.models.values()]
-        factors = columns.factors([model.terms for model in models])
-        used = np.flatnonzero(factors.any(axis=1))
-        value = graph.take([[model.intercept] for model in models], leaf)
-        if len(used):
-            matrix = columns.matrix
-            if len(used) < len(columns):
-                index = graph.constant(used, np.int64)
-                matrix = graph.add("Gather", matrix, index, axis=1)
-            product = graph.add("Mul", graph.take(factors[used].T, leaf), matrix)
+    graph, leaf = columns.graph, _leaf(columns, outputs[0].tree)
+    for tree in (program.tree for program in outputs):
+        intercept, slopes, ends = _equations(columns, tree)
+        value = graph.take(intercept[:, None], leaf)
+        if slopes.any():
+            product = graph.add("Mul", graph.take(slopes, leaf), columns.x)
             value = graph.add("Add", value, graph.row_sums(product))
-        for side, bound in (("Max", "low"), ("Min", "high")):
-            bounds = [[getattr(model, bound)] for model in models]
-            if np.isfinite(bounds).any():
-                value = graph.add(side, value, graph.take(bounds, leaf))
+        for side, bound in zip(("Max", "Min"), ends, strict=True):
+            if np.isfinite(bound).any():
+                value = graph.add(side, value, graph.take(bound[:, None], leaf))
         yield value
 
 
-def _leaf(columns: Columns, program: Program) -> str:
+def _equations(
+    columns: Columns, tree: Tree
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Intercepts, slopes and bounds of the leaves in units of the target."""
+    schema, leaf = tree.schema, tree.is_leaf
+    weights = np.asarray(tree.coefficient[leaf, 0], np.float64) * schema.target_scale
+    slopes = np.zeros((len(weights), schema.n_columns))
+    slopes[:, : schema.n_regressors] = weights[:, 1:]
+    low, high = (schema.restore_target(end[leaf, 0]) for end in tree.clip_range())
+    intercept = weights[:, 0] + schema.target_center
+    return intercept, slopes[:, columns.order], (low, high)
+
+
+def _sides(columns: Columns, tree: Tree) -> str:
+    """Add whether rows go left at the inner nodes, in their order, as 0 and 1."""
+    graph, inner = columns.graph, np.flatnonzero(~tree.is_leaf)
+    blocks, nodes = [], []
+    for part in tree.comparisons:
+        sums = np.flatnonzero(np.any(part.direction != 0, axis=1) & ~tree.is_leaf)
+        if len(sums):
+            direction = graph.single(part.direction[sums][:, columns.order].T)
+            total = graph.add("MatMul", columns.rounded, direction)
+            left = graph.add("LessOrEqual", total, graph.single([part.threshold[sums]]))
+            blocks.append(graph.to_double(left))
+            nodes += sums.tolist()
+        for attribute in range(len(tree.schema.discrete)):
+            here = (part.kind == SplitKind.DISCRETE) & (part.attribute == attribute)
+            if here.any():
+                known = len(tree.schema.categories[attribute])
+                known = part.goes_left[here, :known].T
+                table = [*known, part.larger_left[here]]
+                blocks.append(columns.of_codes(attribute, table))
+                nodes += np.flatnonzero(here).tolist()
+    # Of a conjunction all conditions hold.
+    of_node = 1.0 * (np.array(nodes)[:, None] == inner)
+    held = graph.add("MatMul", graph.concat(blocks), graph.constant(of_node))
+    every = graph.constant([of_node.sum(axis=0) - 0.5])
+    return graph.to_single(graph.add("Greater", held, every))
+
+
+def _leaf(columns: Columns, tree: Tree) -> str:
     """Add the splits of a tree: the number of the leaf of every row, (n_rows,)."""
-    graph, tree = columns.graph, program.tree
-    oblique, feature, mode, value, gap = [], [], [], [], []
-    conjunctions: dict[int, str] = {}
-    for node in range(tree.n_nodes):
-        split = program.splits.get(node)
-        place, sign, threshold, missing_left = 0, "LEAF", 0.0, False
-        if isinstance(split, equations.CategorySplit):
-            place = columns.place[split.name, split.listed, True]
-            # Rows go to the listed side where the flag is 1.
-            sign = "BRANCH_GTE" if split.listed_side == "left" else "BRANCH_LEQ"
-            threshold = 0.5
-        elif isinstance(split, equations.Conjunction):
-            sign, threshold = "BRANCH_GTE", 0.5
-            conjunctions[node] = graph.to_double(_left(columns, split))
-        elif split is not None:
-            sign = "BRANCH_LEQ" if split.at_most else "BRANCH_GTE"
-            threshold, missing_left = split.threshold, bool(split.missing_left)
-            first, *others = split.terms
-            if split.missing_left is not None:
-                place = len(columns) + columns.gaps[first.name]
-            elif not others and first.asks == "number":
-                place = columns.of(first)
-            else:
-                place = len(columns) + len(columns.gaps) + len(oblique)
-                oblique.append(split.terms)
-        feature.append(place)
-        mode.append(sign)
-        value.append(threshold)
-        gap.append(int(missing_left))
-    parts = [columns.matrix] + [columns.gap_matrix] * bool(columns.gaps)
-    if oblique:
-        factors = graph.constant(columns.factors(oblique))
-        parts.append(graph.add("MatMul", columns.matrix, factors))
-    first = len(columns) + len(columns.gaps) + len(oblique)
-    for place, node in enumerate(conjunctions, first):
-        feature[node] = place
-    matrix = graph.concat([*parts, *conjunctions.values()])
-    leaves, nodes = [*program.models], [*range(tree.n_nodes)]
-    helper, double = graph.onnx.helper, graph.onnx.TensorProto.DOUBLE
-
-    def tensor(values: Sequence[float]) -> Any:
-        return helper.make_tensor("values", double, [len(values)], values)
-
+    graph, leaf = columns.graph, tree.is_leaf
+    nodes, numbers = [*range(tree.n_nodes)], np.flatnonzero(leaf).tolist()
     number = graph.add(
         "TreeEnsembleRegressor",
-        matrix,
+        _sides(columns, tree) if tree.n_nodes > 1 else columns.rounded,
         domain=ML,
         n_targets=1,
         nodes_treeids=[0] * len(nodes),
         nodes_nodeids=nodes,
-        nodes_featureids=feature,
-        nodes_modes=mode,
-        nodes_values_as_tensor=tensor(value),
+        nodes_featureids=np.where(leaf, 0, np.cumsum(~leaf) - 1).tolist(),
+        nodes_modes=["LEAF" if one else "BRANCH_GTE" for one in leaf],
+        nodes_values=[0.5] * len(nodes),
         nodes_truenodeids=np.maximum(tree.left, 0).tolist(),
         nodes_falsenodeids=np.maximum(tree.right, 0).tolist(),
-        nodes_missing_value_tracks_true=gap,
-        target_treeids=[0] * len(leaves),
-        target_nodeids=leaves,
-        target_ids=[0] * len(leaves),
-        target_weights_as_tensor=tensor([*map(float, range(len(leaves)))]),
+        target_treeids=[0] * len(numbers),
+        target_nodeids=numbers,
+        target_ids=[0] * len(numbers),
+        target_weights=[*map(float, range(len(numbers)))],
     )
     number = graph.add("Cast", number, to=graph.onnx.TensorProto.INT64)
     return graph.squeeze(number)
@@ -105,8 +94,7 @@ def _leaf(columns: Columns, program: Program) -> str:
 def mixture(columns: Columns, outputs: Sequence[Program]) -> Iterable[str]:
     """Add a soft tree: shares of the leaves, and the mean of what they say."""
     graph, tree = columns.graph, outputs[0].tree
-    logit = graph.concat([_logit(columns, s) for s in outputs[0].splits.values()])
-    n_leaves = len(outputs[0].models)
+    logit, n_leaves = _logits(columns, tree), tree.n_leaves
     along = paths(tree.left, tree.parent, n_inner=n_leaves - 1, n_leaves=n_leaves)
     # The logarithm of the left share, and of the right one, which is less by the logit.
     odds = graph.add("Exp", graph.add("Neg", logit))
@@ -116,54 +104,26 @@ def mixture(columns: Columns, outputs: Sequence[Program]) -> Iterable[str]:
     right = graph.add("MatMul", logit, graph.constant(along.right.T))
     share = graph.add("Exp", graph.add("Neg", graph.add("Add", left, right)))
     for program in outputs:
-        models = [*program.models.values()]
-        factors = columns.factors([model.terms for model in models])
-        value = graph.add("MatMul", columns.matrix, graph.constant(factors))
-        intercept = graph.constant([[model.intercept for model in models]])
-        value = graph.add("Add", value, intercept)
-        bounds = zip(*((model.low, model.high) for model in models), strict=True)
-        value = graph.clip(value, *([bound] for bound in bounds))
+        intercept, slopes, ends = _equations(columns, program.tree)
+        value = graph.add("MatMul", columns.x, graph.constant(slopes.T))
+        value = graph.add("Add", value, graph.constant([intercept]))
+        if tree.clip_leaves:
+            value = graph.clip(value, *([end] for end in ends))
         total = graph.row_sums(graph.add("Mul", share, value))
         yield graph.clip(total, program.low, program.high)
 
 
-def _logit(columns: Columns, split: equations.AnySplit) -> str:
-    """Add the logarithm of the odds that a row goes left, of shape (n_rows, 1)."""
-    graph = columns.graph
-    if not isinstance(split, equations.LinearSplit) or not split.width:
-        share = graph.to_double(_left(columns, split))
-        twice = graph.add("Mul", share, graph.constant(2.0 * HARD_LOGIT))
-        return graph.add("Sub", twice, graph.constant(HARD_LOGIT))
-    ends = graph.constant(split.threshold), _sum(columns, split.gate_terms)
-    distance = graph.add("Sub", *(ends if split.at_most else ends[::-1]))
-    distance = graph.add("Div", distance, graph.constant(split.width))
-    return graph.clip(distance, -HARD_LOGIT, HARD_LOGIT)
-
-
-def _left(columns: Columns, split: equations.AnySplit) -> str:
-    """Add whether a row goes left at a hard split, of shape (n_rows, 1)."""
-    graph = columns.graph
-    if isinstance(split, equations.Conjunction):
-        every = [_left(columns, one) for one in split.conditions]
-        return functools.reduce(lambda a, b: graph.add("And", a, b), every)
-    if isinstance(split, equations.CategorySplit):
-        place = columns.place[split.name, split.listed, True]
-        index = graph.constant([place], np.int64)
-        flag = graph.add("Gather", columns.matrix, index, axis=1)
-        sign = "Greater" if split.listed_side == "left" else "Less"
-        return graph.add(sign, flag, graph.constant(0.5))
-    sign = "LessOrEqual" if split.at_most else "GreaterOrEqual"
-    total = _sum(columns, split.terms)
-    left = graph.add(sign, total, graph.constant(split.threshold))
-    if split.missing_left is None:
-        return left
-    gap = _sum(columns, [split.terms[0]._replace(asks="missing", factor=1.0)])
-    missing = graph.add("Greater", gap, graph.constant(0.5))
-    if split.missing_left:
-        return graph.add("Or", missing, left)
-    return graph.add("And", graph.add("Not", missing), left)
-
-
-def _sum(columns: Columns, terms: Sequence[equations.Term]) -> str:
-    factors = columns.graph.constant(columns.factors([terms]))
-    return columns.graph.add("MatMul", columns.matrix, factors)
+def _logits(columns: Columns, tree: Tree) -> str:
+    """Add the logarithms of the odds that rows go left at the inner nodes."""
+    graph, inner = columns.graph, np.flatnonzero(~tree.is_leaf)
+    width, most = tree.gate_width[inner], graph.constant(HARD_LOGIT)
+    twice = graph.add(
+        "Mul", graph.to_double(_sides(columns, tree)), graph.constant(2.0)
+    )
+    hard = graph.add("Mul", most, graph.add("Sub", twice, graph.constant(1.0)))
+    direction = graph.constant(tree.direction[inner][:, columns.order].T)
+    total = graph.add("MatMul", columns.x, direction)
+    distance = graph.add("Sub", graph.constant([tree.threshold[inner]]), total)
+    distance = graph.add("Div", distance, graph.constant([np.where(width, width, 1.0)]))
+    soft = graph.clip(distance, -HARD_LOGIT, HARD_LOGIT)
+    return graph.add("Where", graph.constant([width > 0], bool), soft, hard)

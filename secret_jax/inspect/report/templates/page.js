@@ -1,161 +1,112 @@
 "use strict";
-(function () {
-  var branches = Array.prototype.slice.call(document.querySelectorAll("#tree details"));
-  function fold(open) { branches.forEach(function (one) { one.open = open; }); }
-  document.getElementById("unfold").onclick = function () { fold(true); };
-  document.getElementById("fold").onclick = function () { fold(false); };
-
-  // Paper cannot unfold.
-  var before = [];
-  window.addEventListener("beforeprint", function () {
-    before = branches.map(function (one) { return one.open; });
-    fold(true);
+// The prediction of a row by the tree of the page: its leaf, and a number or the
+// probabilities of classes. A row holds numbers and codes of categories; null is a
+// missing value, or a category that was never seen.
+function predict(tree, row) {
+  const clip = (value, range) => range ? Math.min(Math.max(value, range[0]), range[1]) : value;
+  const x = tree.columns.map((column) => {
+    const value = row[column.from];
+    if (value === null) { return column.unknown; }
+    if (column.code !== undefined) { return value === column.code ? 1 : 0; }
+    return Math.fround(clip((value - column.center) / column.scale, column.range));
   });
-  window.addEventListener("afterprint", function () {
-    branches.forEach(function (one, i) { one.open = before[i]; });
-  });
-
-  // The nodes on the way to a leaf, and what is folded around them.
-  function mark(leaf) {
-    document.querySelectorAll("li.way").forEach(function (one) { one.classList.remove("way"); });
-    var item = document.getElementById("n" + leaf);
-    while (item) {
-      item.classList.add("way");
-      var branch = item.querySelector("details");
-      if (branch) { branch.open = true; }
-      item = item.parentElement.closest("li");
+  const total = (sum) => sum.weights.reduce((all, [i, weight]) => all + weight * x[i], sum.constant);
+  // The share of the row that goes left: by a split all of it or none, by a gate a part.
+  function left(condition) {
+    if (condition.left) {
+      const code = row[condition.from];
+      return Number(code === null ? condition.unseen_left : condition.left.includes(code));
     }
+    const distance = condition.threshold - Math.fround(total(condition.sum));
+    if (!condition.width) { return Number(distance >= 0); }
+    return 1 / (1 + Math.exp(-clip(distance / condition.width, [-tree.most.logit, tree.most.logit])));
   }
-
-  var choice = document.getElementById("row");
-  var inputs = [];
-
-  function short(value) { return Number(value.toPrecision(5)).toLocaleString("en", {maximumFractionDigits: 12}); }
-  function percent(share) { return (100 * share).toFixed(1) + " %"; }
-
-  // What the program of the page says of the values of the inputs.
-  function say() {
-    var row = {}, said = document.getElementById("answer");
-    inputs.forEach(function (input) { row[input.name] = input.value; });
-    var leaf = leaf_of(row), text;
-    if (labels.length) {
-      var chances = Array.from(predict_proba(row).values());
-      var order = labels.map(function (label, i) { return i; });
-      order.sort(function (a, b) { return chances[b] - chances[a]; });
-      text = order.slice(0, 4).map(function (i) { return labels[i] + " " + percent(chances[i]); }).join(", ");
-    } else {
-      text = short(predict(row));
+  let scores = tree.targets.map(() => 0);
+  function leafBelow(number, share) {
+    const node = tree.nodes[number];
+    if (node.equations) {
+      node.equations.forEach((sum, i) => { scores[i] += share * clip(total(sum), node.ranges && node.ranges[i]); });
+      return number;
     }
-    said.innerHTML = "predicted <b></b>, leaf <a></a>";
-    said.querySelector("b").textContent = text;
-    said.querySelector("a").textContent = "[" + leaf + "]";
-    said.querySelector("a").href = "#leaf" + leaf;
-    return leaf;
+    const part = node.conditions.reduce((all, one) => all * left(one), 1);
+    const first = part > 0 && leafBelow(node.left, share * part);
+    const second = part < 1 && leafBelow(node.right, share * (1 - part));
+    return part >= 0.5 ? first : second;
   }
-
-  function change() {
-    if (choice) { choice.value = ""; document.getElementById("steps").hidden = true; }
-    mark(say());
+  const leaf = leafBelow(0, 1);
+  scores = scores.map((score, i) => clip(score, tree.ranges && tree.ranges[i]));
+  const several = scores.length > 1;
+  if (tree.link === "exponential") { scores = scores.map((score) => Math.exp(Math.min(score, tree.most.logarithm))); }
+  if (tree.link === "clip") { scores = scores.map((score) => clip(score, [0, 1])); }
+  if (tree.link === "softmax") {
+    const odds = (several ? scores : [0, scores[0]]).map((score, i, all) => Math.exp(score - Math.max(...all)));
+    scores = odds.map((one) => one / odds.reduce((a, b) => a + b)).slice(several ? 0 : 1);
   }
+  scores = scores.map((score, i) => score * tree.targets[i][1] + tree.targets[i][0]);
+  return {leaf, values: tree.labels.length && !several ? [1 - scores[0], scores[0]] : scores};
+}
 
-  // A number is typed or slid, a category is chosen; nothing typed is a missing value.
-  function make(input) {
-    var line = document.createElement("label"), name = document.createElement("span");
-    name.textContent = input.name;
-    line.appendChild(name);
-    if (input.choices) {
-      var list = document.createElement("select");
-      input.choices.forEach(function (each, i) { list.add(new Option(each[0], i)); });
-      line.appendChild(list);
-      list.onchange = function () { input.value = input.choices[list.value][1]; change(); };
-      input.show = function () {
-        list.value = input.choices.findIndex(function (each) { return each[1] === input.value; });
-      };
-    } else {
-      var box = document.createElement("input"), slider = document.createElement("input");
-      box.type = line.className = input.date ? "date" : "number";
-      box.step = "any";
-      // A day counts from 1970, in Greenwich.
-      var write = function (value) {
-        if (value === null) { return ""; }
-        return input.date ? new Date(864e5 * value).toISOString().slice(0, 10) : value;
-      };
-      var read = function (text) { return input.date ? Date.parse(text) / 864e5 : Number(text); };
-      slider.type = "range";
-      slider.min = input.low;
-      slider.max = input.high;
-      slider.step = input.step;
-      line.appendChild(slider);
-      line.appendChild(box);
-      slider.oninput = function () {
-        input.value = Number(slider.value);
-        box.value = write(input.value);
-        change();
-      };
-      box.oninput = function () {
-        input.value = box.value === "" ? null : read(box.value);
-        if (input.value !== null) { slider.value = input.value; }
-        change();
-      };
-      input.show = function () {
-        box.value = write(input.value);
-        slider.value = input.value === null ? input.low : input.value;
-      };
-    }
-    input.show();
-    document.getElementById("inputs").appendChild(line);
+const branches = document.querySelectorAll("#tree details");
+for (const [button, open] of [["unfold", true], ["fold", false]]) {
+  document.getElementById(button).onclick = () => branches.forEach((one) => { one.open = open; });
+}
+
+// Say what the tree predicts, and mark the way to the leaf, which is unfolded.
+function say(tree, marks) {
+  const found = predict(tree, Object.fromEntries(tree.inputs.map((input) => [input.from, input.value])));
+  const percent = (i) => tree.labels[i] + " " + (100 * found.values[i]).toFixed(1) + " %";
+  const likeliest = tree.labels.map((label, i) => i).sort((a, b) => found.values[b] - found.values[a]);
+  const plain = Number(found.values[0].toPrecision(5)).toLocaleString("en", {maximumFractionDigits: 12});
+  const [text, link] = ["predicted", "leaf"].map((id) => document.getElementById(id));
+  text.textContent = tree.labels.length ? likeliest.slice(0, 4).map(percent).join(", ") : plain;
+  link.textContent = "[" + found.leaf + "]";
+  link.href = "#leaf" + found.leaf;
+  document.querySelectorAll("li.way").forEach((one) => one.classList.remove("way"));
+  let item = marks ? document.getElementById("n" + found.leaf) : null;
+  while (item) {
+    item.classList.add("way");
+    item.querySelectorAll(":scope > details").forEach((branch) => { branch.open = true; });
+    item = item.parentElement.closest("li");
   }
+}
 
-  var asked = document.getElementById("asked");
-  if (asked) {
-    asked = JSON.parse(asked.textContent);
-    var labels = asked.labels;
-    inputs = asked.inputs;
-    inputs.forEach(make);
-    say();
+// A number is typed or slid, a category is chosen; nothing typed is a missing value.
+function make(tree, input) {
+  const line = document.createElement("label"), name = document.createElement("span");
+  name.textContent = input.name;
+  line.append(name);
+  if (input.choices) {
+    const list = document.createElement("select");
+    input.choices.forEach(([words], i) => list.add(new Option(words, i)));
+    list.onchange = () => { input.value = input.choices[list.value][1]; say(tree, true); };
+    line.append(list);
+  } else {
+    // A day counts from 1970, in Greenwich.
+    const written = (value) => input.date ? new Date(864e5 * value).toISOString().slice(0, 10) : value;
+    const read = (text) => input.date ? Date.parse(text) / 864e5 : Number(text);
+    const box = document.createElement("input"), slider = document.createElement("input");
+    box.type = line.className = input.date ? "date" : "number";
+    slider.type = "range";
+    Object.assign(slider, {min: input.low, max: input.high, step: input.whole ? 1 : "any", value: input.value});
+    Object.assign(box, {step: "any", value: written(input.value)});
+    slider.oninput = () => {
+      input.value = Number(Number(slider.value).toPrecision(input.whole ? 15 : 4));
+      box.value = written(input.value);
+      say(tree, true);
+    };
+    box.oninput = () => {
+      input.value = box.value === "" ? null : read(box.value);
+      slider.value = input.value === null ? slider.value : input.value;
+      say(tree, true);
+    };
+    line.append(slider, box);
   }
+  document.getElementById("inputs").append(line);
+}
 
-  if (!choice) { return; }
-  var ways = JSON.parse(document.getElementById("ways").textContent);
-  ways.forEach(function (way, i) {
-    var option = document.createElement("option");
-    option.value = i;
-    option.textContent = "row " + way.row + ": predicted " + way.predicted + ", actual " + way.actual;
-    choice.appendChild(option);
-  });
-
-  function cell(line, name, text) {
-    var made = line.insertCell();
-    made.className = name;
-    made.textContent = text;
-    return made;
-  }
-
-  function show(way) {
-    var table = document.getElementById("steps");
-    table.textContent = "";
-    table.hidden = !way;
-    if (!way) { mark(-1); return; }
-    mark(way.path[way.path.length - 1]);
-    inputs.forEach(function (input, i) { input.value = way.values[i]; input.show(); });
-    if (asked) { say(); }
-    var largest = Math.max.apply(null, way.steps.slice(1).map(function (step) { return Math.abs(step[2]); }).concat(1e-300));
-    way.steps.forEach(function (step, i) {
-      var line = table.insertRow();
-      cell(line, "name", step[0]);
-      cell(line, "figure", (i && step[2] > 0 ? "+" : "") + step[1]);
-      var bar = cell(line, "bars", "");
-      if (i) {
-        var length = document.createElement("span");
-        length.className = step[2] < 0 ? "bar down" : "bar";
-        length.style.width = 100 * Math.abs(step[2]) / largest + "%";
-        bar.appendChild(length);
-      }
-    });
-    var last = table.insertRow();
-    cell(last, "name", "predicted").style.fontWeight = 600;
-    cell(last, "figure", way.predicted).style.fontWeight = 600;
-    cell(last, "bars", "");
-  }
-  choice.onchange = function () { show(ways[choice.value]); };
-})();
+const asked = document.getElementById("asked");
+if (asked) {
+  const tree = JSON.parse(asked.textContent);
+  tree.inputs.forEach((input) => make(tree, input));
+  say(tree, false);
+}
