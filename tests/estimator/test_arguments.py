@@ -214,7 +214,7 @@ OPTIONS = {
     "export_dot": ["max_depth"],
     "to_dataframe": ["output"],
     "export_code": ["language", "function_name", "table"],
-    "plot_tree": ["ax", "max_depth"],
+    "plot_tree": ["max_depth"],
 }
 
 
