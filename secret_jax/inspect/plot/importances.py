@@ -31,5 +31,4 @@ def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
     hidden = len(order) - len(shown)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
     axes.set_xlabel(f"% of what the tree explains{more}", fontsize=picture.FONT_SIZE)
-    picture.open_frame(axes)
-    return picture.Picture((axes,))
+    return picture.Picture(axes)

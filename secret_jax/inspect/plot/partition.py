@@ -29,7 +29,6 @@ _MARGIN = 0.02  # of the range of the rows, beyond them
 _TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
 _OPACITY = 0.85
 _OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
-_STRANGER = "#808080"  # a row of a class that training has not seen
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
 _MOST_POINTS = 800
 _SMALLEST_AREA = 0.015  # of a leaf that has room for its number
@@ -91,7 +90,6 @@ def plot_partition(
     >>> picture.ax.get_xlabel(), picture.ax.get_ylabel()
     ('x0', 'x1')
     """
-    picture.import_pyplot()
     view = as_view(tree, output)
     tree, schema = view.tree, view.tree.schema
     columns = [schema.index_of(one) for one in (x, y)]
@@ -120,22 +118,25 @@ def plot_partition(
     _number_leaves(axes, tree, table)
     if rows is not None:
         _draw_rows(axes, view, rows, columns, limits)
+    write: Any = schema.place_written
     for column, axis in zip(columns, (axes.xaxis, axes.yaxis), strict=True):
         picture.round_marks(axis, 7)
+        if write(column, 0) is not None:  # a date, or a level
+            axis.set_major_formatter(lambda at, _, of=column: write(of, round(at))[1])
         axis.set_label_text(schema.names[column], **picture.TEXT)
     axes.tick_params(labelsize=picture.TICK_SIZE)
     axes.set(xlim=ends[0], ylim=ends[1])
     told = (given.keys() | {*schema.discrete}) - {*columns}
     axes.set_title(_title(view, held, sorted(told)), **picture.TITLE)
-    return picture.Picture((axes,))
+    return picture.Picture(axes)
 
 
 def _title(view: TreeView, held: dict[int, Any], told: list[int]) -> str:
-    schema, title, words = view.tree.schema, view.target, []
-    for column in told:
+    schema, title = view.tree.schema, view.target
+    for place, column in enumerate(told):
         value = quoted if column in schema.discrete else entry
-        words.append(f"{quoted(schema.names[column])} = {value(held[column])}")
-    title += f" where {', '.join(words)}" if words else ""
+        words = f"{quoted(schema.names[column])} = {value(held[column])}"
+        title += f", {words}" if place else f" where {words}"
     if len(schema.names) > len(told) + 2:
         title += ", the other columns at their means"
     return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)
@@ -149,9 +150,8 @@ def _usual_values(tree: Tree) -> dict[int, Any]:
         usual.setdefault(column, float(schema.center[position]))
     for column, categories in zip(schema.discrete, schema.categories, strict=True):
         usual[column] = categories[0]
-    first = schema.n_regressors - schema.n_indicators
-    shares = zip(tree.center[0, first:].tolist(), schema.indicators, strict=False)
-    for _, (attribute, code) in sorted(shares):
+    shares = tree.center[0, schema.n_regressors - schema.n_indicators :].tolist()
+    for _, (attribute, code) in sorted(zip(shares, schema.indicators, strict=False)):
         usual[schema.discrete[attribute]] = schema.categories[attribute][code]
     return usual
 
@@ -203,7 +203,7 @@ def _square(values: np.ndarray) -> np.ndarray:
 
 def _draw_predictions(
     axes: Any, view: TreeView, table: Table, ends: list, rows: Rows | None
-) -> tuple[float, float]:
+) -> Any:
     """Draw predictions as cells with what explains their colours; the ends of these.
 
     Numbers, and the probability of the second of two classes, have a scale of colours;
@@ -211,7 +211,7 @@ def _draw_predictions(
     """
     from matplotlib.cm import ScalarMappable
 
-    value, classes = _square(view.said(table)), isinstance(view, ClassView)
+    value = _square(view.said(table))
     where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
     if isinstance(view, ClassView) and not view.of_two:
         least, most = 1 / len(view.names), value.max(axis=-1, keepdims=True)
@@ -221,15 +221,13 @@ def _draw_predictions(
         beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
         picture.draw_legend(axes, picture.with_short_names(view), **beside)
         return 0.0, 1.0
-    if isinstance(view, ClassView):
-        value = value[..., 1]
-        if rows is not None:
-            short = picture.with_short_names(view)
-            picture.draw_legend(axes, short, _OF_TWO, loc="upper right")
-    limits = float(value.min()), float(value.max())
-    if rows is not None and not classes:
-        low, high = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
-        limits = low, high
+    value = value[..., 1] if isinstance(view, ClassView) else value
+    limits = value.min(), value.max()
+    if isinstance(view, ClassView) and rows is not None:
+        short = picture.with_short_names(view)
+        picture.draw_legend(axes, short, _OF_TWO, loc="upper right")
+    elif rows is not None:
+        limits = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
     axes.imshow(value, cmap=picture.COLORS, clim=limits, alpha=_OPACITY, **where)
     color = ScalarMappable(cmap=picture.COLORS)  # opaque
     color.set_clim(*limits)
@@ -243,16 +241,17 @@ def _draw_predictions(
 def _draw_rows(
     axes: Any, view: TreeView, rows: Rows, columns: list[int], limits: Any
 ) -> None:
-    """Draw rows as points in the colours of their targets."""
+    """Draw rows as points in the colours of their targets; unseen classes are grey."""
     chosen = picture.evenly_spaced(len(rows.actual), _MOST_POINTS)
     at = [rows.columns[column][chosen].astype(np.float64) for column in columns]
     colors = rows.actual[chosen]
-    style: dict[str, Any] = {"cmap": picture.COLORS, "clim": limits}
+    style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
     if isinstance(view, ClassView):
         of_class = _OF_TWO if view.of_two else view.colors
-        style, colors = {}, channels([*of_class, _STRANGER])[colors]
-    look = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4, "zorder": 2}
-    axes.scatter(*at, c=colors, **look, **style)
+        colors = channels([*of_class, "#808080"])[colors]
+    else:
+        style |= {"cmap": picture.COLORS, "clim": limits}
+    axes.scatter(*at, c=colors, zorder=2, **style)
 
 
 def _draw_splits(axes: Any, tree: Tree, table: Table, places: list[np.ndarray]) -> None:

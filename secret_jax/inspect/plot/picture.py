@@ -4,13 +4,12 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import short_number
-from secret_jax.inspect.tree_view import TreeView
 from secret_jax.runtime.optional import imported
 
 FONT_SIZE = 9.0  # points
@@ -22,39 +21,27 @@ COLORS = "viridis"
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
 _LONGEST_TERM, _LONGEST_NAME, _LONGEST_CATEGORY = 44, 26, 18  # characters
 
-_View = TypeVar("_View", bound=TreeView)
-
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawn figure and the axes that were drawn on, in the order of reading.
+    """The axes that were drawn on, and their figure.
 
     Figures are pyplot's: scripts show them with ``pyplot.show()``, and notebooks show
     them once, at the end of their cell.
     """
 
-    axes: tuple[Any, ...]
-
-    @property
-    def ax(self) -> Any:
-        """The first of the axes: of most pictures the only one."""
-        return self.axes[0]
+    ax: Any
 
     @property
     def figure(self) -> Any:
-        """The figure that the axes are on."""
-        figure = self.ax.figure
-        return getattr(figure, "figure", figure)
+        """The figure of the axes, also where they are in a part of it."""
+        return getattr(self.ax.figure, "figure", self.ax.figure)
 
     def savefig(self, path: Any, **options: Any) -> None:
-        """Write the figure to a file, with everything on it by default.
+        """Write the figure to a file, with everything on it.
 
-        Parameters
-        ----------
-        path : str or path-like
-            Its ending says the format.
-        **options
-            Of `matplotlib.figure.Figure.savefig`.
+        ``path`` is a str or path-like, whose ending says the format, and options are
+        those of `matplotlib.figure.Figure.savefig`.
         """
         self.figure.savefig(path, **{"bbox_inches": "tight", **options})
 
@@ -75,12 +62,6 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     return ax
 
 
-def open_frame(ax: Any) -> None:
-    """Leave only the axes of the frame around a picture, with small marks."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=TICK_SIZE)
-
-
 def draw_bars(
     ax: Any, names: Sequence[str], values: Any, labels: Sequence[str], **options: Any
 ) -> None:
@@ -93,6 +74,8 @@ def draw_bars(
     ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
     bars = ax.barh(place, values, height=0.7, **options)
     ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=TICK_SIZE)
 
 
 def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
@@ -122,7 +105,7 @@ def draw_legend(
         text.set_parse_math(False)
 
 
-def with_short_names(view: _View) -> _View:
+def with_short_names(view: Any) -> Any:
     """The view with long names of columns, categories and classes cut in the middle."""
     tree, schema = view.tree, view.tree.schema
     categories = tuple(_shortened(c, _LONGEST_CATEGORY) for c in schema.categories)

@@ -15,12 +15,7 @@ from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
 from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot import picture
-from secret_jax.inspect.printing import (
-    counted,
-    counted_leaves,
-    counted_rows,
-    in_lines,
-)
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import model_parts, most_moving, split_parts
@@ -34,8 +29,7 @@ _MARGIN, _HEADER, _FOOTER = 0.2, 0.5, 0.7
 _LEGEND_ROW, _LEGEND_REST = 0.24, 0.6  # height, and width beside a name
 _COLOR_BAR = 2.6, 0.12  # width and height
 _COLOR_BAR_TOP, _COLOR_BAR_LABEL = 0.35, 0.48  # above the lower edge
-_POINTS_PER_INCH = 72
-_RENDERED_WIDER = 1.08  # at few dots per inch hinting widens text by as much
+_INCHES_PER_POINT = 1.08 / 72  # at few dots per inch hinting widens text by as much
 _TITLE_WIDER = 1.3  # than the same words in the font size: it is large and bold
 _TITLE, _ANSWER, _SMALL = 1.2, 0.85, 0.8  # sizes of text, of the font size
 _ALONE = "#f2f2f2"  # colour of a box that is compared with none
@@ -56,9 +50,6 @@ def plot_tree(
 ) -> picture.Picture:
     """Draw the tree, with the splits and equations in the units of the data.
 
-    The figure has the size that the tree needs: half an inch per leaf, two to three per
-    level.
-
     Parameters
     ----------
     max_depth : int or None, default="auto"
@@ -68,18 +59,14 @@ def plot_tree(
     output : int or str, optional
         Which one, of several.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is not what it should be.
-
     Notes
     -----
     The numbers in brackets are those of the nodes, as `apply` gives them. Where the
     condition of a box holds, the way leads up. Edges are as wide as their share of the
     training rows; boxes are coloured by the mean of the target in the node, or have a
     bar of the shares of the classes. The terms that move most in a leaf are shown as
-    far as there is room, with the numbers of `export_text`, which shows all.
+    far as there is room, with the numbers of `export_text`, which shows all. A figure
+    is as large as its tree needs.
     """
     pyplot, view = picture.import_pyplot(), as_view(tree, output)
     tree, short = view.tree, picture.with_short_names(view)
@@ -124,7 +111,7 @@ def plot_tree(
         cut = box.is_end and not tree.is_leaf[node]
         fill = colors.color(float(means[node])) if colors else _ALONE
         _draw_box(axes, box, fill, "--" if cut else "-")
-    return picture.Picture((axes,))
+    return picture.Picture(axes)
 
 
 def _readable_depth(tree: Tree) -> int:
@@ -235,7 +222,7 @@ def _text_width(text: str) -> float:
 
     # A dollar sign would begin a formula.
     path = TextPath((0, 0), text.replace("$", "S"), size=picture.FONT_SIZE)
-    return _RENDERED_WIDER * float(path.get_extents().x1) / _POINTS_PER_INCH
+    return float(path.get_extents().x1) * _INCHES_PER_POINT
 
 
 def _write(ax: Any, x: float, y: float, text: str, size: float, **options: Any) -> None:
