@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import checked_weight
-from secret_jax.inspect.equations import conditions_at
+from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.inspect.views import estimator_of
@@ -104,8 +104,9 @@ def stability(
         for done in range(n_resamples):
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
             drawn = random.exponential(size=group.max() + 1)[group] * weight
-            again: Any = clone(model).set_params(verbose=0)
-            trees.append(again.fit(X, y, drawn, groups=groups).tree_)
+            again: Any = clone(model)
+            again.set_params(verbose=0).fit(X, y, drawn, groups=groups)
+            trees.append(again.tree_)
     return _frequencies(trees)
 
 
@@ -149,8 +150,10 @@ def _asked(tree: Tree, node: int) -> list[tuple[int, float]]:
     """Columns that a split asks for, and the thresholds of numbers alone."""
     asked = []
     for _, split in conditions_at(tree, node):
-        terms = getattr(split, "terms", (split,))
-        alone = len(terms) == 1 and getattr(terms[0], "asks", "") == "number"
+        if isinstance(split, CategorySplit):
+            asked.append((split.column, np.nan))
+            continue
+        alone = len(split.terms) == 1 and split.terms[0].asks == "number"
         cut = rounded_split(split).threshold if alone else np.nan
-        asked += [(term.column, cut) for term in terms]
+        asked += [(term.column, cut) for term in split.terms]
     return asked
