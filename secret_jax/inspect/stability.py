@@ -105,7 +105,8 @@ def stability(
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
             drawn = random.exponential(size=group.max() + 1)[group] * weight
             again: Any = clone(model)
-            again.set_params(verbose=0).fit(X, y, drawn, groups=groups)
+            again.verbose = 0  # which subclasses may not have as a parameter
+            again.fit(X, y, drawn, groups=groups)
             trees.append(again.tree_)
     return _frequencies(trees)
 
