@@ -25,6 +25,9 @@ Levels: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 
 # The part of a date that grows with time, and so has a slope.
 DAYS = "days since 1970"
+# In words, since some count from zero and others from one.
+WEEKDAY = "weekday"
+_WEEKDAYS = "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 
 
 class Role(StrEnum):
@@ -133,10 +136,12 @@ class Attributes:
         return [columns[name] for name in names]
 
     def place_written(self, position: int, place: int) -> tuple[str, str] | None:
-        """Write a rank as level or a day since 1970 as date; None for other numbers."""
+        """Write a rank as level, a day as date or weekday; None for other numbers."""
         column, part, levels = self.origin(position)
         if levels:
             return column, levels[min(max(place, 0), len(levels) - 1)]
+        if part == WEEKDAY:
+            return self.names[position], _WEEKDAYS[min(max(place, 1), 7) - 1]
         return (column, day_written(place)) if part == DAYS else None
 
     def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -196,7 +201,7 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
     parts = {
         "year": column.astype("datetime64[Y]").astype(np.int64) + 1970,
         "month": column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
-        "weekday": (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
+        WEEKDAY: (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
         "hour": (column - day) / np.timedelta64(1, "h"),
         DAYS: days,
     }

@@ -25,11 +25,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 ReadTable: TypeAlias = dict[str, np.ndarray] | list[np.ndarray]
 
 
-class Declared(np.ndarray):
-    """Array of values (objects) that are categories since their type says so."""
-
-
-class OrderedText(Declared):
+class OrderedText(np.ndarray):
     """Array of ordered categories (objects); its levels go from least to greatest."""
 
     levels: tuple[str, ...]
@@ -41,8 +37,8 @@ class OrderedText(Declared):
 def read_columns(X: Any) -> ReadTable:
     """Read the columns of a table: a dict for a DataFrame with names, else a list.
 
-    Numeric columns come back as they are, dates as datetime64, categories by their type
-    as `Declared`, ordered ones as `OrderedText`, all others as bool or object.
+    Numeric columns come back as they are, dates as datetime64, ordered categories as
+    `OrderedText`, all others as bool or object.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -134,10 +130,10 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         # Nullable integers and decimals are objects.
         return _without_gaps(values) if values.dtype == object else values
     if isinstance(dtype, nw.Enum | nw.Categorical):
-        # Declared categories stay categories, even if they are numbers.
+        # They stay categories, even if they are numbers.
         values, levels = _categories(series)
         if levels is None or not all(isinstance(level, str) for level in levels):
-            return values.view(Declared)
+            return values
         values = values.view(OrderedText)
         values.levels = levels
         return values

@@ -89,28 +89,6 @@ def classes_of(
     return classes
 
 
-def refuse_other_classes(classes: np.ndarray, known: np.ndarray) -> None:
-    """Refuse classes of rows that are not, in this order, those a model knows."""
-    found, names = classes.tolist(), known.tolist()
-    lacking = [name for name in names if name not in found]
-    if lacking:
-        raise ValueError(
-            f"y holds no row of the class {lacking[0]!r}, which the model was fitted "
-            "on. Give rows of every class, such as those of the fit."
-        )
-    unknown = [name for name in found if name not in names]
-    if unknown:
-        raise ValueError(
-            f"y holds the class {unknown[0]!r}, which the model was not fitted on: it "
-            f"has {listed(names)}. Leave its rows out, or fit the model with them."
-        )
-    if found != names:
-        raise ValueError(
-            f"The classes of y are in the order {listed(found)}, and the model has "
-            f"{listed(names)}. Give y as the ordered categories of the fit."
-        )
-
-
 def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarray:
     """Encode labels as indicators: a column per class, one column for two classes."""
     unknown = ~np.isin(labels, classes)

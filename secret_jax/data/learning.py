@@ -61,7 +61,7 @@ class Learner:
             table = dict(zip(made_up_names(len(table)), table, strict=True))
         attributes, dates = with_calendars(table)
         columns, names = list(attributes.values()), tuple(attributes)
-        roles = roles_of(columns, names, dates, self.options, named)
+        roles = roles_of(columns, names, dates, self.options)
         levels = tuple(
             (i, column.levels)
             for i, (column, role) in enumerate(zip(columns, roles, strict=True))

@@ -14,14 +14,8 @@ from secret_jax.data.attributes import (
     chosen_attributes,
     input_names,
 )
-from secret_jax.data.columns import (
-    Declared,
-    OrderedText,
-    numbers,
-    refuse_numbers_as_text,
-)
+from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
 from secret_jax.data.scaling import ColumnMoments
-from secret_jax.data.written import warn_of_written
 from secret_jax.runtime.values import is_real
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
@@ -62,12 +56,8 @@ def roles_of(
     names: tuple[str, ...],
     dates: Dates,
     options: ColumnOptions,
-    named: bool = True,
 ) -> tuple[Role, ...]:
-    """Decide the role of every column, by the options or else by its content.
-
-    ``named``: whether the names came with the data, for what is said of them.
-    """
+    """Decide the role of every column, by the options or else by its content."""
     discrete, split = (
         chosen_attributes(getattr(options, argument), names, dates, argument)
         for argument in ("categorical_features", "split_features")
@@ -83,7 +73,6 @@ def roles_of(
             f"Column {names[both]!r} is named in both categorical_features and "
             "split_features; keep it in one of them."
         )
-    place_of = {name: place for place, name in enumerate(input_names(names, dates))}
     roles = []
     for position, (column, name) in enumerate(zip(columns, names, strict=True)):
         if position in discrete:
@@ -96,9 +85,6 @@ def roles_of(
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
             refuse_numbers_as_text(column, name)
-            if not isinstance(column, Declared):
-                array = f"pandas.Series(X[:, {place_of[name]}])"
-                warn_of_written(column, name, f"X[{name!r}]" if named else array)
             roles.append(Role.DISCRETE)
         elif not options.use_regressors:
             roles.append(Role.SPLIT)

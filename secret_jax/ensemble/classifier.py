@@ -9,9 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.model import Boosted
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.targets import Targets
@@ -111,15 +109,6 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         """Predict the class after every round; see `staged_predict_proba`."""
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
-
-    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
-        super()._keep(boosting, found, targets)
-        rows = boosting.training
-        if found.unseen is not None:
-            known = np.isfinite(found.unseen).all(axis=1)
-            member = with_all_classes(rows.targets[known]) > 0.5
-            said = _probabilities(found.unseen[known])
-            self._calibrated(said, member, rows.weight[known])
 
     def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)

@@ -119,12 +119,10 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         sample_weight: ArrayLike | None,
         eval_set: Any = None,
         groups: ArrayLike | None = None,
-        copies: np.ndarray | None = None,
     ) -> Self:
-        """Fit; ``copies`` are rows per given row, by default those of the weights."""
         with self._computing(X):
             with names_restored(self, "tree_"):
-                given, targets = self._given(X, y, sample_weight, groups, copies)
+                given, targets = self._given(X, y, sample_weight, groups)
                 others = self._pruning_rows(eval_set, targets)
                 if groups is not None and others is not None:
                     raise ValueError("Give groups or eval_set, not both.")
@@ -166,7 +164,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None = None,
-        copies: np.ndarray | None = None,
     ) -> tuple[CheckedRows, Targets]:
         """Check training rows, and note the names of the features."""
         X = validated(self, X, reset=True)
@@ -174,8 +171,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         targets = self._targets(y, X, weight)
         group = None if groups is None else group_numbers(groups, len(weight))
         known = targets.values, targets.weight
-        copies = copies_of(weight) if copies is None else copies
-        return CheckedRows(X, *known, copies, targets.names, group), targets
+        return CheckedRows(X, *known, copies_of(weight), targets.names, group), targets
 
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:

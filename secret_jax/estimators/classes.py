@@ -17,14 +17,14 @@ from secret_jax.data.labels import (
 )
 from secret_jax.data.validation import name_of
 from secret_jax.estimators.targets import Targets
-from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes
 
 
-class ClassesMixin(ClassSetsMixin, ClassifierMixin):
+class ClassesMixin(ClassifierMixin):
     """Labels of rows, from the ``_probabilities`` that a subclass has."""
 
     class_weight: Any
+    classes_: np.ndarray
 
     @property
     def n_classes_(self) -> int:
@@ -76,6 +76,11 @@ class ClassesMixin(ClassSetsMixin, ClassifierMixin):
         """
         labels = validated_labels(y, X, type(self).__name__)
         return super().score(X, labels, sample_weight)
+
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
         raise NotImplementedError

@@ -3,10 +3,13 @@
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import validated_targets, validated_weight
-from secret_jax.inspect.intervals import calibrated_factor, conformity_scores
+from secret_jax.inspect.arguments import check_coverage
+from secret_jax.inspect.intervals import conformal_factor
 
 
 class ConformalMixin:
@@ -84,13 +87,16 @@ class ConformalMixin:
         >>> bool(0.7 < ((lower <= y[1300:]) & (y[1300:] <= upper)).mean() < 0.9)
         True
         """
-        factor = calibrated_factor(
-            self,
-            coverage,
-            "predict_interval needs calibration rows: the last fit left none out, and "
-            "conformalize has seen none since. Call conformalize(X, y) with rows that "
-            "fit did not see.",
-        )
+        check_is_fitted(self)  # pyright: ignore[reportArgumentType]
+        if not hasattr(self, "conformity_scores_"):
+            raise NotFittedError(
+                "predict_interval needs calibration rows: the last fit left none out, "
+                "and conformalize has seen none since. Call conformalize(X, y) with "
+                "rows that fit did not see."
+            )
+        check_coverage(coverage)
+        scores, weight = self.conformity_scores_, self.conformity_weight_
+        factor = conformal_factor(scores, weight, float(coverage))
         prediction, deviation = self.predict(X, return_std=True)
         width = factor * _unit(deviation)
         return np.maximum(prediction - width, self._lowest()), prediction + width
@@ -102,9 +108,11 @@ class ConformalMixin:
     def _calibrate(
         self, residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray
     ) -> None:
-        """Store the scores of rows not used for their predictions."""
-        scores = conformity_scores(residual, _unit(deviation), weight)
-        self.conformity_scores_, self.conformity_weight_ = scores
+        """Store residuals of rows not used for their predictions, in deviations."""
+        score = np.abs(residual) / _unit(deviation)
+        order = np.argsort(score, kind="stable")
+        order = order[weight[order] > 0]
+        self.conformity_scores_, self.conformity_weight_ = score[order], weight[order]
 
 
 def _unit(deviation: np.ndarray) -> np.ndarray:

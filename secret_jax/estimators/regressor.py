@@ -190,8 +190,8 @@ class SecretRegressor(
     everywhere. Folds and held-out parts get their share of the copies of a row, whether
     repeated or weighted: with a table of few distinct rows, such as truth values and
     categories, models fitted to some copies are judged by others. Those of a bootstrap
-    sample, of one observation each, judge each other as well, and trees grow too large;
-    `stability` knows which they are. Other weights (and integers whose sum float64
+    sample, of one observation each, judge each other as well, and trees grow too large.
+    Other weights (and integers whose sum float64
     cannot hold exactly) are first scaled to a mean of one, and a row of such a weight
     is one row.
 

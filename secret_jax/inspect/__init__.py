@@ -4,8 +4,8 @@
 data, `rounding` the numbers that are printed; `printing`, `words` and `notes` make
 words of them. A view (`tree_view`, of classes `class_view`; `views` chooses) tells what
 is in a node, so that `text`, `dot`, `plot/` and `report/` need not know of the target.
-`frame` makes tables of nodes, of which `coefficients`, `regions` and `stability` have
-more, and `summary` one in text; `code/` writes programs of any language from one walk.
+`frame` makes tables of nodes, of which `coefficients` and `stability` have more, and
+`summary` one in text; `code/` writes programs of any language from one walk.
 `explain` and `importances` share out predictions and what a tree explains, `intervals`
-and `class_sets` say how far it may be off.
+says how far numbers may be off.
 """

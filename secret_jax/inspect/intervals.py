@@ -4,10 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.inspect.arguments import check_coverage
 from secret_jax.tree.degrees import model_degrees, noise_variance
 from secret_jax.tree.structure import Tree
 
@@ -30,19 +27,6 @@ def node_deviations(tree: Tree) -> np.ndarray:
     variance = noise * (1.0 + degrees / np.maximum(tree.weight, 1.0))
     scale = 1.0 if tree.loss.link == "exponential" else tree.schema.target_scale
     return np.sqrt(variance) * scale
-
-
-def conformity_scores(
-    residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Residuals of calibration rows in units of their deviation, rising; their weights.
-
-    Rows of weight zero are left out.
-    """
-    score = np.abs(residual) / deviation
-    order = np.argsort(score, kind="stable")
-    order = order[weight[order] > 0]
-    return score[order], weight[order]
 
 
 def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) -> float:
@@ -70,19 +54,6 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
         )
     place = int(np.searchsorted(np.cumsum(weight), rank - _SLACK))
     return float(scores[min(place, len(scores) - 1)])
-
-
-def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
-    """Find the `conformal_factor` of a fitted estimator that was calibrated.
-
-    Otherwise the error says what is missing and how to get it, the remedy.
-    """
-    check_is_fitted(model)
-    if not hasattr(model, "conformity_scores_"):
-        raise NotFittedError(remedy)
-    check_coverage(coverage)
-    scores, weight = model.conformity_scores_, model.conformity_weight_
-    return conformal_factor(scores, weight, float(coverage))
 
 
 def forget_calibration(model: Any) -> None:

@@ -67,7 +67,6 @@ class InspectionMixin(Importances):
     from secret_jax.inspect.plot.leaf import plot_leaf
     from secret_jax.inspect.plot.partition import plot_partition
     from secret_jax.inspect.plot.tree import plot_tree
-    from secret_jax.inspect.regions import regions
     from secret_jax.inspect.report.page import to_html
     from secret_jax.inspect.stability import stability
     from secret_jax.inspect.summary import summary

@@ -1,30 +1,18 @@
-"""How much of a tree stays when it is grown on other rows of the same kind.
-
-The tree is fitted again on resamples of the rows, and what the new trees split on is
-counted (Philipp, Zeileis & Strobl, A Toolkit for Stability Assessment of Tree-Based
-Learners, COMPSTAT 2016); how far their predictions lie apart is measured as well. A
-resample is a set of integer weights. A row that is drawn twice weighs two, but is one
-row: were its copies to judge each other, trees would grow far too large.
-"""
+"""How much of a tree stays when it is grown on other rows of the same kind."""
 
 import warnings
-from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from secret_jax.data.labels import refuse_other_classes
-from secret_jax.data.sampling import draws_of_groups, group_numbers
-from secret_jax.data.validation import copies_of, validated_weight
-from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.data.sampling import group_numbers
+from secret_jax.data.validation import checked_weight
 from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
-from secret_jax.inspect.printing import quoted
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.inspect.views import estimator_of
-from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_integer
@@ -40,8 +28,12 @@ def stability(
     groups: Any = None,
     n_resamples: int = 30,
     random_state: Any = None,
+    verbose: Any = 1,
 ) -> Any:
-    """Fit a model again on bootstrap samples of rows, and count what trees split on.
+    """Fit a model again on reweighted rows, and count what the trees split on.
+
+    For whoever wants to tell others what a tree says: a column that only some of the
+    trees split on may be one of several that would do as well.
 
     Parameters
     ----------
@@ -49,154 +41,120 @@ def stability(
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         The rows that the model was fitted on, or others like them.
     sample_weight : array-like of shape (n_rows,), optional
-        Integers count as so many rows, which are drawn one by one.
     groups : array-like of shape (n_rows,), optional
-        Names of what rows belong to, as persons or places, which are drawn instead,
-        each with all of its rows; fits know of them, as `SecretRegressor.fit`.
+        Names of what rows belong to, as persons or places: all rows of one are weighed
+        alike, and fits know of them, as `SecretRegressor.fit`.
     n_resamples : int, default=30
-        At least 2.
+        At least 2; each costs a fit.
     random_state : int, RandomState instance or None
-        Draws the rows.
+        Draws the weights.
+    verbose : int, default=1
+        Whether to show which resample is being fitted; 0: silent.
 
     Returns
     -------
     pandas.DataFrame
         A row for each column that any tree splits on, the most frequent first:
         ``resamples`` and ``at_root``, the shares of the resamples whose tree, and whose
-        root, splits on it, ``in_tree``, whether the fitted tree does; of the thresholds
-        of splits on it alone the ``low`` and ``high`` decile and the ``median``, and
-        the ``categories`` that are listed most often. ``.plot.barh()`` draws the
-        shares. In ``attrs``: ``n_leaves`` of each resample's tree; ``same_root``, the
-        share of roots that split on the columns of the tree's; ``deviation`` of the
-        predictions of a row between the trees, the mean over the rows, for each output,
-        of numbers in standard deviations of the target, of classes of the probability;
-        of a classifier ``same_class``, the share of the rows whose predicted class is
-        the tree's, the mean over the resamples.
+        root, splits on it, ``in_tree``, whether the fitted tree does, and of the
+        thresholds of splits on it alone the ``low`` and ``high`` decile and the
+        ``median``. In ``attrs`` the ``n_leaves`` of each resample's tree.
 
     Raises
     ------
     ValueError
         If a parameter means nothing, or the rows cannot be used.
+
+    Notes
+    -----
+    A resample multiplies the weight of each row, or group, by a draw from the
+    exponential distribution: the Bayesian bootstrap. No row is there twice, since
+    copies of a row cannot judge each other, and none is left out, so that every
+    resample has all classes and categories.
+
+    References
+    ----------
+    D. B. Rubin. The Bayesian Bootstrap. Annals of Statistics 9, 1981.
+
+    M. Philipp, A. Zeileis and C. Strobl. A Toolkit for Stability Assessment of
+    Tree-Based Learners. COMPSTAT 2016.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> model = SecretRegressor(oblique=False, max_leaf_nodes=4).fit(X, y)
+    >>> found = model.stability(X, y, n_resamples=2, random_state=0, verbose=0)
+    >>> found.columns.tolist()
+    ['resamples', 'at_root', 'in_tree', 'low', 'median', 'high']
     """
     model = estimator_of(model)
     if not is_integer(n_resamples) or n_resamples < 2:
         raise ValueError(f"n_resamples is {n_resamples}; give at least 2.")
-    tree, given = model.tree_, model._targets(y, X, np.ones(len(X)))
-    classes, of_classes = Classes.of_estimator(model), {}
-    if classes is not None:
-        refuse_other_classes(given.learned["classes_"], model.classes_)
-    targets = given.values
-    if targets.shape[1] != tree.n_outputs:
-        raise ValueError(
-            f"y has {targets.shape[1]} output(s), but the tree has {tree.n_outputs}. "
-            "Give the targets that it was fitted on."
-        )
-    weight = validated_weight(sample_weight, X)
-    group = None if groups is None else group_numbers(groups, len(weight))
+    weight = checked_weight(sample_weight, X)
+    group = np.arange(len(weight))
+    if groups is not None:
+        group = np.unique(group_numbers(groups, len(weight)), return_inverse=True)[1]
     random = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    trees, predictions = [], []
-    with shown(model.verbose) as progress:
+    trees = [model.tree_]
+    with shown(verbose) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the first fit has said them
         stage = Stage("fitting on resamples", progress)
         for done in range(n_resamples):
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
-            drawn, copies = resampled(weight, random, group)
+            drawn = random.exponential(size=group.max() + 1)[group] * weight
             again: Any = clone(model)
-            again.verbose = 0
-            with warnings.catch_warnings(), one_thread_for_products():
-                # What a resample lacks is no news to whoever has all rows.
-                warnings.simplefilter("ignore", UserWarning)
-                again._fit(again._plan(), X, y, drawn, None, groups, copies)
-                predictions.append(again._outputs(X).reshape(targets.shape))
+            again.verbose = 0  # which subclasses may not have as a parameter
+            again.fit(X, y, drawn, groups=groups)
             trees.append(again.tree_)
-    apart = np.average(np.std(predictions, axis=0), axis=0, weights=weight)
-    if classes is None:
-        mean = np.average(targets, axis=0, weights=weight)
-        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-        apart = apart / np.where(spread > 0, spread, 1.0)
-    else:
-        every = [model._outputs(X).reshape(targets.shape), *predictions]
-        chosen = np.array([classes.chosen(with_all_classes(one)) for one in every])
-        same = (chosen[1:] == chosen[0]).mean(axis=0)
-        of_classes = {"same_class": float(np.average(same, weights=weight))}
-    table = frequencies(tree, trees)
-    table.attrs["deviation"] = apart.tolist()
-    table.attrs |= of_classes
-    return table
+    return _frequencies(trees)
 
 
-def resampled(
-    weight: np.ndarray, random: np.random.Generator, group: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw as many rows as there are: their weights, and how many of them differ.
+def _frequencies(trees: list[Tree]) -> Any:
+    """Count what the first tree, and the others, split on."""
+    pandas = import_pandas()
+    asked = pandas.DataFrame(
+        [
+            (tree, node == 0, term, cut)
+            for tree, one in enumerate(trees)
+            for node in np.flatnonzero(~one.is_leaf).tolist()
+            for term, cut in _asked(one, node)
+        ],
+        columns=["tree", "at_root", "column", "threshold"],
+    ).astype({"at_root": bool, "threshold": float})
+    own, others = asked[asked["tree"] == 0], asked[asked["tree"] > 0]
+    names, n_resamples = trees[0].schema.names, len(trees) - 1
 
-    Or as many groups, each with all of its rows.
+    def share(rows: Any) -> Any:
+        return rows.groupby("column")["tree"].nunique() / n_resamples
 
-    Where all weights are integers, a row stands for so many, and each of them is drawn
-    by itself, so that as many differ as are to be expected. Otherwise rows are drawn
-    and keep their weights. Rows that are not drawn weigh 0.
-    """
-    if group is not None:
-        drawn, used = np.zeros(len(weight)), weight > 0
-        drawn[used] = draws_of_groups(group[used], random) * weight[used]
-        return drawn, copies_of(weight)
-    whole = bool(np.equal(np.mod(weight, 1), 0).all())
-    copies = weight.astype(np.int64) if whole else (weight > 0).astype(np.int64)
-    drawn = random.multinomial(copies.sum(), copies / copies.sum()).astype(np.float64)
-    drawn = drawn if whole else drawn * weight
-    copies, different = np.maximum(copies_of(weight), 1), copies_of(drawn)
-    different = np.rint(copies * (1.0 - (1.0 - 1.0 / copies) ** different))
-    return drawn, np.clip(different, 1, copies).astype(np.int64)
-
-
-class _Asked(NamedTuple):
-    """What a condition of a split asks of one column.
-
-    The threshold of a number alone, or the categories that are listed; None of a sum.
-    """
-
-    column: int
-    at_root: bool
-    threshold: float | None = None
-    listed: tuple | None = None
-
-
-def _asked(tree: Tree) -> list[_Asked]:
-    """List what the splits of a tree ask, column by column."""
-    asked = []
-    for node in np.flatnonzero(~tree.is_leaf).tolist():
-        for _, split in conditions_at(tree, node):
-            if isinstance(split, CategorySplit):
-                asked.append(_Asked(split.column, node == 0, listed=split.listed))
-                continue
-            alone = len(split.terms) == 1 and split.terms[0].asks == "number"
-            cut = rounded_split(split).threshold if alone else None
-            asked += [_Asked(term.column, node == 0, cut) for term in split.terms]
-    return asked
-
-
-def frequencies(tree: Tree, resamples: list[Tree]) -> Any:
-    """Make the table of `stability`: what trees of resamples and a tree split on."""
-    trees = [_asked(one) for one in (tree, *resamples)]
-    own, *used = ({one.column for one in asked} for asked in trees)
-    root, *roots = ({one.column for one in asked if one.at_root} for asked in trees)
-    rows = []
-    for column in range(len(tree.schema.names)):
-        here = [one for asked in trees[1:] for one in asked if one.column == column]
-        cuts = [one.threshold for one in here if one.threshold is not None]
-        low, median, high = np.quantile(cuts or [np.nan], [0.1, 0.5, 0.9])
-        sets = Counter(one.listed for one in here if one.listed is not None)
-        most = sets.most_common(1)[0][0] if sets else ()
-        row = {
-            "resamples": np.mean([column in columns for columns in used]),
-            "at_root": np.mean([column in columns for columns in roots]),
-            "in_tree": column in own,
-            **{"low": low, "median": median, "high": high},
-            "categories": ", ".join(map(quoted, most)),
-        }
-        rows.append(row)
-    table = import_pandas().DataFrame(rows, index=[*map(str, tree.schema.names)])
-    table = table[(table["resamples"] > 0) | table["in_tree"]]
+    cuts = others.groupby("column")["threshold"]
+    table = pandas.DataFrame(
+        {
+            "resamples": share(others),
+            "at_root": share(others[others["at_root"]]),
+            **{"low": cuts.quantile(0.1), "median": cuts.median()},
+            "high": cuts.quantile(0.9),
+        },
+        index=sorted(set(asked["column"])),
+    )
+    table.insert(2, "in_tree", table.index.isin(own["column"]))
+    table = table.fillna({"resamples": 0.0, "at_root": 0.0})
+    table.index = [str(names[column]) for column in table.index]
     table = table.sort_values(["resamples", "at_root"], ascending=False, kind="stable")
-    table.attrs["n_leaves"] = [one.n_leaves for one in resamples]
-    table.attrs["same_root"] = float(np.mean([root == one for one in roots]))
+    table.attrs["n_leaves"] = [tree.n_leaves for tree in trees[1:]]
     return table
+
+
+def _asked(tree: Tree, node: int) -> list[tuple[int, float]]:
+    """Columns that a split asks for, and the thresholds of numbers alone."""
+    asked = []
+    for _, split in conditions_at(tree, node):
+        if isinstance(split, CategorySplit):
+            asked.append((split.column, np.nan))
+            continue
+        alone = len(split.terms) == 1 and split.terms[0].asks == "number"
+        cut = rounded_split(split).threshold if alone else np.nan
+        asked += [(term.column, cut) for term in split.terms]
+    return asked

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from secret_jax.data.attributes import WEEKDAY
 from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording
 from secret_jax.inspect.equations import (
     CategorySplit,
@@ -78,11 +79,9 @@ def _comparison_parts(
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
-    place = _place(tree, split)
+    place = _place(tree, split, side)
     if place is not None:
-        name, level = place
-        bound = f"{split.sign(side)} {quoted(level)}{_remark(split, side)}"
-        return [f"{quoted(name)} {bound}"]
+        return [place + _remark(split, side)]
     split = rounded_split(split, wording.precision)
     summands = [(term.factor, quoted(term.label)) for term in split.terms]
     shown = summands[: wording.max_terms]
@@ -91,13 +90,26 @@ def _comparison_parts(
     return [*terms, bound + _remark(split, side)]
 
 
-def _place(tree: Tree, split: LinearSplit) -> tuple[str, str] | None:
-    """Name and level of a hard split on an ordered category or date, if it is one."""
+def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
+    """Write a hard split on an ordered category, a date or a weekday, if it is one."""
     if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
         return None
-    threshold = split.threshold
+    schema, column, threshold = tree.schema, split.terms[0].column, split.threshold
     place = math.floor(threshold) if split.at_most else math.ceil(threshold)
-    return tree.schema.place_written(split.terms[0].column, place)
+    written = schema.place_written(column, place)
+    if written is None or schema.origin(column).part != WEEKDAY:
+        return (
+            written and f"{quoted(written[0])} {split.sign(side)} {quoted(written[1])}"
+        )
+    ends = {
+        "<=": (1, place),
+        "<": (1, place - 1),
+        ">=": (place, 7),
+        ">": (place + 1, 7),
+    }
+    days = [schema.place_written(column, end) for end in ends[split.sign(side)]]
+    first, last = (day[1] for day in days if day is not None)
+    return f"{quoted(written[0])} in {first}{f'..{last}' * (first != last)}"
 
 
 def _remark(split: LinearSplit, side: Side) -> str:

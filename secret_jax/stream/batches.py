@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import (
-    Declared,
     OrderedText,
     ReadTable,
     is_index,
@@ -159,8 +158,7 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
     ordered = next((part for part in parts if isinstance(part, OrderedText)), None)
     if ordered is not None:
         return ordered_text(np.asarray(whole, object), ordered.levels)
-    declared = any(isinstance(part, Declared) for part in parts)
-    return whole.view(Declared) if declared else whole
+    return whole
 
 
 def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:

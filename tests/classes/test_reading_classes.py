@@ -191,37 +191,3 @@ def test_tables_hold_all_classes(fitted):
     alone = model.coefficients(output="mid")
     own = terms[terms["class"] == "mid"].drop(columns="class").reset_index(drop=True)
     pd.testing.assert_frame_equal(own, alone)
-
-
-def table(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n_rows, 2))
-    noise = random.gumbel(size=(n_rows, 3))
-    return X, NAMES[np.argmax(np.c_[X, -X.sum(axis=1)] + noise, axis=1)]
-
-
-@pytest.mark.parametrize("kind", ["shares", "booster"])
-def test_sets_hold_the_class_as_often_as_is_promised(kind):
-    model = {
-        "shares": SecretClassifier.cart(max_leaf_nodes=8),
-        "booster": SecretBoostingClassifier(
-            max_leaf_nodes=4, max_iter=3, early_stopping=False, n_folds=2
-        ),
-    }[kind].fit(*table(200, 0))
-    new, its = table(4000, 2)
-    if kind == "shares":
-        with pytest.raises(NotFittedError, match="conformalize"):
-            model.predict_set(new)
-        model.conformalize(*table(400, 1))
-    member = its[:, None] == model.classes_
-    sizes = []
-    for coverage in (0.6, 0.9):
-        sets = model.predict_set(new, coverage)
-        assert sets.any(axis=1).all()
-        held = (sets & member).any(axis=1).mean()
-        sizes.append(sets.sum(axis=1).mean())
-        # The likeliest class is there where the threshold alone would leave none.
-        assert coverage - 0.06 < held < max(coverage, 0.75) + 0.06
-    assert sizes[0] < sizes[1]
-    with refusal("coverage=0.999", "calibration rows"):
-        model.predict_set(new, 0.999)

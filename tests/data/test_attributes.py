@@ -82,6 +82,24 @@ def test_only_the_days_of_dates_are_regressors():
     assert [schema.origin(i).part for i in range(5)] == list(parts)
 
 
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [(1, ("Mon", "Tue..Sun")), (5, ("Mon..Fri", "Sat..Sun")), (6, ("Mon..Sat", "Sun"))],
+)
+def test_weekdays_are_said_in_words(first, said):
+    """Pandas counts Monday as 0, and others as 1."""
+    X = pd.DataFrame({"sold": pd.date_range("2024-01-01", periods=420)})
+    weekday = X["sold"].dt.day_of_week
+    model = SecretRegressor(max_leaf_nodes=2, leaf="constant", oblique=False)
+    model.fit(X, 10.0 * (weekday >= first))
+    text = model.export_text()
+    for word, days in zip(("if", "else"), said, strict=True):
+        assert f"[0] {word} sold (weekday) in {days}\n" in text
+    why = str(model.explain(X[weekday == 6][:1]))
+    assert f"sold (weekday) in {said[1]}" in why
+    assert "sold (weekday) = Sun" in why
+
+
 def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
     frame = make_table(40)[0]
     assert set(schema_of(frame, split_features=["sold"]).roles[:4]) == {Role.SPLIT}

@@ -147,7 +147,7 @@ def test_subclasses_with_parameters_of_their_own():
     stump = Stump().fit(X, y)
     assert stump.n_leaves_ == 2
     assert stump.cost_complexity_pruning_path(X, y).ccp_alphas[0] == 0
-    assert len(stump.stability(X, y, n_resamples=2)) > 0
+    assert len(stump.stability(X, y, n_resamples=2, verbose=0)) > 0
     with refusal("'splits__min_gain'", "['depth']"):
         stump.set_params(splits__min_gain=1.0)
     with refusal("'max_depth' parameter of Stump", "Got -1"):

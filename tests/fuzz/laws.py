@@ -184,7 +184,8 @@ def models_can_be_read(case: Case) -> None:
     if hasattr(model, "to_dataframe"):
         for way in ("export_text", "export_dot", "summary", "to_html", "to_dataframe"):
             assert len(getattr(model, way)()) > 0
-        more = {"sample_weight": weight, "groups": groups, "n_resamples": 2}
+        more = {"sample_weight": weight, "groups": groups}
+        more |= {"n_resamples": 2, "verbose": 0}
         shares = model.stability(X, y, **more)
         assert len(shares.attrs["n_leaves"]) == 2
         assert shares["resamples"].between(0.0, 1.0).all()

@@ -31,6 +31,7 @@ from secret_jax.inspect.class_errors import (
 )
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
+from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
@@ -159,59 +160,31 @@ def test_boxes_have_the_numbers_of_the_text():
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], SIX])
-def test_leaves_show_probabilities_against_shares(names):
+def test_leaves_show_the_equation_of_their_most_frequent_class(names):
     model = fitted(names)
-    X, y = rows_of(model)
-    leaf = int(np.bincount(model.apply(X)).argmax())
-    here = model.apply(X) == leaf
-    drawn = model.plot_leaf(leaf, X, y)
-    equations, fit = drawn.axes
-    said = model.predict_proba(X[here])
-    loss = log_loss(y[here], said, labels=names)
-    right = 100 * np.mean(model.predict(X[here]) == y[here])
-    title = fit.get_title(loc="left")
-    assert title.startswith(f"{here.sum()} rows, {right:.3g} % right, log-loss ")
-    assert float(title.split()[-1]) == pytest.approx(loss, rel=5e-3)
-    if len(names) == 2:
-        bins = calibration(said[:, 1], y[here] == "yes")
-        (line,) = [c for c in fit.lines if c.get_marker() == "o"]
-        found = line.get_ydata(orig=False)
-        np.testing.assert_allclose(found, [one.observed for one in bins])
-        assert "moves log-odds of yes" in equations.get_xlabel()
-        return
-    widths = np.array([bar.get_width() for bar in fit.patches])
-    n_shown = len(widths) // 2
-    labels = [label.get_text() for label in fit.get_yticklabels()]
-    share = [np.mean(y[here] == name) for name in labels]
-    np.testing.assert_allclose(widths[:n_shown], share)
-    mean = said.mean(axis=0)[[names.index(name) for name in labels]]
-    np.testing.assert_allclose(widths[n_shown:], mean, rtol=1e-5)
+    tree = model.tree_
+    for leaf in np.flatnonzero(tree.is_leaf).tolist():
+        which = int(as_view(tree).shares[leaf].argmax()) if len(names) > 2 else 1
+        ax = model.plot_leaf(leaf).ax
+        said = "log-odds" if len(names) == 2 else "score"
+        assert f"moves {said} of {names[which]} by one" in ax.get_xlabel()
+        terms = model.coefficients(leaf, output=names[which])
+        effect = terms["effect"] * np.sign(terms["coefficient"])
+        largest = effect[effect.abs().idxmax()] if effect.notna().any() else 0.0
+        widths = [bar.get_width() for bar in ax.patches]
+        assert max(widths, key=abs) == pytest.approx(largest, abs=2e-3, rel=1e-2)
+
+
+def test_scores_are_sums_of_the_cells_of_a_table():
+    model = fitted(SIX)
+    leaf = int(np.flatnonzero(model.tree_.is_leaf)[0])
     table = class_table(as_view(model.tree_), leaf, 12)
-    columns = [label.get_text() for label in equations.get_xticklabels()]
-    assert columns == table.classes
-    # Scores are sums of the cells and the constant.
+    assert table.classes == [SIX[i] for i in as_view(model.tree_).shown_in(leaf)]
     own = {"length": 0.52, "shell weight": 1990.0, "a - b": -3e-5, "2nd (kg)": 4e6}
     terms = zip(table.names, table.factor, strict=True)
     score = table.constant + sum(f * _counted(name, own) for name, f in terms)
     at_center = model.tree_.coefficient[leaf, :, 0]
     np.testing.assert_allclose(score, at_center, atol=0.02)
-
-
-def test_long_names_stay_on_the_picture_of_a_leaf():
-    model = fitted(LONG)
-    X, y = rows_of(model)
-    picture = model.plot_leaf(int(model.apply(X)[0]), X, y)
-    picture.figure.canvas.draw()
-    page = picture.figure.bbox
-    for ax in picture.axes:
-        # Ticks beyond the ends of an axis are not drawn, but names all are.
-        labels = [*ax.get_xticklabels(), *ax.get_yticklabels()]
-        labels = [label for label in labels if "an occ" in label.get_text()]
-        for text in [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *labels]:
-            extent = text.get_window_extent()
-            if text.get_text():
-                assert page.x0 - 1 <= extent.x0 <= extent.x1 <= page.x1 + 1
-                assert page.y0 - 1 <= extent.y0 <= extent.y1 <= page.y1 + 1
 
 
 def _counted(name: str, values: dict[str, float]) -> float:
@@ -224,9 +197,26 @@ def _counted(name: str, values: dict[str, float]) -> float:
     return values[found[1]] + (away if found[2] == "+" else -away)
 
 
+def test_long_names_stay_on_the_picture_of_a_leaf():
+    model = fitted(LONG)
+    X, _ = rows_of(model)
+    picture = model.plot_leaf(int(model.apply(X)[0]))
+    picture.figure.canvas.draw()
+    page = picture.figure.bbox
+    for ax in [picture.ax]:
+        # Ticks beyond the ends of an axis are not drawn, but names all are.
+        labels = [*ax.get_xticklabels(), *ax.get_yticklabels()]
+        labels = [label for label in labels if "an occ" in label.get_text()]
+        for text in [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *labels]:
+            extent = text.get_window_extent()
+            if text.get_text():
+                assert page.x0 - 1 <= extent.x0 <= extent.x1 <= page.x1 + 1
+                assert page.y0 - 1 <= extent.y0 <= extent.y1 <= page.y1 + 1
+
+
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.drawn._RESOLUTION", 20)
+    monkeypatch.setattr("secret_jax.inspect.plot.partition._RESOLUTION", 20)
 
 
 @pytest.mark.usefixtures("coarse")
@@ -246,72 +236,42 @@ def test_slices_show_probabilities():
     expected = model.predict_proba(cells[list(NAMES)])[:, 1].reshape(20, 20)
     assert np.mean(np.abs(image.get_array() - expected) > 1e-5) < 0.02
     assert ax.figure.axes[-1].get_ylabel() == "probability of yes"
-    curve = model.plot_partition("length", at=at).ax
-    assert curve.get_ylabel() == "probability of yes"
-    assert all(0 <= v <= 1 for line in curve.lines for v in line.get_ydata())
 
 
 @pytest.mark.usefixtures("coarse")
-def test_slices_of_several_classes_have_a_line_and_a_colour_for_each():
+def test_slices_of_several_classes_have_a_colour_for_each():
     model = fitted(SIX)
     X, y = rows_of(model)
-    curve = model.plot_partition("length", data=(X, y)).ax
-    colors = as_view(model.tree_).colors
-    drawn = {line.get_color() for line in curve.lines if len(line.get_xdata()) > 2}
-    assert drawn == set(colors)
-    names = [text.get_text() for text in curve.get_legend().get_texts()]
+    surface = model.plot_partition("length", "age", data=(X, y)).ax
+    names = [text.get_text() for text in surface.get_legend().get_texts()]
     assert names == SIX
-    surface = model.plot_partition("length", "age").ax
-    assert np.asarray(surface.images[0].get_array()).shape == (20, 20, 3)
+    image = np.asarray(surface.images[0].get_array())
+    assert image.shape == (20, 20, 3)
+    # Every cell is a class's colour mixed with white.
+    colors = 1.0 - channels(as_view(model.tree_).colors)
+    dark = 1.0 - image.reshape(-1, 3)
+    along = (dark @ colors.T) ** 2 / ((dark**2).sum(1)[:, None] * (colors**2).sum(1))
+    np.testing.assert_allclose(along.max(axis=1), 1.0, atol=1e-6)
     one = model.plot_partition("length", "age", output="Veh").ax
     assert one.figure.axes[-1].get_ylabel() == "probability of Veh"
 
 
-@pytest.mark.parametrize("names", [["no", "yes"], SIX])
-def test_categories_stand_beside_each_other(names):
-    model = fitted(names)
-    X, y = rows_of(model)
-    held = {name: X[name].iloc[0] for name in NAMES if name != "sex"}
-    ax = model.plot_partition("sex", at=held, data=(X, y)).ax
-    heights = np.array([bar.get_height() for bar in ax.patches]).reshape(len(names), 3)
-    rows = pd.DataFrame([held | {"sex": sex} for sex in "FIM"])[list(NAMES)]
-    np.testing.assert_allclose(heights.T, model.predict_proba(rows), rtol=1e-5)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["F", "I", "M"]
-    with pytest.raises(ValueError, match="'place' holds categories; draw it alone"):
-        model.plot_partition("place", "length")
-
-
-def test_categories_that_are_not_drawn_are_counted(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.slices._MOST_CATEGORIES", 2)
-    model = fitted(["no", "yes"])
-    X, y = rows_of(model)
-    X["sex"] = np.resize(["M", "M", "I", "I", "F"], len(X))
-    said = []
-    for data in (None, (X, y)):
-        ax = model.plot_partition("sex", data=data).ax
-        said.append([label.get_text() for label in ax.get_xticklabels()])
-        assert ax.get_xlabel() == "sex (2 of 3 categories)"
-    # Without rows nobody knows which are frequent.
-    assert said == [["F", "I"], ["I", "M"]]
-
-
 def test_every_function_that_draws_gives_a_picture(tmp_path):
     model = fitted(["no", "yes"])
-    X, y = rows_of(model, 60)
+    X, _ = rows_of(model, 60)
     for picture in (
         model.plot_tree(),
-        model.plot_leaf(int(model.apply(X)[0]), X, y),
-        model.plot_partition("length"),
+        model.plot_leaf(int(model.apply(X)[0])),
+        model.plot_partition("length", "age"),
     ):
         assert isinstance(picture, Picture)
-        assert picture.ax is picture.axes[0]
         assert picture.ax.figure is picture.figure
     model.tree_ = replace(
         model.tree_, train_error=0.3 / (2.0 + model.tree_.depth[:, None])
     )
     figure, axes = plt.subplots(1, 2)
     drawn = model.plot_importances(ax=axes[1])
-    assert (drawn.figure, drawn.axes) == (figure, (axes[1],))
+    assert (drawn.figure, drawn.ax) == (figure, axes[1])
     shares = np.sort(model.feature_importances_)[::-1]
     widths = [bar.get_width() for bar in drawn.ax.patches]
     np.testing.assert_allclose(widths, 100 * shares[shares > 0])

@@ -10,9 +10,9 @@ from handmade import SHAPES, build_tree
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretRegressor
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.inspect.intervals import (
     conformal_factor,
-    conformity_scores,
     node_deviations,
 )
 
@@ -82,6 +82,12 @@ def test_noisier_leaves_have_larger_deviations():
     model = SecretRegressor(random_state=0, max_leaf_nodes=4).fit(x, y)
     _, deviation = model.predict(np.array([[-0.5], [0.5]]), return_std=True)
     np.testing.assert_allclose(deviation, [0.1, 1.0], rtol=0.15)
+
+
+def conformity_scores(residual, deviation, weight):
+    model = ConformalMixin()
+    model._calibrate(residual, deviation, weight)
+    return model.conformity_scores_, model.conformity_weight_
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])

@@ -147,19 +147,6 @@ def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
     assert "max_depth reached: this is a linear regression" in said
 
 
-def test_text_shrinks_with_given_axes():
-    tree = random_tree(4, 5)
-    large = plot_tree(tree).ax
-    figure, axes = plt.subplots(1, 2, figsize=(8, 4))
-    small = plot_tree(tree, ax=axes[0]).ax
-    assert small is axes[0]
-    assert len(plt.get_fignums()) == 2
-    assert small.texts[0].get_fontsize() < 0.5 * large.texts[0].get_fontsize()
-    figure.canvas.draw()
-    left_half = figure.bbox.x1 / 2
-    assert all(text.get_window_extent().x1 <= left_half for text in small.texts)
-
-
 def test_the_figure_grows_with_the_tree():
     def size(n_leaves):
         return plot_tree(random_tree(4, n_leaves)).ax.get_figure().get_size_inches()
@@ -182,19 +169,6 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=re.escape("secret-jax[plot]")):
         plot_tree(random_tree(0, 1))
-
-
-def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
-    tree = random_tree(4, 5)
-    full = plot_tree(tree).ax
-    monkeypatch.setattr("secret_jax.inspect.plot.tree._LARGEST_FIGURE", 5.0)
-    small = plot_tree(tree).ax
-    size = small.get_figure().get_size_inches()
-    assert size.max() == pytest.approx(5)
-    shrink = 5 / full.get_figure().get_size_inches().max()
-    assert small.texts[0].get_fontsize() == pytest.approx(
-        shrink * full.texts[0].get_fontsize()
-    )
 
 
 def test_a_leaf_without_rows_has_a_color():

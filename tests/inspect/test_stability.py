@@ -1,4 +1,4 @@
-"""Stability: tables whose best tree is known, and what draws of rows must add up to."""
+"""Stability: tables whose best tree is known, and the weights of resamples."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.inspect.stability import frequencies, resampled
+from secret_jax.inspect.stability import _frequencies
 
 N = 200
 SMALL = {
@@ -41,7 +41,7 @@ def model() -> SecretRegressor:
 
 @pytest.fixture(scope="module")
 def found(model):
-    return model.stability(*jumps(), n_resamples=8, random_state=1)
+    return model.stability(*jumps(), n_resamples=8, random_state=1, verbose=0)
 
 
 def test_splits_that_every_resample_must_find_are_in_all_of_them(found):
@@ -51,28 +51,13 @@ def test_splits_that_every_resample_must_find_are_in_all_of_them(found):
     assert colour[["resamples", "at_root", "in_tree"]].tolist() == [1.0, 0.0, True]
     assert 0.4 < size["low"] <= size["median"] <= size["high"] < 0.6
     assert np.isnan(colour["median"])
-    # Two splits a tree, each apart from the others: by red or by the other two.
-    assert (size["categories"], colour["categories"]) == ("", "red")
     assert found.attrs["n_leaves"] == [4] * 8
-    assert found.attrs["same_root"] == 1.0
-    assert found.attrs["deviation"][0] < 1e-3
-
-
-def test_predictions_that_differ_are_measured_against_the_target():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(N, 3)), random.normal(size=N)
-    mean = SecretRegressor(**SMALL | {"max_depth": 0}).fit(X, y)
-    found = mean.stability(X, y, n_resamples=60, random_state=0)
-    # The standard error of a mean.
-    assert found.attrs["deviation"][0] == pytest.approx(N**-0.5, rel=0.25)
-    assert found.empty
-    assert found.attrs["same_root"] == 1.0
 
 
 def test_what_is_counted_is_what_the_tables_of_trees_say(model):
     X, y = jumps()
     others = [SecretRegressor(**SMALL).fit(X[i:], y[i:]) for i in (60, 90, 150)]
-    found = frequencies(model.tree_, [one.tree_ for one in others])
+    found = _frequencies([one.tree_ for one in (model, *others)])
     tables = [one.to_dataframe() for one in others]
     every = pd.concat(tables)
     for name in ("size", "noise", "colour"):
@@ -90,30 +75,39 @@ def test_what_is_counted_is_what_the_tables_of_trees_say(model):
     assert found["resamples"].is_monotonic_decreasing
 
 
-@pytest.mark.parametrize("weight", [np.ones(50), np.arange(50.0), np.full(50, 0.5)])
-def test_draws_add_up(weight):
-    random = np.random.default_rng(0)
-    whole = bool((weight % 1 == 0).all())
-    total = weight.sum() if whole else len(weight)
-    drawn, _ = resampled(weight, random)
-    count = drawn if whole else drawn / weight
-    assert count.sum() == total
-    assert (count % 1 == 0).all()
-    assert not drawn[weight == 0].any()
-    assert (drawn > weight).any()
-    draws = np.mean([resampled(weight, random)[0] for _ in range(2000)], axis=0)
-    np.testing.assert_allclose(draws, weight, atol=0.2 * weight.max() ** 0.5)
+class Noted(SecretRegressor):
+    """A regressor that notes the weights of its fits."""
+
+    weights: list[np.ndarray] = []  # noqa: RUF012
+
+    def fit(self, X, y, sample_weight=None, **options):
+        self.weights.append(np.asarray(sample_weight))
+        return super().fit(X, y, sample_weight, **options)
 
 
-@pytest.mark.parametrize("weight", [np.ones(50), np.arange(50.0), np.full(50, 0.5)])
-def test_groups_are_drawn_with_all_of_their_rows(weight):
-    group = np.arange(50) // 5
-    drawn, copies = resampled(weight, np.random.default_rng(0), group)
-    count = drawn[weight > 0] / weight[weight > 0]
-    assert (count % 1 == 0).all()
-    assert [len(set(count[group[weight > 0] == one])) for one in range(10)] == [1] * 10
-    assert np.bincount(group[weight > 0], count).sum() > 0
-    np.testing.assert_array_equal(copies, weight if weight.max() >= 1 else 1)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_weights_are_those_of_the_bayesian_bootstrap(grouped):
+    """Of n draws the shares have the variance of Rubin (1981), (n - 1) / n²(n + 1)."""
+    given = np.tile([0.0, 1.0, 2.0, 3.5], 10)
+    group = np.arange(40) // 4 if grouped else np.arange(40)
+    X, y = np.arange(40.0)[:, None], np.zeros(40)
+    model = Noted(**SMALL | {"max_depth": 0}).fit(X, y)
+    Noted.weights.clear()
+    groups = group if grouped else None
+    options = {"n_resamples": 400, "random_state": 0, "verbose": 0}
+    found = model.stability(X, y, sample_weight=given, groups=groups, **options)
+    assert found.empty
+    drawn = np.array(Noted.weights)
+    assert not drawn[:, given == 0].any()
+    factor = drawn[:, given > 0] / given[given > 0]
+    _, first, member = np.unique(
+        group[given > 0], return_index=True, return_inverse=True
+    )
+    # Rows of a group have one factor.
+    np.testing.assert_allclose(factor, factor[:, first][:, member])
+    share = factor[:, first] / factor[:, first].sum(axis=1, keepdims=True)
+    n = share.shape[1]
+    assert share.var() == pytest.approx((n - 1) / (n**2 * (n + 1)), rel=0.1)
 
 
 def test_what_holds_for_no_other_person_is_not_found_again():
@@ -122,106 +116,57 @@ def test_what_holds_for_no_other_person_is_not_found_again():
     known, level = random.uniform(size=(2, 50))
     X, y = np.column_stack([known[who], random.normal(size=300)]), level[who]
     model = SecretRegressor(**{"oblique": False, "leaf": "constant"}).fit(X, y)
-    draws = {"n_resamples": 4, "random_state": 0}
+    draws = {"n_resamples": 4, "random_state": 0, "verbose": 0}
     careless = model.stability(X, y, **draws).attrs["n_leaves"]
     found = model.stability(X, y, groups=who, **draws).attrs["n_leaves"]
     assert max(found) < min(careless)
 
 
-def test_rows_that_are_drawn_twice_are_one_row():
-    random = np.random.default_rng(0)
-    weight = np.r_[np.ones(50), np.full(3, 200.0)]
-    _, different = resampled(weight, random)
-    assert (different[:50] == 1).all()
-    # As many as there are draws leave 1 / e of them out.
-    np.testing.assert_allclose(different[50:], 200 * (1 - np.exp(-1)), atol=15)
-    _, different = resampled(0.5 * weight[:50], random)
-    assert (different == 1).all()
-
-
-def test_bootstrap_samples_do_not_grow_trees_on_copies():
+def test_resamples_do_not_grow_trees_on_copies():
     X, y = make_fried(300, random_state=0)
     model = SecretRegressor(oblique=False, distill=False).fit(X, y)
-    found = model.stability(X, y, n_resamples=3, random_state=0)
-    assert max(found.attrs["n_leaves"]) <= model.n_leaves_
+    found = model.stability(X, y, n_resamples=3, random_state=0, verbose=0)
+    assert max(found.attrs["n_leaves"]) <= 1.5 * model.n_leaves_
 
 
-def test_weights_and_several_outputs():
+def test_classes_several_outputs_and_rows_of_no_weight():
     X, y = jumps()
+    options = {"n_resamples": 3, "random_state": 0, "verbose": 0}
+    names = np.where(y > 9, "large", "small")
+    classes = SecretClassifier(**SMALL).fit(X, names)
+    assert classes.stability(X, names, **options).loc["size", "at_root"] == 1.0
     both = np.stack([y, -3 * y], axis=1)
     model = SecretRegressor(**SMALL).fit(X, both)
-    weight = np.where(X["colour"] == "blue", 0, 2)  # nothing is blue
-    options = {"n_resamples": 3, "random_state": 0}
+    weight = np.where(X["size"] > 0.5, 0, 2)  # nothing is large
     found = model.stability(X, both, sample_weight=weight, **options)
-    assert len(found.attrs["deviation"]) == 2
-    assert found["resamples"].to_dict() == {"size": 1.0, "colour": 1.0}
-    assert found.loc["colour", "categories"] in ("red", "green")
+    assert found.loc["colour", ["resamples", "at_root"]].tolist() == [1.0, 1.0]
 
 
-def test_classes_are_compared_by_probabilities_and_predictions():
-    X, y = jumps()
-    y = np.where(y > 9, "large", "small")
-    options = {name: value for name, value in SMALL.items() if name != "leaf"}
-    model = SecretClassifier(**options, leaf="constant").fit(X, y)
-    found = model.stability(X, y, n_resamples=2, random_state=0)
-    assert found.attrs["same_class"] == 1.0  # a jump that every tree finds
-    assert 0 <= found.attrs["deviation"][0] < 0.05  # of the probability itself
+def test_the_same_seed_draws_the_same_rows():
+    X, y = np.random.default_rng(0).normal(size=(2, 100, 3))
+    model = SecretRegressor(**SMALL).fit(X, y[:, 0])
+    one, again, other = (
+        model.stability(X, y[:, 0], n_resamples=3, random_state=seed, verbose=0)
+        for seed in (1, 1, 2)
+    )
+    pd.testing.assert_frame_equal(one, again)
+    assert not one.equals(other)
 
 
-def test_predicted_classes_are_those_of_least_cost():
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(N, 2)), random.integers(2, size=N)
-    costs = [[0, 100], [1, 0]]  # nobody dares to say 1
-    model = SecretClassifier(**SMALL).set_params(costs=costs).fit(X, y)
-    assert not model.predict(X).any()
-    found = model.stability(X, y, n_resamples=2, random_state=0)
-    assert found.attrs["same_class"] == 1.0
-
-
-def test_the_same_seed_draws_the_same_rows(model, found):
-    again = model.stability(*jumps(), n_resamples=8, random_state=1)
-    pd.testing.assert_frame_equal(again, found)
-    other = model.stability(*jumps(), n_resamples=8, random_state=2)
-    assert other.attrs["deviation"] != found.attrs["deviation"]
-
-
-def test_progress_counts_the_resamples(model, capsys):
-    model.set_params(verbose=1).stability(*jumps(), n_resamples=2, random_state=0)
-    model.set_params(verbose=0)
+def test_progress_counts_the_resamples_unless_it_shall_not(model, capsys):
+    model.stability(*jumps(), n_resamples=2, random_state=0)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("00:00 fitting on resamples")
+    model.stability(*jumps(), n_resamples=2, random_state=0, verbose=0)
+    assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"n_resamples": 1}, "n_resamples is 1; give at least 2"),
-        ({"y": np.zeros((N, 2))}, r"y has 2 output\(s\), but the tree has 1"),
-    ],
-)
-def test_what_means_nothing_is_refused(model, changes, message):
+def test_what_means_nothing_is_refused(model):
     X, y = jumps()
-    arguments = {"y": y} | changes
-    with pytest.raises(ValueError, match=message):
-        model.stability(X, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["low", "low", "mid"], "no row of the class 'high'.*Give rows of every class"),
-        (["low", "top", "mid"], "no row of the class 'high'"),
-        (["low", "high", "mid", "top"], "holds the class 'top', which.*Leave its rows"),
-        (["low", "high", "mid"], "in the order 'high', 'low', 'mid'.*ordered categor"),
-    ],
-)
-def test_rows_of_other_classes_are_refused_by_name(names, message):
-    X, _ = jumps()
-    order = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
-    y = pd.Series(np.resize(["low", "mid", "high"], N), dtype=order)
-    model = SecretClassifier(**SMALL).fit(X, y)
-    with pytest.raises(ValueError, match=message):
-        model.stability(X, np.resize(names, N), n_resamples=2)
+    with pytest.raises(ValueError, match="n_resamples is 1; give at least 2"):
+        model.stability(X, y, n_resamples=1)
+    with pytest.raises(ValueError, match="groups must name one of each row"):
+        model.stability(X, y, groups=[1, 2], verbose=0)
 
 
 def test_a_model_that_was_not_fitted_has_no_tree_to_compare_with():

@@ -42,7 +42,7 @@ def test_the_target_is_named_for_what_the_tree_has_learned(options, name):
     assert f"<h1>{name}</h1>" in to_html(model)
     own, targets = model.regressor_, model.regressor_.predict(X)
     np.testing.assert_allclose(explain(model, X).prediction, targets, atol=1e-5)
-    drawn = {"n_resamples": 2, "random_state": 0}
+    drawn = {"n_resamples": 2, "random_state": 0, "verbose": 0}
     expected = own.stability(X, targets, **drawn)
     pd.testing.assert_frame_equal(stability(model, X, targets, **drawn), expected)
     assert model.regressor_.tree_.schema.target_name == "y"  # it is only read

@@ -20,7 +20,6 @@ from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.rows import Table
 from secret_jax.grow.program import find_splits
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.regions import regions
 from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
@@ -333,10 +332,8 @@ def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
     np.testing.assert_allclose(compiled.gain, found.gain, rtol=1e-4)
 
 
-def test_gates_orders_and_regions_are_refused():
+def test_gates_and_orders_are_refused():
     X, y = people(60)
-    with refusal("no region is convex"):
-        regions(fitted()[0])
     ordered = SecretRegressor(splits="conjunctive", monotonic_cst={"age": 1})
     with refusal("sides of conjunctions have no border"):
         ordered.fit(X, y)

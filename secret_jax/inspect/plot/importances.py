@@ -20,19 +20,15 @@ def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
         By default a new figure is made.
     """
     shares, names = model.feature_importances_, model._schema.input_names
-    order = np.argsort(-shares, kind="stable")
-    order = order[shares[order] > 0]
+    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
     shown = order[:MOST_BARS]
-    size = _WIDTH, _REST + _BAR * max(len(shown), 2)
-    axes = picture.new_axes(ax, size)
-    place = picture.name_bars(axes, [str(names[column]) for column in shown])
+    axes = picture.new_axes(ax, (_WIDTH, _REST + _BAR * max(len(shown), 2)))
     percent = 100 * shares[shown]
-    bars = axes.barh(place, percent, color=picture.MIDDLE_COLOR, height=0.7)
     labels = [f"{number(float(one), digits=2)} %" for one in percent]
-    picture.label_bars(axes, bars, labels)
+    words, color = [str(names[column]) for column in shown], picture.MIDDLE_COLOR
+    picture.draw_bars(axes, words, percent, labels, color=color)
     axes.margins(x=0.12)
     hidden = len(order) - len(shown)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
     axes.set_xlabel(f"% of what the tree explains{more}", fontsize=picture.FONT_SIZE)
-    picture.open_frame(axes)
-    return picture.Picture.of([axes])
+    return picture.Picture(axes)

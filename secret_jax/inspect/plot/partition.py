@@ -1,47 +1,65 @@
-"""The fitted surface over two columns of a tree, or the curve over one."""
+"""The fitted surface over two columns of a tree."""
 
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import FAR, Role
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.colors import channels
+from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.plot import picture
-from secret_jax.inspect.plot.drawn import draw_categories, draw_curve, draw_surface
-from secret_jax.inspect.plot.slices import Side, Slice
 from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.tree_view import Rows
+from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.inspect.views import Readable, as_view
+from secret_jax.tree.routing import apply, paths_of
+from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of_splits
 
 _FIGURE = 7, 5.2  # inches
 _TITLE_CHARACTERS, _TITLE_LINES = 90, 3
-_LONGEST, _ROOM = 16, 40  # characters of a category, and of those below a picture
+_RESOLUTION = 400  # places along each side
+_DEVIATIONS = 2.0  # to either side of the mean, where no rows say how far to draw
+_CLEARLY = 0.2  # deviations from zero to a mean that is on one side of it
+_MARGIN = 0.02  # of the range of the rows, beyond them
+_TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
+_OPACITY = 0.85
+_OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
+_PALEST = 0.25  # strength of a colour where no class is likelier than others
+_MOST_POINTS = 800
+_SMALLEST_AREA = 0.015  # of a leaf that has room for its number
+_LABEL = np.array([0.07, 0.045])  # of a leaf's number, of the axes
 
 
 def plot_partition(
     tree: Readable,
     x: Any,
-    y: Any = None,
+    y: Any,
     *,
     at: Mapping[Any, Any] | None = None,
     data: tuple[Any, Any] | None = None,
     ax: Any = None,
     output: int | str | None = None,
 ) -> picture.Picture:
-    """Draw the prediction over one or two columns, with the splits.
+    """Draw the prediction over two columns of numbers, with the splits.
+
+    For curves over one column see `sklearn.inspection.PartialDependenceDisplay`.
 
     Parameters
     ----------
     x, y : str or int
-        Columns, by name or position: two of numbers, or without ``y`` one of numbers,
-        for a curve, or of categories, the most frequent 24 of many.
+        Columns, by name or position.
     at : dict, optional
         What the other columns are held at, by name or position. By default numbers are
         at the mean of the training rows and categories at the most frequent one that
-        has an indicator in the models; with ``data`` at the median and the most
-        frequent of those rows.
+        has an indicator in the models.
     data : tuple (X, y), optional
         Rows to draw as points, their targets in the colours of the surface; at most
-        800 of them. The axes reach as far as these rows do, otherwise as far as the
-        leaves and thresholds tell of the training rows.
+        800 of them. The axes reach as far as these rows do.
     ax : matplotlib Axes, optional
         By default a new figure is made.
     output : int or str, optional
@@ -52,7 +70,7 @@ def plot_partition(
     ImportError
         If matplotlib is not installed.
     ValueError
-        If a column does not exist.
+        If a column does not exist, or holds categories.
 
     Notes
     -----
@@ -72,61 +90,205 @@ def plot_partition(
     >>> picture.ax.get_xlabel(), picture.ax.get_ylabel()
     ('x0', 'x1')
     """
-    picture.import_pyplot()
     view = as_view(tree, output)
-    schema = view.tree.schema
-    columns = [schema.index_of(one) for one in (x, y) if one is not None]
-    if len(set(columns)) < len(columns):
+    tree, schema = view.tree, view.tree.schema
+    columns = [schema.index_of(one) for one in (x, y)]
+    if columns[0] == columns[1]:
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
-    discrete = [one for one in columns if one in schema.discrete]
-    if len(columns) == 2 and discrete:
-        raise ValueError(
-            f"Column {schema.names[discrete[0]]!r} holds categories; draw it alone, or "
-            "two columns of numbers."
-        )
+    for column in columns:
+        if schema.roles[column] is Role.DISCRETE:
+            raise ValueError(
+                f"Column {schema.names[column]!r} holds categories; draw columns of "
+                "numbers, and say in at= which category to draw them for."
+            )
     if at is not None and not isinstance(at, Mapping):
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
         raise ValueError(f"data should be a pair (X, y), got a {type(data).__name__}.")
     axes = picture.new_axes(ax, _FIGURE)
     rows = None if data is None else Rows.of(view, *data)
-    cut = Slice(view, columns, at or {}, rows)
-    if len(columns) == 2:
-        draw_surface(axes, cut)
-    elif cut.sides[0].is_discrete:
-        draw_categories(axes, cut)
-    else:
-        draw_curve(axes, cut)
-    axes.tick_params(labelsize=picture.TICK_SIZE)
-    for side, axis in zip(cut.sides, (axes.xaxis, axes.yaxis), strict=False):
-        _label(side, axis)
-    axes.set_title(_title(cut), **picture.TITLE)
-    return picture.Picture.of([axes])
-
-
-def _label(side: Side, axis: Any) -> None:
-    """Write the name of a column beside its axis, and round numbers or categories."""
-    if side.is_discrete:
-        words = ["missing" if one is None else str(one) for one in side.categories]
-        words = [w if len(w) <= _LONGEST else w[: _LONGEST - 1] + "…" for w in words]
-        angle = picture.TURNED if sum(map(len, words)) > _ROOM else {}
-        axis.set_ticks(range(len(words)), words, parse_math=False, **angle)
-    else:
+    given = {schema.index_of(column): value for column, value in (at or {}).items()}
+    held = _usual_values(tree) | given
+    ends = [_ends(tree, column, rows) for column in columns]
+    middles = (np.arange(_RESOLUTION) + 0.5) / _RESOLUTION
+    places = [low + (high - low) * middles for low, high in ends]
+    table = _grid(tree, held, columns, places)
+    limits = _draw_predictions(axes, view, table, ends, rows)
+    _draw_splits(axes, tree, table, places)
+    _number_leaves(axes, tree, table)
+    if rows is not None:
+        _draw_rows(axes, view, rows, columns, limits)
+    write: Any = schema.place_written
+    for column, axis in zip(columns, (axes.xaxis, axes.yaxis), strict=True):
         picture.round_marks(axis, 7)
-    axis.set_label_text(side.name, **picture.TEXT)
+        if write(column, 0) is not None:  # a date, or a level
+            axis.set_major_formatter(lambda at, _, of=column: write(of, round(at))[1])
+        axis.set_label_text(schema.names[column], **picture.TEXT)
+    axes.tick_params(labelsize=picture.TICK_SIZE)
+    axes.set(xlim=ends[0], ylim=ends[1])
+    told = (given.keys() | {*schema.discrete}) - {*columns}
+    axes.set_title(_title(view, held, sorted(told)), **picture.TITLE)
+    return picture.Picture(axes)
 
 
-def _title(cut: Slice) -> str:
-    schema, held = cut.tree.schema, cut.held
-    own = {side.column for side in cut.sides}
-    told = (cut.given | set(schema.discrete)) - own
-    words = ", ".join(
-        f"{quoted(schema.names[c])} = {word(held[c])}"
-        for c in sorted(told)
-        for word in [quoted if c in schema.discrete else entry]
-    )
-    title = cut.view.target + (f" where {words}" if words else "")
-    if len(schema.names) > len(told) + len(own):
-        level = "means" if cut.rows is None else "medians"
-        title += f", the other columns at their {level}"
+def _title(view: TreeView, held: dict[int, Any], told: list[int]) -> str:
+    schema, title = view.tree.schema, view.target
+    for place, column in enumerate(told):
+        value = quoted if column in schema.discrete else entry
+        words = f"{quoted(schema.names[column])} = {value(held[column])}"
+        title += f", {words}" if place else f" where {words}"
+    if len(schema.names) > len(told) + 2:
+        title += ", the other columns at their means"
     return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)
+
+
+def _usual_values(tree: Tree) -> dict[int, Any]:
+    """Means of numbers, and the most frequent categories that have an indicator."""
+    schema, usual = tree.schema, {}
+    for position, column in enumerate(schema.input_columns):
+        # The number comes before the indicator of its missing values.
+        usual.setdefault(column, float(schema.center[position]))
+    for column, categories in zip(schema.discrete, schema.categories, strict=True):
+        usual[column] = categories[0]
+    shares = tree.center[0, schema.n_regressors - schema.n_indicators :].tolist()
+    for _, (attribute, code) in sorted(zip(shares, schema.indicators, strict=False)):
+        usual[schema.discrete[attribute]] = schema.categories[attribute][code]
+    return usual
+
+
+def _ends(tree: Tree, column: int, rows: Rows | None) -> tuple[float, float]:
+    """How far to draw a column: as far as rows, or thresholds and the usual, reach.
+
+    A column on one side of zero is not drawn beyond zero: the spread of a skewed one,
+    an age or a price, reaches further down than its values do.
+    """
+    schema, position = tree.schema, tree.schema.position_of(column)
+    center, scale = float(schema.center[position]), float(schema.scale[position])
+    ends = np.array([-_DEVIATIONS, _DEVIATIONS])
+    for part in tree.comparisons:
+        on = (part.kind == SplitKind.AXIS) & (part.attribute == position)
+        ends = np.append(ends, part.threshold[on] * part.direction[on, position])
+    values, margin = center + scale * np.array([-_CLEARLY, _CLEARLY]), 0.0
+    far = center + scale * ends
+    given = np.zeros(0) if rows is None else rows.columns[column].astype(np.float64)
+    given = given[np.isfinite(given)]
+    if len(given):
+        bounds = [center + scale * bound[position] for bound in schema.saturation]
+        values = far = np.clip(given, *bounds)
+        margin = _MARGIN * (far.max() - far.min()) or scale
+    low, high = float(far.min() - margin), float(far.max() + margin)
+    low = max(low, 0.0) if values.min() >= 0 else low
+    return low, min(high, 0.0) if values.max() <= 0 else high
+
+
+def _grid(
+    tree: Tree, held: dict[int, Any], columns: list[int], places: list[np.ndarray]
+) -> Table:
+    """Rows for all combinations of places, those of y one after the other."""
+    schema = tree.schema
+    row = np.array([[held.get(i) for i in range(len(schema.names))]], object)
+    table = encode(schema, row).on_host().take(np.zeros(_RESOLUTION**2, int))
+    for column, place in zip(columns, np.meshgrid(*places), strict=True):
+        position = schema.position_of(column)
+        low, high = (bound[position] for bound in schema.saturation)
+        encoded = (place.ravel() - schema.center[position]) / schema.scale[position]
+        table.x[:, position] = np.clip(encoded, low, high)
+    return table
+
+
+def _square(values: np.ndarray) -> np.ndarray:
+    """Values of the rows of a grid, with an axis of y and one of x in front."""
+    return values.reshape(_RESOLUTION, _RESOLUTION, *values.shape[1:])
+
+
+def _draw_predictions(
+    axes: Any, view: TreeView, table: Table, ends: list, rows: Rows | None
+) -> Any:
+    """Draw predictions as cells with what explains their colours; the ends of these.
+
+    Numbers, and the probability of the second of two classes, have a scale of colours;
+    several classes have a colour each, paler where the likeliest is less likely.
+    """
+    from matplotlib.cm import ScalarMappable
+
+    value = _square(view.said(table))
+    where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
+    if isinstance(view, ClassView) and not view.of_two:
+        least, most = 1 / len(view.names), value.max(axis=-1, keepdims=True)
+        strength = _PALEST + (1 - _PALEST) * (most - least) / (1 - least)
+        colors = channels(view.colors)[value.argmax(axis=-1)]
+        axes.imshow(1.0 + strength * (colors - 1.0), **where)
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
+        picture.draw_legend(axes, picture.with_short_names(view), **beside)
+        return 0.0, 1.0
+    value = value[..., 1] if isinstance(view, ClassView) else value
+    limits = value.min(), value.max()
+    if isinstance(view, ClassView) and rows is not None:
+        short = picture.with_short_names(view)
+        picture.draw_legend(axes, short, _OF_TWO, loc="upper right")
+    elif rows is not None:
+        limits = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
+    axes.imshow(value, cmap=picture.COLORS, clim=limits, alpha=_OPACITY, **where)
+    color = ScalarMappable(cmap=picture.COLORS)  # opaque
+    color.set_clim(*limits)
+    bar = axes.figure.colorbar(color, ax=axes, pad=0.02)
+    bar.set_label(view.target, **picture.TEXT)
+    bar.ax.tick_params(labelsize=picture.TICK_SIZE)
+    picture.round_marks(bar.ax.yaxis, 7)
+    return limits
+
+
+def _draw_rows(
+    axes: Any, view: TreeView, rows: Rows, columns: list[int], limits: Any
+) -> None:
+    """Draw rows as points in the colours of their targets; unseen classes are grey."""
+    chosen = picture.evenly_spaced(len(rows.actual), _MOST_POINTS)
+    at = [rows.columns[column][chosen].astype(np.float64) for column in columns]
+    colors = rows.actual[chosen]
+    style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
+    if isinstance(view, ClassView):
+        of_class = _OF_TWO if view.of_two else view.colors
+        colors = channels([*of_class, "#808080"])[colors]
+    else:
+        style |= {"cmap": picture.COLORS, "clim": limits}
+    axes.scatter(*at, c=colors, zorder=2, **style)
+
+
+def _draw_splits(axes: Any, tree: Tree, table: Table, places: list[np.ndarray]) -> None:
+    """Draw the lines of the splits, those of gates dashed."""
+    path = paths_of(tree, table)
+    inner = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
+    for node in np.flatnonzero(inner).tolist():
+        reached, beyond = path[tree.depth[node]] == node, np.full(len(table.x), -FAR)
+        for part in comparisons_at(tree, node):
+            if part.kind[node] == SplitKind.DISCRETE:  # of a conjunction
+                at = np.full(len(table.x), node)
+                reached = reached & left_of_splits(part, table, at)
+            else:
+                projection = table.x.astype(float) @ part.direction[node]
+                beyond = np.maximum(beyond, projection - part.threshold[node])
+        if np.unique(beyond[reached] > 0).size < 2:  # all on one side
+            continue
+        hidden = np.ma.array(_square(beyond), mask=~_square(reached))
+        dashes = "--" if tree.gate_width[node] > 0 else "-"
+        # A dark line on a light one is seen on all colours.
+        for ink, width, style, above in (("w", 2.2, "-", 1), ("0.15", 1, dashes, 1.1)):
+            look = {"colors": ink, "linewidths": width, "linestyles": style}
+            axes.contour(*places, hidden, levels=[0.0], zorder=above, **look)
+
+
+def _number_leaves(axes: Any, tree: Tree, table: Table) -> None:
+    """Write numbers of the leaves, of the largest first, where there is room."""
+    leaf = _square(apply(tree, table))
+    nodes, counts = np.unique(leaf, return_counts=True)
+    taken: list[np.ndarray] = []
+    for node in nodes[np.argsort(-counts, kind="stable")].tolist():
+        cells = np.argwhere(leaf == node)
+        at = ((cells + 0.5) / _RESOLUTION).mean(axis=0)[::-1]
+        small = len(cells) < _SMALLEST_AREA * leaf.size
+        if small or any((np.abs(at - other) < _LABEL).all() for other in taken):
+            continue
+        taken.append(at)
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
+        style = {"fontsize": picture.FONT_SIZE, "ha": "center", "va": "center"}
+        axes.text(*at, f"[{node}]", transform=axes.transAxes, bbox=box, **style)

@@ -1,11 +1,10 @@
 """Pictures: what functions that draw give back, and the style that they share."""
 
-from __future__ import annotations
-
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,65 +12,36 @@ from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import short_number
 from secret_jax.runtime.optional import imported
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 FONT_SIZE = 9.0  # points
 TICK_SIZE = 0.9 * FONT_SIZE
 TEXT: dict[str, Any] = {"fontsize": FONT_SIZE, "parse_math": False}
 TITLE = {**TEXT, "loc": "left"}
-# Names of categories below a picture that are turned.
-TURNED: dict[str, Any] = {"rotation": 40, "ha": "right"}
 COLORS = "viridis"
 # From these colours: their middle and their dark end.
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
-
-# Where a legend stands.
-BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-BESIDE["frameon"] = False
-
-_LONGEST_TERM = 44  # characters
-_PANELS_IN_LINE = 3
+_LONGEST_TERM, _LONGEST_NAME, _LONGEST_CATEGORY = 44, 26, 18  # characters
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawn figure and the axes that were drawn on.
+    """The axes that were drawn on, and their figure.
 
     Figures are pyplot's: scripts show them with ``pyplot.show()``, and notebooks show
     them once, at the end of their cell.
-
-    Attributes
-    ----------
-    axes : tuple of matplotlib Axes
-        Those that were drawn on, in the order in which they are read.
     """
 
-    figure: Figure
-    axes: tuple[Axes, ...]
-
-    @classmethod
-    def of(cls, axes: Iterable[Axes]) -> Picture:
-        """The picture on some axes of one figure."""
-        drawn = tuple(axes)
-        figure: Any = drawn[0].figure
-        return cls(getattr(figure, "figure", figure), drawn)
+    ax: Any
 
     @property
-    def ax(self) -> Axes:
-        """The first of the axes: of most pictures the only one."""
-        return self.axes[0]
+    def figure(self) -> Any:
+        """The figure of the axes, also where they are in a part of it."""
+        return getattr(self.ax.figure, "figure", self.ax.figure)
 
     def savefig(self, path: Any, **options: Any) -> None:
-        """Write the figure to a file, with everything on it by default.
+        """Write the figure to a file, with everything on it.
 
-        Parameters
-        ----------
-        path : str or path-like
-            Its ending says the format.
-        **options
-            Of `matplotlib.figure.Figure.savefig`.
+        ``path`` is a str or path-like, whose ending says the format, and options are
+        those of `matplotlib.figure.Figure.savefig`.
         """
         self.figure.savefig(path, **{"bbox_inches": "tight", **options})
 
@@ -85,53 +55,27 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     pyplot = import_pyplot()
     if ax is None:
         return pyplot.subplots(figsize=size, layout="constrained")[1]
-    check_axes(ax)
-    return ax
-
-
-def new_panels(n_panels: int, width: float, height: float, **options: Any) -> list[Any]:
-    """Make axes, three in a line at most; the last one takes the room that is left."""
-    down = -(-n_panels // _PANELS_IN_LINE)
-    across = -(-n_panels // down)
-    shape, size = (down, across), (width * across, height * down)
-    _, grid = import_pyplot().subplots(
-        *shape, figsize=size, squeeze=False, layout="constrained", **options
-    )
-    for empty in grid.flat[n_panels:]:
-        empty.remove()
-    panels = list(grid.flat[:n_panels])
-    place = panels[-1].get_subplotspec()
-    rest = place.get_gridspec()[place.rowspan.start, place.colspan.start :]
-    panels[-1].set_subplotspec(rest)
-    return panels
-
-
-def check_axes(ax: Any) -> None:
-    from matplotlib.axes import Axes
-
-    if not isinstance(ax, Axes):
+    if not isinstance(ax, pyplot.Axes):
         raise TypeError(
             f"ax is a {type(ax).__name__}; give matplotlib Axes, or leave it out."
         )
+    return ax
 
 
-def open_frame(ax: Axes) -> None:
-    """Leave only the axes of the frame around a picture, with small marks."""
+def draw_bars(
+    ax: Any, names: Sequence[str], values: Any, labels: Sequence[str], **options: Any
+) -> None:
+    """Draw horizontal bars from the top down, with their names and figures."""
+    place = np.arange(len(names))
+    short = [
+        textwrap.shorten(name, _LONGEST_TERM, placeholder=" ..]") for name in names
+    ]
+    ax.set_yticks(place, short, **TEXT)
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    bars = ax.barh(place, values, height=0.7, **options)
+    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=TICK_SIZE)
-
-
-def name_bars(ax: Any, names: Sequence[str]) -> np.ndarray:
-    """Write the names of horizontal bars, from the top down, and find their places."""
-    place = np.arange(len(names))
-    ax.set_yticks(place, list(map(in_short, names)), **TEXT)
-    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
-    return place
-
-
-def label_bars(ax: Any, bars: Any, labels: Sequence[str]) -> None:
-    """Write figures beside bars."""
-    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
 
 
 def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
@@ -140,16 +84,11 @@ def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
 
 
 def round_marks(axis: Any, most: int = 5) -> None:
-    """A few round numbers on an axis, short enough to stand apart."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    """Set a few round numbers on an axis, short enough to stand apart."""
+    from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
-
-
-def in_short(words: str) -> str:
-    """A term of an equation as a label that has room beside a picture."""
-    return textwrap.shorten(words, _LONGEST_TERM, placeholder=" ..]")
+    axis.set_major_formatter(lambda value, _: short_number(value))
 
 
 def draw_legend(
@@ -158,10 +97,33 @@ def draw_legend(
     """Say which colour is which class; options are those of ``Axes.legend``."""
     from matplotlib.patches import Patch
 
-    patches = [
-        Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
-        for color, name in zip(colors or view.colors, view.names, strict=True)
-    ]
+    style: dict[str, Any] = {"edgecolor": "0.15", "linewidth": 0.4}
+    pairs = zip(view.names, colors or view.colors, strict=True)
+    patches = [Patch(facecolor=color, label=name, **style) for name, color in pairs]
     legend = axes.legend(handles=patches, **{"fontsize": TICK_SIZE, **options})
     for text in legend.get_texts():
         text.set_parse_math(False)
+
+
+def with_short_names(view: Any) -> Any:
+    """The view with long names of columns, categories and classes cut in the middle."""
+    tree, schema = view.tree, view.tree.schema
+    categories = tuple(_shortened(c, _LONGEST_CATEGORY) for c in schema.categories)
+    names = _shortened(schema.names, _LONGEST_NAME)
+    schema = replace(schema, names=names, categories=categories)
+    if isinstance(view, ClassView):
+        labels = _shortened(view.classes.labels, _LONGEST_NAME)
+        view = replace(view, classes=view.classes._replace(labels=labels))
+        targets = tuple(map(str, labels[-tree.n_outputs :]))
+        schema = replace(schema, target_names=targets)
+    return replace(view, tree=replace(tree, schema=schema))
+
+
+def _shortened(names: tuple[Any, ...], longest: int) -> tuple[Any, ...]:
+    """Names with dots for their middle, unless that makes two of them the same."""
+    half = longest // 2 - 1
+    long = [isinstance(name, str) and len(name) > longest for name in names]
+    pairs = list(zip(names, long, strict=True))
+    short = [f"{name[:half]}..{name[-half:]}" if cut else name for name, cut in pairs]
+    times, pairs = Counter(short), list(zip(names, short, strict=True))
+    return tuple(cut if times[cut] == 1 else name for name, cut in pairs)

@@ -1,38 +1,50 @@
-"""The tree as a picture: the root at the left, one row per leaf at the right."""
+"""The tree as a picture: the root at the left, one row per leaf at the right.
 
-import math
-import textwrap
-from typing import Any, Literal, cast
+Text is what needs room in a tree of linear models, and text runs from left to right.
+So depth runs from left to right too, leaves stand in one column like the rows of a
+table, and an inner node stands half-way between its children (Reingold & Tilford 1981).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from secret_jax.inspect import printing
-from secret_jax.inspect.arguments import check_counts
+from secret_jax.inspect.arguments import Wording, check_counts
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
-from secret_jax.inspect.plot import layout, picture
+from secret_jax.inspect.notes import one_leaf_sentence
+from secret_jax.inspect.plot import picture
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
-from secret_jax.tree.totals import way_to
+from secret_jax.inspect.words import model_parts, most_moving, split_parts
+from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import in_order, leaves_below, way_to
 
-# Lengths are inches.
-_FOOTER = 0.7
-_LARGEST_FIGURE = 120.0  # about 200 leaves; beyond it text is drawn smaller
+# Lengths are inches, so that text of the font size is legible.
+_LINE, _PADDING, _BAR = 0.165, 0.09, 0.1  # heights of a line and of a bar of shares
+_ROW_GAP, _COLUMN_GAP = 0.05, 0.55  # between two leaves; for an edge and its answer
+_MARGIN, _HEADER, _FOOTER = 0.2, 0.5, 0.7
 _LEGEND_ROW, _LEGEND_REST = 0.24, 0.6  # height, and width beside a name
-_TITLE_WIDTH = 5.0  # at least, before it is broken
 _COLOR_BAR = 2.6, 0.12  # width and height
 _COLOR_BAR_TOP, _COLOR_BAR_LABEL = 0.35, 0.48  # above the lower edge
-# Sizes of text, of the font size.
-_TITLE, _ANSWER, _SMALL = 1.2, 0.85, 0.8
-_TITLE_WIDER = 1.3  # than the same words in the font size: it is bold, too
+_INCHES_PER_POINT = 1.08 / 72  # at few dots per inch hinting widens text by as much
+_TITLE_WIDER = 1.3  # than the same words in the font size: it is large and bold
+_TITLE, _ANSWER, _SMALL = 1.2, 0.85, 0.8  # sizes of text, of the font size
 _ALONE = "#f2f2f2"  # colour of a box that is compared with none
 _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
+# What a box has room for.
+_SPLIT_CHARACTERS, _LEAF_CHARACTERS = 30, 76
+_MOST_PARTS = Wording(max_terms=3, max_categories=3)
+_LEAST_TERMS, _TERMS, _MOST_LINES = 3, 72, 14  # of a leaf, of all leaves together
+# A tree is drawn down to where it has so many ends, unless a depth is asked for.
+_MOST_ENDS, _MOST_LEVELS = 20, 6
 
 
 def plot_tree(
     tree: Readable,
     *,
-    ax: Any = None,
     max_depth: int | Literal["auto"] | None = "auto",
     output: int | str | None = None,
 ) -> picture.Picture:
@@ -40,9 +52,6 @@ def plot_tree(
 
     Parameters
     ----------
-    ax : matplotlib Axes, optional
-        Where to draw; the text is scaled to fit. By default a figure of the size that
-        the tree needs is made: half an inch per leaf, two to three per level.
     max_depth : int or None, default="auto"
         Deepest level that is drawn; inner nodes on it are drawn with their own model.
         "auto" draws up to six levels, as many as have at most 20 ends, and says so;
@@ -50,192 +59,226 @@ def plot_tree(
     output : int or str, optional
         Which one, of several.
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    TypeError, ValueError
-        If an option is not what it should be.
-
     Notes
     -----
     The numbers in brackets are those of the nodes, as `apply` gives them. Where the
     condition of a box holds, the way leads up. Edges are as wide as their share of the
     training rows; boxes are coloured by the mean of the target in the node, or have a
     bar of the shares of the classes. The terms that move most in a leaf are shown as
-    far as there is room, with the numbers of `export_text`, which shows all.
+    far as there is room, with the numbers of `export_text`, which shows all. A figure
+    is as large as its tree needs.
     """
-    pyplot = picture.import_pyplot()
-    if ax is not None:
-        picture.check_axes(ax)
-    view = as_view(tree, output)
-    tree = view.tree
-    if isinstance(max_depth, str) and max_depth == "auto":
-        max_depth = layout.readable_depth(tree)
-    depth = cast("int | None", max_depth)
+    pyplot, view = picture.import_pyplot(), as_view(tree, output)
+    tree, short = view.tree, picture.with_short_names(view)
+    auto = isinstance(max_depth, str) and max_depth == "auto"
+    depth: Any = _readable_depth(tree) if auto else max_depth
     check_counts(max_depth=depth)
-    boxes = layout.boxes_of(view, depth)
+    boxes = _boxes_of(short, depth)
+    soft = "soft splits, " if tree.is_soft else ""
+    leaves, rows = counted_leaves(tree.n_leaves), counted_rows(tree.weight[0])
+    title = f"{view.title}: {leaves}, {soft}{rows}"
+    if depth is not None and depth < tree.max_depth:
+        levels = counted(tree.max_depth, "level", "levels")
+        title += f"; the upper {depth} of {levels}"
     right = max(box.right for box in boxes.values())
-    lines = _title_lines(view, depth, right - 2 * layout.MARGIN)
-    width = max(right, layout.MARGIN + max(map(_title_width, lines))) + layout.MARGIN
-    above = layout.LINE_HEIGHT * _TITLE * (len(lines) - 1)
-    lowest = max(box.middle + box.height / 2 for box in boxes.values())
-    footer = _FOOTER if len(boxes) > 1 else 0.0
-    n_across, short = 1, layout.with_short_names(view)
+    width = max(right, _MARGIN + _TITLE_WIDER * _text_width(title)) + _MARGIN
+    lowest = max(box.middle + box.height / 2 for box in boxes.values()) + _ROW_GAP
+    footer, n_across = _FOOTER if len(boxes) > 1 else _MARGIN, 1
     if isinstance(short, ClassView):
-        widest = max(map(layout.text_width, short.names)) + _LEGEND_REST
-        n_across = max(int((width - 2 * layout.MARGIN) / widest), 1)
-        footer = _LEGEND_ROW * math.ceil(len(short.names) / n_across)
-    height = lowest + layout.ROW_GAP + max(footer, layout.MARGIN)
-    shrink = min(1.0, _LARGEST_FIGURE / max(width, height + above))
-    axes = ax or pyplot.figure(
-        figsize=(width * shrink, (height + above) * shrink)
-    ).add_axes((0, 0, 1, 1))
-    scale = _fit(axes, width, -above, height)
-
+        widest = max(map(_text_width, short.names)) + _LEGEND_REST
+        n_across = max(int((width - 2 * _MARGIN) / widest), 1)
+        footer = max(_LEGEND_ROW * -(-len(short.names) // n_across), _MARGIN)
+    height = lowest + footer
+    axes = pyplot.figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.set_axis_off()
+    _write(axes, _MARGIN, _HEADER / 2, title, _TITLE, weight="bold")
     colors, means = None, np.zeros(tree.n_nodes)
-    if not isinstance(view, ClassView) and len(boxes) > 1:
+    if isinstance(short, ClassView):
+        style = {"bbox_transform": axes.transData, "borderaxespad": 0.0}
+        style |= {"loc": "upper left", "bbox_to_anchor": (_MARGIN, lowest)}
+        style |= {"fontsize": picture.FONT_SIZE, "ncols": n_across, "frameon": False}
+        picture.draw_legend(axes, short, **style)
+    elif len(boxes) > 1:
         means = view.means
         colors = Scale(means[[*boxes]].tolist())
+        _draw_color_bar(axes, colors, view.title, height)
     for node, box in boxes.items():
         for parent, side in way_to(tree, node)[-1:]:
             share = float(tree.weight[node] / tree.weight[0])
             answer = "yes" if side == "left" else "no"
-            _draw_edge(axes, boxes[parent], box, answer, share, scale)
+            _draw_edge(axes, boxes[parent], box, answer, share)
         cut = box.is_end and not tree.is_leaf[node]
         fill = colors.color(float(means[node])) if colors else _ALONE
-        _draw_box(axes, box, fill, "--" if cut else "-", scale)
-    for i, line in enumerate(lines):
-        y = layout.HEADER / 2 - above + i * layout.LINE_HEIGHT * _TITLE
-        _write(axes, layout.MARGIN, y, line, _TITLE * scale, weight="bold")
-    if isinstance(short, ClassView):
-        picture.draw_legend(
-            axes,
-            short,
-            loc="upper left",
-            bbox_to_anchor=(layout.MARGIN, height - footer),
-            bbox_transform=axes.transData,
-            ncols=n_across,
-            fontsize=picture.FONT_SIZE * scale,
-            borderaxespad=0.0,
-            frameon=False,
-        )
-    elif colors is not None:
-        _draw_color_bar(axes, colors, view.title, height, scale)
-    return picture.Picture.of([axes])
+        _draw_box(axes, box, fill, "--" if cut else "-")
+    return picture.Picture(axes)
 
 
-def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
+def _readable_depth(tree: Tree) -> int:
+    """Find the deepest level that a picture has room for."""
+    for depth in range(_MOST_LEVELS, 1, -1):
+        ends = (tree.depth == depth) | (tree.is_leaf & (tree.depth < depth))
+        if ends.sum() <= _MOST_ENDS:
+            return depth
+    return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Box:
+    """A node in the picture: what it says, shares with their colours, its place."""
+
+    lines: list[str]
+    bar: list[tuple[float, str]]
+    is_end: bool
+    left: float = 0.0
+    right: float = 0.0
+    middle: float = 0.0
+
+    @property
+    def height(self) -> float:
+        bar = (_BAR + _PADDING / 2) * bool(self.bar)
+        return len(self.lines) * _LINE + bar + 2 * _PADDING
+
+
+def _boxes_of(view: TreeView, max_depth: int | None) -> dict[int, _Box]:
+    """Boxes of the nodes that are drawn, the left side before the right."""
     tree = view.tree
-    soft = "soft splits, " if tree.is_soft else ""
-    leaves = printing.counted_leaves(tree.n_leaves)
-    title = f"{view.title}: {leaves}, {soft}{printing.counted_rows(tree.weight[0])}"
-    if depth is not None and depth < tree.max_depth:
-        levels = printing.counted(tree.max_depth, "level", "levels")
-        title += f"; the upper {depth} of {levels}"
-    letters = len(title) * max(width, _TITLE_WIDTH) / _title_width(title)
-    if not isinstance(view, ClassView):
-        return [title]
-    return textwrap.wrap(title, max(int(letters), 20), break_on_hyphens=False)
+    order = in_order(tree, max_depth)
+    ends = {n for n in order if tree.is_leaf[n] or tree.depth[n] == max_depth}
+    most = max(_LEAST_TERMS, _TERMS // len(ends))
+    boxes = {}
+    for node in order:
+        is_end = node in ends
+        lines = _end_lines(view, node, most) if is_end else _split_lines(view, node)
+        boxes[node] = _Box(lines=lines, bar=view.bar(node), is_end=is_end)
+    middle = _middles(tree, boxes)
+    # Levels of inner nodes, and after them the column of the ends.
+    last = tree.max_depth + 1
+    column = {n: last if n in ends else int(tree.depth[n]) for n in order}
+    left = _MARGIN
+    for level in sorted(set(column.values())):
+        nodes = [node for node in order if column[node] == level]
+        widest = max(_text_width(line) for n in nodes for line in boxes[n].lines)
+        right = left + widest + 2 * _PADDING
+        for node in nodes:
+            place = {"left": left, "right": right, "middle": middle[node]}
+            boxes[node] = replace(boxes[node], **place)
+        left = right + _COLUMN_GAP
+    return boxes
 
 
-def _title_width(line: str) -> float:
-    return _TITLE_WIDER * layout.text_width(line)
+def _middles(tree: Tree, boxes: dict[int, _Box]) -> dict[int, float]:
+    """Where the boxes stand: ends below each other, inner nodes between children.
+
+    Inner nodes of one level are at least two rows apart, so a row of half the height of
+    the tallest of them keeps these apart, too.
+    """
+    inner = [node for node, box in boxes.items() if not box.is_end]
+    tallest = max((boxes[node].height for node in inner), default=0.0)
+    below, middle = _HEADER, {}
+    for node, box in boxes.items():
+        if box.is_end:
+            row = max(box.height, tallest / 2) + _ROW_GAP
+            middle[node] = below + row / 2
+            below += row
+    for node in sorted(inner, reverse=True):  # children before parents
+        sides = middle[int(tree.left[node])], middle[int(tree.right[node])]
+        middle[node] = sum(sides) / 2
+    return middle
 
 
-def _fit(ax: Any, width: float, top: float, bottom: float) -> float:
-    """Lay inches out on the axes; the factor by which they are drawn smaller."""
-    height = bottom - top
-    ax.set(xlim=(0, width), ylim=(bottom, top), aspect="equal")
-    ax.set_axis_off()
-    extent = ax.get_window_extent()
-    return min(extent.width / width, extent.height / height) / ax.figure.dpi
+def _split_lines(view: TreeView, node: int) -> list[str]:
+    first, *others = split_parts(view.tree, node, _MOST_PARTS)
+    # The error of a node that is split on is nobody's.
+    *facts, _ = view.fact_parts(node)
+    lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)
+    return [*lines, *in_lines(facts, _SPLIT_CHARACTERS, separator=", ")]
 
 
-def _write(
-    ax: Any, x: float, y: float, text: str, scale: float, **options: Any
-) -> None:
-    size = {"fontsize": picture.FONT_SIZE * scale, "va": "center"}
-    ax.text(x, y, text, parse_math=False, **size, **options)
+def _end_lines(view: TreeView, node: int, max_terms: int) -> list[str]:
+    """The equations as far as there is room, and what is known about the rows."""
+    tree, (first, *facts) = view.tree, view.fact_parts(node)
+    facts.insert(0, f"[{node}] {first}")
+    if not tree.is_leaf[node]:
+        facts.append(f"{counted_leaves(leaves_below(tree)[node])} below")
+    facts = in_lines(facts, _LEAF_CHARACTERS, separator=", ")
+    if tree.n_leaves == 1:
+        facts.append(one_leaf_sentence(tree))
+    shown, lines = view.equations_of(node), []
+    wording = replace(_MOST_PARTS, max_terms=max(max_terms // len(shown), 2))
+    for equation in shown:
+        parts = model_parts(equation, node, wording)
+        parts = parts if isinstance(view, ClassView) else parts[1:]
+        lines += in_lines(parts, _LEAF_CHARACTERS)
+    if len(shown) > 1 and len(lines) > _MOST_LINES:
+        moved = most_moving(shown, node)
+        lines = in_lines(moved, _LEAF_CHARACTERS, separator=", ")
+    return [*lines, *facts]
 
 
-def _draw_box(ax: Any, box: layout.Box, color: str, line: str, scale: float) -> None:
-    from matplotlib.patches import FancyBboxPatch
+def _text_width(text: str) -> float:
+    """Width in inches, measured without a renderer."""
+    from matplotlib.textpath import TextPath
 
-    top = box.middle - box.height / 2
-    patch = FancyBboxPatch(
-        (box.left, top),
-        *(box.right - box.left, box.height, "round,pad=0,rounding_size=0.06"),
-        **{"facecolor": color, "edgecolor": "0.2", "linestyle": line},
-        **{"linewidth": 0.8 * scale, "zorder": 2},
-    )
-    ax.add_patch(patch)
-    for i, line_text in enumerate(box.lines):
-        y = top + layout.PADDING + layout.LINE_HEIGHT * (i + 0.5)
-        style = {"color": ink_on(color), "zorder": 3}
-        _write(ax, box.left + layout.PADDING, y, line_text, scale, **style)
-    _draw_bar(ax, box)
+    # A dollar sign would begin a formula.
+    path = TextPath((0, 0), text.replace("$", "S"), size=picture.FONT_SIZE)
+    return float(path.get_extents().x1) * _INCHES_PER_POINT
 
 
-def _draw_bar(ax: Any, box: layout.Box) -> None:
-    """Shares as parts of a bar along the lower edge of a box."""
-    from matplotlib.patches import Rectangle
+def _write(ax: Any, x: float, y: float, text: str, size: float, **options: Any) -> None:
+    style = {"fontsize": picture.FONT_SIZE * size, "va": "center", "parse_math": False}
+    ax.text(x, y, text, **style, **options)
 
-    left = box.left + layout.PADDING
-    whole = box.right - layout.PADDING - left
-    top = box.middle + box.height / 2 - layout.PADDING - layout.BAR_HEIGHT
-    for share, color in box.bar:
+
+def _draw_box(ax: Any, box: _Box, color: str, line: str) -> None:
+    """Draw a box with its lines, and along its lower edge the shares as a bar."""
+    from matplotlib.patches import FancyBboxPatch, Rectangle
+
+    size, top = (box.right - box.left, box.height), box.middle - box.height / 2
+    style = {"facecolor": color, "edgecolor": "0.2", "linestyle": line, "zorder": 2}
+    shape = FancyBboxPatch((box.left, top), *size, linewidth=0.8, **style)
+    shape.set_boxstyle("round", pad=0, rounding_size=0.06)
+    ax.add_patch(shape)
+    left = box.left + _PADDING
+    for i, words in enumerate(box.lines):
+        y = top + _PADDING + _LINE * (i + 0.5)
+        _write(ax, left, y, words, 1.0, color=ink_on(color), zorder=3)
+    whole, y = size[0] - 2 * _PADDING, top + box.height - _PADDING - _BAR
+    for share, fill in box.bar:
+        part = (left, y), share * whole, _BAR
         if share > 0:
-            part = (left, top), share * whole, layout.BAR_HEIGHT
-            ax.add_patch(Rectangle(*part, facecolor=color, linewidth=0, zorder=3))
-            left += share * whole
+            ax.add_patch(Rectangle(*part, facecolor=fill, linewidth=0, zorder=3))
+        left += share * whole
 
 
-def _draw_edge(
-    ax: Any,
-    parent: layout.Box,
-    child: layout.Box,
-    answer: str,
-    share: float,
-    scale: float,
-) -> None:
+def _draw_edge(ax: Any, parent: _Box, child: _Box, answer: str, share: float) -> None:
     """Draw the way to a child, as wide as its share of the rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    column = parent.right + layout.COLUMN_GAP  # where the next one begins
+    column = parent.right + _COLUMN_GAP  # where the next one begins
     half = (parent.right + column) / 2
-    points = [
-        (parent.right, parent.middle),
-        (half, parent.middle),
-        (half, child.middle),
-        (column, child.middle),
-        (child.left, child.middle),
-    ]
+    x = parent.right, half, half, column, child.left
+    y = parent.middle, parent.middle, *[child.middle] * 3
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4, Path.LINETO]
-    width = (_THINNEST + (_THICKEST - _THINNEST) * share) * scale
+    width = _THINNEST + (_THICKEST - _THINNEST) * share
     style = {"facecolor": "none", "edgecolor": "0.65", "capstyle": "butt", "zorder": 1}
-    ax.add_patch(PathPatch(Path(points, codes), linewidth=width, **style))
-    middle = (parent.middle + child.middle) / 2
-    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0 * scale}
+    path = Path(np.column_stack([x, y]), codes)
+    ax.add_patch(PathPatch(path, linewidth=width, **style))
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
     style = {"ha": "center", "bbox": behind, "zorder": 1.5}
-    _write(ax, half, middle, answer, _ANSWER * scale, **style)
+    _write(ax, half, (parent.middle + child.middle) / 2, answer, _ANSWER, **style)
 
 
-def _draw_color_bar(
-    ax: Any, colors: Scale, target: str, height: float, scale: float
-) -> None:
+def _draw_color_bar(ax: Any, colors: Scale, target: str, height: float) -> None:
     from matplotlib.cm import ScalarMappable
 
     color = ScalarMappable(cmap=picture.COLORS)
     color.set_clim(colors.low, colors.high)
-    place = (layout.MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
-    bar_axes = ax.inset_axes(place, transform=ax.transData)
-    ax.figure.colorbar(color, cax=bar_axes, orientation="horizontal")
-    bar_axes.locator_params(axis="x", nbins=4)
-    bar_axes.xaxis.set_major_formatter(lambda value, _: printing.short_number(value))
-    bar_axes.tick_params(
-        labelsize=_SMALL * picture.FONT_SIZE * scale, length=2 * scale, pad=1
-    )
+    place = (_MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
+    bar = ax.inset_axes(place, transform=ax.transData)
+    ax.figure.colorbar(color, cax=bar, orientation="horizontal")
+    picture.round_marks(bar.xaxis, 4)
+    bar.tick_params(labelsize=_SMALL * picture.FONT_SIZE, length=2, pad=1)
     label = f"mean of {target}"
-    _write(ax, layout.MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL * scale)
+    _write(ax, _MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL)
