@@ -7,9 +7,8 @@ import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
 from secret_jax.cli.evaluation import evaluate, score_table
-from secret_jax.cli.messages import PROGRAM, check_picture, draw
-from secret_jax.cli.reading.table import Reading
-from secret_jax.cli.training_table import TrainingTable
+from secret_jax.cli.messages import PROGRAM, check_output, draw
+from secret_jax.cli.rows import Rows
 from secret_jax.estimators.regressor import SecretRegressor
 
 _STORY = """\
@@ -23,20 +22,17 @@ _COLUMNS = ("radius", "texture", "smoothness", "concavity", "symmetry")
 
 def demo(arguments: argparse.Namespace) -> None:
     """Grow a tree on measured cell nuclei, measure its errors, and draw it."""
-    check_picture(arguments.out)
+    check_output(arguments.out, picture=True)
     print(_STORY, flush=True)
-    rows = TrainingTable(*largest_nuclei(), Reading(), False)
-    evaluation = evaluate(
-        SecretRegressor(max_leaf_nodes=4, oblique=False, verbose=not arguments.quiet),
-        rows,
-        test_fraction=0.2,
-        seed=0,
+    model = SecretRegressor(
+        max_leaf_nodes=4, oblique=False, verbose=not arguments.quiet
     )
-    draw(evaluation.model, arguments.out)
-    heading = f"Errors on {evaluation.n_test:,} held-out rows"
-    table = score_table(evaluation.scores, heading)
-    print(evaluation.model.export_text().rstrip("\n"))
-    print(f"\n{table}\n\nNow your own table:  {PROGRAM} fit FILE TARGET")
+    found = evaluate(model, Rows(*largest_nuclei()), test_fraction=0.2, seed=0)
+    draw(model, arguments.out)
+    heading = f"Errors on {len(found.held_out.y):,} held-out rows"
+    print(model.export_text().rstrip("\n"))
+    print(f"\n{score_table(found.scores, heading)}")
+    print(f"\nNow your own table:  {PROGRAM} fit FILE TARGET")
     print(f"The picture of the tree is in {arguments.out}")
 
 
@@ -44,5 +40,5 @@ def largest_nuclei() -> tuple[pd.DataFrame, pd.Series]:
     """The table of the story: a row for each tumour."""
     data: Any = load_breast_cancer(as_frame=True)
     X = data.data[[f"mean {name}" for name in _COLUMNS]].set_axis(_COLUMNS, axis=1)
-    X["diagnosis"] = data.target_names[data.target].astype(str)
+    X["diagnosis"] = pd.Categorical(data.target_names[data.target].astype(str))
     return X, data.data["worst area"].rename("largest area")

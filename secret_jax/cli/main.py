@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, be_quiet, with_flags
+from secret_jax.cli.messages import PROGRAM, QUIET, one_line
 from secret_jax.cli.parser import build_parser
 from secret_jax.runtime.optional import PackageError, imported
 
@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command is None:
             parser.print_help(sys.stderr)
             return 2
-        be_quiet(arguments.quiet)
-        with _warnings_as_lines(not getattr(arguments, "stream", False)):
+        QUIET.set(arguments.quiet)
+        with _warnings_as_lines():
             imported("pandas", "Tables", "data")
             resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
@@ -52,21 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("SECRET_JAX_DEBUG"):
             raise
-        return _fail(
-            1,
-            f"a fault of {PROGRAM} itself: {type(error).__name__}: {error}; "
-            "SECRET_JAX_DEBUG=1 shows where, please report it",
-        )
+        told = f"a fault of {PROGRAM} itself: {type(error).__name__}: {error}"
+        return _fail(1, f"{told}; SECRET_JAX_DEBUG=1 shows where, please report it")
     return 0
 
 
 @contextmanager
-def _warnings_as_lines(of_table: bool) -> Iterator[None]:
+def _warnings_as_lines() -> Iterator[None]:
     """Show warnings meant for users once, as a line each; no others."""
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = _one_line(with_flags(str(message), of_table))
+        line = one_line(str(message))
         if line not in shown:  # rows may be looked at more than once
             shown.add(line)
             print(f"{PROGRAM}: warning: {line}", file=sys.stderr, flush=True)
@@ -79,9 +76,5 @@ def _warnings_as_lines(of_table: bool) -> Iterator[None]:
 
 
 def _fail(code: int, message: str) -> int:
-    print(f"{PROGRAM}: error: {_one_line(message)}", file=sys.stderr, flush=True)
+    print(f"{PROGRAM}: error: {one_line(message)}", file=sys.stderr, flush=True)
     return code
-
-
-def _one_line(message: str) -> str:
-    return " ".join(message.split())

@@ -1,17 +1,89 @@
-"""The command line's options: commands, how tables are read, and types of values."""
+"""The command line's options: one table for each command."""
 
 import argparse
 import csv
-from collections.abc import Callable
+import re
 from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, CommandError
 from secret_jax.runtime.version import VERSION
 
-_FILE = "a CSV, Parquet or Excel file, or - for standard input"
-_PICTURE = "secret_jax_demo.png"
-LANGUAGES = ("python", "sql", "onnx", "dot")
-_THOUSANDS = {"comma": ",", "dot": ".", "blank": " ", "space": " ", "apostrophe": "'"}
+_WORDS = {
+    "FILE": "a CSV (.csv.gz), Excel, Parquet or JSON file, or - for standard input",
+    "TARGET": "the column to predict",
+    "MODEL": "a file of fit --out",
+    "LANGUAGE": "python, sql, onnx or dot",
+}
+_QUIET = "--quiet  print results, warnings and errors, but no progress and no notes"
+# Options of a file: where the table is in it, and which cells are missing.
+_READING = """
+--sheet NAME  the sheet of an Excel file to read
+--skip N  lines above the header, where a title or empty lines are not found out
+--na VALUE...  a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)
+"""
+_COLUMNS = """
+--drop A,B  columns to leave out
+--id A,B  columns that only name the rows: they are left out
+--text A,B  columns of categories, in which only empty cells are missing
+--categorical A,B  columns of numbers that are categories
+--ignore-case A,B  columns of categories in which case and blanks mean nothing
+--number A,B  columns of numbers, even if they look like names of rows
+--dates COLUMN[:FORM]...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
+--thousands MARK  what groups digits where that is not plain: , . ' or a blank
+--decimal MARK  the decimal mark, likewise
+--split-only A,B  columns to split on, but not in the models
+--monotone A:+,B:-  columns with which predictions may only rise or fall: price:+,age:-
+"""
+_ROWS = """
+--classes  the target is a class, although it is written as a number
+--distinct  of rows that are the same in every column use one
+--weight COLUMN  weights of the rows: how many each stands for
+--group COLUMN  what a row belongs to, as a person: held out together, not split on
+--time COLUMN  dates or numbers: the latest rows are held out
+--test-fraction SHARE=0.2  share of the rows to measure the errors on
+--calibrate SHARE=0.0  share of the rows that only say how wide intervals are; without,
+ the rows that the errors are measured on do, unless --refit-all uses them up
+--refit-all  after measuring grow the tree again, on all rows
+--seed N=0  of all that is random
+--out MODEL  save the model in this file
+--report DIR  write report.html, tree.png and errors.json to this folder
+"""
+_PREDICT = f"""{_READING}
+--keep A,B  columns of the file to write beside the predictions
+--interval SHARE  also write lower and upper, between which such a share of rows lies
+--leaf  also write the number of the leaf
+--out FILE  a CSV file (default: standard output)
+"""
+_SHOW = f"""{_READING}
+--rows N=5  how many rows of FILE to explain
+--out CSV  write what each column adds to all rows of FILE
+--plot PICTURE  also draw the model (PNG, PDF, SVG)
+--max-depth N  deepest level to print
+--precision N  significant digits
+--max-terms N  most terms of an equation
+--categories  print all categories of a split
+"""
+_DEMO = "--out PICTURE=secret_jax_demo.png  where the picture goes"
+_EXPORT = """
+--name NAME  of the function, or of the column of a query
+--table TABLE  only with sql: a query on this table
+--out FILE  a file (default: standard output)
+"""
+_ABOUT_COLUMNS = """Numbers with separators, units or signs of currencies, dates and
+columns that only name the rows are found out, and what was found is said. Text is split
+on, and in the equations as 0 or 1; dates are split on by year, month and weekday."""
+_ABOUT_MODELS = """The parameters of the estimators. Names stand for values with
+options, as in Python: --splits "RssSplits(max_split_features=2)",
+--prune "CostComplexity(alpha=3.5)"."""
+
+# What each is for, the module that runs it, what follows its name, and its options.
+_COMMANDS = {
+    "demo": ("grow a tree on data that is at hand", "demo", "", _DEMO),
+    "fit": ("grow a tree on a table, and measure it", "fit", "FILE TARGET", _READING),
+    "predict": ("predict with a saved model", "saved", "MODEL FILE", _PREDICT),
+    "show": ("print a model, or explain rows", "saved", "MODEL [FILE]", _SHOW),
+    "export": ("write a model as a program", "saved", "MODEL LANGUAGE", _EXPORT),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,58 +101,57 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         description="Readable regression trees with linear models in their leaves.",
-        epilog=f"Start with: {PROGRAM} demo. Options of a command: {PROGRAM} COMMAND "
-        "--help",
+        epilog=f"Start with: {PROGRAM} demo. Options: {PROGRAM} COMMAND --help",
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
-    _add_common_options(parser)
-    parser.set_defaults(quiet=False)
-    # They may stand before the command or after it; there they have no default, which
-    # would take the place of what was said before.
-    common = _Parser(add_help=False)
-    _add_common_options(common)
+    _add(parser, _QUIET)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-
-    def add(name: str, module: str, purpose: str, **more: Any) -> _Parser:
-        words = {"description": f"{purpose[0].upper()}{purpose[1:]}.", **more}
-        added = commands.add_parser(name, parents=[common], help=purpose, **words)
-        added.set_defaults(run=f"secret_jax.cli.{module}:{name}")
-        return added
-
-    first = add("demo", "demo", "grow a tree on data that is at hand")
-    purpose = "where the picture goes (default: %(default)s)"
-    _add_value(first, "--out", "PICTURE", purpose, default=_PICTURE)
-    grow = add(
-        "fit",
-        "fit",
-        "grow a tree on a table",
-        description="Grow a tree on a CSV, Parquet or Excel file. Prints the "
-        "tree, and its errors on held-out rows beside ordinary least squares and "
-        "scikit-learn's CART.",
-        epilog="Columns of text or booleans are discrete: split on, and in the "
-        "equations as 0 or 1 for each category if these have rows enough. "
-        "Columns of dates are split on by year, month and weekday. All "
-        "others are numbers: split on, and in the equations.",
-    )
-    if command == "fit":
-        _add_fit_options(grow)
-    _add_saved_commands(add)
+    for name, (purpose, module, words, options) in _COMMANDS.items():
+        about = f"{purpose.capitalize()}."
+        one = commands.add_parser(name, help=purpose, description=about)
+        one.set_defaults(run=f"secret_jax.cli.{module}:{name}")
+        for word in words.split():
+            count: Any = {"nargs": "?"} if word == "[FILE]" else {}
+            word = word.strip("[]")
+            one.add_argument(word.lower(), metavar=word, help=_WORDS[word], **count)
+        # Also after the command, where it takes no earlier one back.
+        _add(one, _QUIET, default=argparse.SUPPRESS)
+        _add(one, options)
+        if name == command == "fit":
+            _add_fit_options(one)
     return parser
 
 
-def _add_common_options(parser: argparse.ArgumentParser) -> None:
-    purpose = "print results, warnings and errors, but no progress and no notes"
-    _add_flag(parser, "--quiet", purpose, default=argparse.SUPPRESS)
+def _add_fit_options(parser: argparse.ArgumentParser) -> None:
+    from secret_jax.cli.parameters import PRESETS, add_parameters
+
+    _add(parser.add_argument_group("columns", _ABOUT_COLUMNS), _COLUMNS)
+    _add(parser.add_argument_group("rows"), _ROWS)
+    models = parser.add_argument_group("model", _ABOUT_MODELS)
+    kinds = {"choices": ["tree", "booster"], "default": "tree"}
+    models.add_argument("--model", help="one readable tree, or a sum of many", **kinds)
+    preset = "start from the settings of a learner of the literature"
+    models.add_argument("--preset", choices=PRESETS, help=preset)
+    add_parameters(models)
 
 
-def _add_flag(group: Any, flag: str, purpose: str, **more: Any) -> None:
-    """Add an option that is there or not."""
-    group.add_argument(flag, action="store_true", help=purpose, **more)
+def _add(group: Any, table: str, **more: Any) -> None:
+    """Add the options of a table: flag, what stands for its value, and a purpose.
 
-
-def _add_value(group: Any, flag: str, metavar: str, purpose: str, **more: Any) -> None:
-    """Add an option with a value."""
-    group.add_argument(flag, metavar=metavar, help=purpose, **more)
+    What stands for a value says of which type it is; three dots: it may be repeated.
+    """
+    for entry in re.split(r"\n(?=--)", table.strip()):
+        option, purpose = " ".join(entry.split("\n")).split("  ", 1)
+        flag, _, value = option.partition(" ")
+        metavar, _, default = value.removesuffix("...").partition("=")
+        kind, how = _TYPES.get(metavar, str), dict[str, Any](more)
+        how |= {"metavar": metavar, "type": kind} if value else {"action": "store_true"}
+        if metavar == "A,B" or value.endswith("..."):
+            action = "extend" if metavar == "A,B" else "append"
+            how |= {"action": action, "default": []}
+        if default:
+            how["default"], purpose = kind(default), f"{purpose} (default: {default})"
+        group.add_argument(flag, help=purpose, **how)
 
 
 def _names(text: str) -> list[str]:
@@ -88,210 +159,32 @@ def _names(text: str) -> list[str]:
     return next(csv.reader([text], skipinitialspace=True), [])
 
 
-def _add_names(group: Any, flag: str, purpose: str) -> None:
-    _add_value(group, flag, "A,B", purpose, type=_names, action="extend", default=[])
-
-
 def _directions(text: str) -> dict[str, int]:
-    """Read columns and their directions."""
-    found = {}
-    for part in _names(text):
-        name, colon, sign = part.rpartition(":")
-        if not colon or sign not in ("+", "-"):
-            raise argparse.ArgumentTypeError(
-                f"{part!r} is no column with a direction; write 'price:+' where "
-                "predictions may only rise with it, 'price:-' where they may only fall"
-            )
-        found[name] = 1 if sign == "+" else -1
-    return found
-
-
-def _add_fit_options(parser: argparse.ArgumentParser) -> None:
-    from secret_jax.cli.kinds import KINDS
-    from secret_jax.cli.parameters import PRESETS, add_parameters
-
-    parser.add_argument("file", metavar="FILE", help=_FILE)
-    parser.add_argument("target", metavar="TARGET", help="the column to predict")
-    purpose = (
-        "the target is a class, although it may be written as a number; a target "
-        "of text is one anyhow"
+    parts = [name.rpartition(":") for name in _names(text)]
+    if all(name and sign in ("+", "-") for name, _, sign in parts):
+        return {name: 1 if sign == "+" else -1 for name, _, sign in parts}
+    raise argparse.ArgumentTypeError(
+        "write 'price:+' where predictions may only rise with a column, 'price:-' "
+        "where they may only fall"
     )
-    _add_flag(parser, "--classes", purpose)
-    add_reading_options(parser)
-    columns = parser.add_argument_group("columns")
-    _add_names(columns, "--categorical", "columns of numbers that are categories")
-    _add_names(columns, "--split-only", "columns to split on, but not in the models")
-    purpose = "columns with which predictions may only rise or fall, as price:+,age:-"
-    _add_value(columns, "--monotone", "A:+,B:-", purpose, type=_directions)
-    _add_names(columns, "--drop", "columns to leave out")
-    purpose = "a column of weights of the rows: how many each stands for"
-    _add_value(columns, "--weight", "COLUMN", purpose)
-    purpose = (
-        "a column whose values name groups, as persons or places: rows of a group are "
-        "held out together, and no split is on it"
-    )
-    _add_value(columns, "--group", "COLUMN", purpose)
-    purpose = "a column of dates or numbers: the latest rows are held out"
-    _add_value(columns, "--time", "COLUMN", purpose)
-    tree = parser.add_argument_group(
-        "tree",
-        "The parameters of the estimators. Names stand for values with options, as in "
-        'Python: --splits "RssSplits(max_split_features=2)", '
-        '--prune "CostComplexity(alpha=3.5)".',
-    )
-    purpose = "one readable tree, or the sum of many trees (default: %(default)s)"
-    tree.add_argument("--model", choices=KINDS, default="tree", help=purpose)
-    tree.add_argument(
-        "--preset",
-        choices=PRESETS,
-        help="start from the settings of a learner of the literature, as paper: "
-        "Dobra & Gehrke (2002), section 5",
-    )
-    add_parameters(tree)
-    run = parser.add_argument_group("run")
-    purpose = "of everything that is random (default: %(default)s)"
-    _add_value(run, "--seed", "N", purpose, type=_whole(0), default=0)
-    purpose = (
-        "share of the rows to measure the errors on; 0 measures none (default: "
-        "%(default)s)"
-    )
-    _add_value(run, "--test-fraction", "SHARE", purpose, type=_SHARE, default=0.2)
-    purpose = (
-        "share of the rows that only say how wide intervals are; without, the "
-        "rows that the errors are measured on do, unless --refit-all uses them up"
-    )
-    _add_value(run, "--calibrate", "SHARE", purpose, type=_SHARE, default=0.0)
-    purpose = (
-        "after measuring grow the tree again, on all rows; otherwise the tree "
-        "that was measured is the one that is printed and saved"
-    )
-    _add_flag(run, "--refit-all", purpose)
-    _add_value(run, "--out", "MODEL", "save the model in this file")
-    purpose = (
-        "FILE is a folder of Parquet files (or one) that need not fit into "
-        "memory: it is read twice, a part at a time"
-    )
-    _add_flag(run, "--stream", purpose)
-    purpose = "write report.html, tree.png and errors.json to this folder"
-    _add_value(run, "--report", "DIR", purpose)
 
 
-def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands for saved models; ``add`` adds one by its name."""
-
-    def of_model(name: str, purpose: str, file: str = "") -> Any:
-        parser = add(name, "saved", purpose)
-        parser.add_argument("model", metavar="MODEL", help="a file of fit --out")
-        if file:
-            parser.add_argument("file", metavar="FILE", help=file)
-            _add_file_options(parser.add_argument_group("reading"))
-        return parser
-
-    parser = of_model("predict", "predict with a saved model", _FILE)
-    _add_names(parser, "--keep", "columns of the file to write beside the predictions")
-    purpose = (
-        "also write lower and upper, between which so large a share of new rows "
-        "lies, as 0.9"
-    )
-    _add_value(parser, "--interval", "COVERAGE", purpose, type=_COVERAGE)
-    _add_flag(parser, "--leaf", "also write the number of the leaf")
-    _add_value(parser, "--out", "FILE", "a CSV file (default: standard output)")
-    purpose = (
-        "FILE is a folder of Parquet files that need not fit into memory, and "
-        "--out a Parquet file"
-    )
-    _add_flag(parser, "--stream", purpose)
-    purpose = "say why rows get their predictions"
-    parser = of_model("explain", purpose, _FILE)
-    purpose = "how many rows to print (default: %(default)s)"
-    _add_value(parser, "--rows", "N", purpose, type=_whole(1), default=5)
-    _add_value(parser, "--out", "FILE", "write all rows to this CSV file instead")
-    purpose = "measure a saved model on new rows"
-    of_model("score", purpose, f"{_FILE}; with the target")
-    parser = of_model("export", "write a saved model as a program")
-    parser.add_argument("language", choices=LANGUAGES)
-    parser.add_argument("--name", help="of the function, or of the column of a query")
-    parser.add_argument("--table", help="only with sql: a query on this table")
-    _add_value(parser, "--out", "FILE", "a file (default: standard output)")
-    parser = of_model("show", "print a saved model")
-    _add_value(parser, "--plot", "PICTURE", "also draw it (PNG, PDF, SVG)")
-    for flag, metavar, least, purpose in (
-        ("--max-depth", "N", 0, "deepest level to print"),
-        ("--precision", "DIGITS", 1, "significant digits"),
-        ("--max-terms", "N", 1, "most terms of an equation"),
-    ):
-        _add_value(parser, flag, metavar, purpose, type=_whole(least))
-    _add_flag(parser, "--categories", "print all categories of a split")
-
-
-def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """Add what a person can say of the cells of a table."""
-    cells = parser.add_argument_group(
-        "reading",
-        "Numbers with separators, units or signs of currencies, dates and columns that "
-        "only name the rows are found out, and what was found is said.",
-    )
-    _add_file_options(cells)
-    _add_flag(cells, "--distinct", "of rows that are the same in every column use one")
-    _add_names(cells, "--id", "columns that only name the rows: they are left out")
-    _add_names(cells, "--text", "columns of categories, taken as they stand there")
-    purpose = "columns of categories in which case and blanks mean nothing"
-    _add_names(cells, "--ignore-case", purpose)
-    purpose = "columns of numbers, even if they look like names of rows"
-    _add_names(cells, "--number", purpose)
-    purpose = "a column of dates, and how they are written, as in sold:%%d.%%m.%%Y"
-    form = "COLUMN[:FORMAT]"
-    _add_value(cells, "--dates", form, purpose, action=_Dates, default={})
-    purpose = "what groups digits where that is not plain: , . ' or blank"
-    _add_value(cells, "--thousands", "MARK", purpose, type=_mark)
-    purpose = "the decimal mark where it is not plain"
-    cells.add_argument("--decimal", choices=(".", ","), help=purpose)
-
-
-def _add_file_options(group: argparse._ArgumentGroup) -> None:
-    """Add where in a file the table is, and which cells are missing."""
-    _add_value(group, "--sheet", "NAME", "the sheet of an Excel file to read")
-    purpose = "lines above the header, where a title or empty lines are not found out"
-    _add_value(group, "--skip", "N", purpose, type=_whole(0))
-    purpose = "a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)"
-    _add_value(group, "--na", "VALUE", purpose, action="append", default=[])
-
-
-class _Dates(argparse.Action):
-    """COLUMN or COLUMN:FORMAT, any number of times."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None):
-        name, colon, form = values.partition(":%")
-        dates = getattr(namespace, self.dest) | {name: f"%{form}" if colon else None}
-        setattr(namespace, self.dest, dates)
+def _dates(text: str) -> tuple[str, str | None]:
+    name, colon, form = text.partition(":%")
+    return name, f"%{form}" if colon else None
 
 
 def _mark(text: str) -> str:
-    mark = _THOUSANDS.get(text, text)
-    if mark in (",", ".", " ", "'"):
-        return mark
-    raise argparse.ArgumentTypeError(
-        f"{text!r} stands between no digits; give , . ' or blank"
-    )
+    if text in (",", ".", "'", " "):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} stands between no digits")
 
 
-def _number(kind: type, holds: Callable, what: str) -> Callable[[str], Any]:
-    """Build the type of numbers for which a condition holds."""
-
-    def read(text: str) -> Any:
-        try:
-            if holds(kind(text)):
-                return kind(text)
-        except ValueError:
-            pass
-        raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
-
-    return read
-
-
-def _whole(least: int) -> Callable[[str], int]:
-    return _number(int, lambda v: v >= least, f"whole number of at least {least}")
-
-
-_SHARE = _number(float, lambda v: 0 <= v < 1, "number of at least 0 and below 1")
-_COVERAGE = _number(float, lambda v: 0 < v < 1, "number between 0 and 1")
+_TYPES = {
+    "N": int,
+    "SHARE": float,
+    "A,B": _names,
+    "MARK": _mark,
+    "A:+,B:-": _directions,
+    "COLUMN[:FORM]": _dates,
+}

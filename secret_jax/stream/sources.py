@@ -10,13 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from secret_jax.data.columns import factorised
-from secret_jax.data.sampling import (
-    category_numbers,
-    columns_hash,
-    sampling_factors,
-    sampling_limit,
-)
 from secret_jax.runtime.optional import imported
 from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sentence
 
@@ -208,36 +201,3 @@ class IterableBatches:
         made = self._iterable() if callable(self._iterable) else self._iterable
         for k, item in enumerate(made):
             yield as_batch(item, self._wanted, f"batch {k}", targets)
-
-
-class PartOfRows:
-    """Rows of a source whose hash is below (or not below) a limit.
-
-    ``share``: in (0, 1); ``inside``: whether this is the part of that share, or the
-    rest; ``seed``: another seed gives other parts.
-    """
-
-    n_rows = None
-
-    def __init__(self, source: BatchSource, share: float, *, inside: bool, seed: int):
-        self._source, self._share, self._inside = source, share, inside
-        self._seed = seed
-
-    def batches(self, targets: bool = True) -> Iterator[Batch]:
-        limit = sampling_limit(self._share)
-        # An odd seed: with that of the sample it would lie in one part.
-        seed = 1 + 2 * self._seed
-        for batch in self._source.batches(targets):
-            columns = [*map(_hashed, batch.columns.values()), *batch.targets.T]
-            hashed = columns_hash(columns, sampling_factors(len(columns), seed))
-            yield batch.take(np.flatnonzero((hashed < limit) == self._inside))
-
-
-def _hashed(column: np.ndarray) -> np.ndarray:
-    """Convert a column of any kind to numbers for hashing."""
-    if column.dtype.kind == "M":
-        return column.astype("datetime64[s]").astype(np.int64) / 86400
-    if column.dtype.kind in "fiu":
-        return column
-    distinct, codes = factorised(column, "", True)
-    return category_numbers(distinct)[codes]

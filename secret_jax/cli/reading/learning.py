@@ -2,172 +2,278 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
+from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from secret_jax.cli.messages import CommandError
-from secret_jax.cli.reading.candidates import (
-    Candidates,
-    candidates,
-    has_leading_zeros,
-    target_candidates,
-)
-from secret_jax.cli.reading.columns import MISSING, Cells, ColumnFormat, Texts
-from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.numbers import NumberFormat
-from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.formats import (
+    ColumnFormat,
+    find_dates,
+    find_numbers,
+    to_numbers,
+)
+from secret_jax.cli.reading.table import MISSING, Reading, held, kind_of
 from secret_jax.inspect.printing import some
 
 # Of fewer rows nearly every column tells them apart.
 _FEWEST_NAMED = 20
 # Text that differs in so many of the rows names them; digits with leading zeros do,
 # like categories of few rows each, from here on.
-_NAMES_ROWS = 0.9
-_NAMES_GROUPS = 0.25
+_NAMES_ROWS, _NAMES_GROUPS = 0.9, 0.25
+_LOOKED_AT = 2000  # rows that show how numbers are written
+_MOST_CLASSES = 0.5  # of more different texts a row most would have a single row
 _ID = re.compile(
-    r"|unnamed: \d+|index|id|.*[_ .-]id|id[_ .-].*|rownames?|row|row[_ .-]?(no|nr|num|"
-    r"number|id)|no|nr|key|uuid|guid|obs|observation|case|record|serial",
+    r"|unnamed: \d+|index|.*[_ .-]id|id([_ .-].*)?|rownames?|no|nr|key|uuid|guid|"
+    r"obs|observation|record|serial|(?-i:.*[a-z0-9]I[Dd])|(row|user|customer|client|"
+    r"respondent|patient|passenger|person|order|case)[_ .-]?(id|no|nr|num|number)?",
     re.IGNORECASE,
 )
+_CODE = re.compile(r".*(fips|zip|plz|postal|postcode|\bcode|_code).*", re.IGNORECASE)
+Formats = tuple[ColumnFormat, ...]
 
 
 def learn_reading(
-    table: TableFile,
-    target: str,
-    names: Sequence[str],
-    options: Namespace,
-    classes: bool = False,
-) -> tuple[Reading, list[str]]:
-    """Find out how the columns of a table, and its target, are to be read.
+    table: TableFile, target: str, names: Collection[str], options: Namespace
+) -> tuple[Reading, pd.DataFrame, bool, list[str]]:
+    """Find out how the columns of a table, and its target, are read; and read them.
 
-    What the owner says are the options of `secret_jax.cli.parser.add_reading_options`,
-    and the columns that are ``categorical`` or ``split_only``. Columns that only name
-    the rows are left out. Returns also what is not plain to see, a line each. A column
-    that may be read in two ways, or most of it in one but not all, is an error that
-    names the option that settles it.
+    What the owner says are the options of ``secret-jax fit``. Columns that only name
+    the rows are left out. Returns the reading, the values, whether the target is one of
+    classes, and what is not plain to see, a line each. A column that may be read in two
+    ways, or most of it in one but not all, is an error that names what settles it.
     """
-    reading = Reading(missing=(*MISSING, *options.na))
-    found = {n: candidates(table, n, reading, options) for n in names}
-    found[target] = target_candidates(table, target, reading, options, classes)
-    decimals = {
-        one.formats[0].decimal
-        for one in found.values()
-        if one.tells_decimal and isinstance(one.formats[0], NumberFormat)
+    plain = Reading(missing=(*MISSING, *options.na))
+    cells = {name: plain.cells(table, name) for name in (*names, target)}
+    found = {name: _candidates(table, name, cells[name], options) for name in names}
+    classes = options.classes or _holds_classes(table.frame[target], cells[target])
+    found[target] = (ColumnFormat(kind="text"),)
+    if not classes:
+        found[target] = _of_target(table, target, cells[target], found)
+    marks = {
+        one.decimal
+        for name, (one, *others) in found.items()
+        if not others and one.kind == "number"
+        if cells[name].str.contains(one.decimal, regex=False).any()
     }
-    formats, notes = {}, []
+    notes: list[str] = []
     missing: dict[str, list[str]] = {}
-    for name, one in found.items():
-        chosen = _chosen(name, one, decimals, table.separator)
-        why = "" if name == target else _names_rows(name, one, chosen, options)
-        if why:
+    kept, X = dict[str, ColumnFormat](), dict[str, pd.Series]()
+    for name, formats in found.items():
+        chosen = _chosen(table, name, cells[name], formats, options, marks)
+        alone = Reading(formats={name: chosen}, missing=plain.missing)
+        values: Any = alone.apply(table, [name])[name]
+        if name != target and (why := _left_out(name, cells[name], values, options)):
             notes.append(f"{name}: left out, {why}")
             continue
-        formats[name] = chosen
-        if one.cells is None:
-            continue
-        for text, count in one.cells.missing.items():
-            missing.setdefault(text, []).append(f"{name} {count}")
-        notes += _notes(name, one.cells, chosen, name == target)
-    marks = [f"{text!r} ({some(m, most=3)})" for text, m in missing.items() if text]
-    notes += [f"counted as missing: {', '.join(marks)}"] if marks else []
-    return Reading(formats=formats, missing=reading.missing), notes
+        kept[name], X[name] = chosen, values
+        gone = table.frame[name][alone.cells(table, name).isna()].dropna().astype(str)
+        for mark, count in gone.str.strip().value_counts(sort=False).items():
+            missing.setdefault(str(mark), []).append(f"{name} {count}")
+        told = _notes(name, cells[name].dropna(), values, chosen, name == target)
+        notes += [f"{name}: {note}" for note in told]
+    missing.pop("", None)
+    if missing:
+        told = (f"{mark!r} ({some(m, most=3)})" for mark, m in missing.items())
+        notes.append(f"counted as missing: {', '.join(told)}")
+    reading = Reading(formats=kept, missing=plain.missing)
+    return reading, pd.DataFrame(X), classes, notes
+
+
+def _holds_classes(column: Any, cells: pd.Series) -> bool:
+    """Whether a target is text of which no cell is a number, and which repeats itself.
+
+    Dates are no classes, nor are names that differ from row to row.
+    """
+    known, kind = cells.dropna(), kind_of(column)
+    if kind or known.empty or to_numbers(known).notna().any():
+        return kind in ("truth", "category")
+    if any(find(known)[:2] != ((), "") for find in (find_numbers, find_dates)):
+        return False
+    return known.nunique() <= max(2, _MOST_CLASSES * len(known))
+
+
+def _candidates(
+    table: TableFile, name: str, cells: pd.Series, options: Namespace
+) -> Formats:
+    """Find formats that fit all cells of a column."""
+    verbatim, folded = name in options.text, name in options.ignore_case
+    text = (ColumnFormat(kind="text", verbatim=verbatim, folded=folded),)
+    kind, known = kind_of(table.frame[name]), cells.dropna()
+    if verbatim or folded or kind == "category" or (known.empty and not kind):
+        return text
+    if form := options.dates.get(name):
+        return (ColumnFormat(kind="date", form=form),)
+    if name in options.dates:
+        if formats := find_dates(known).formats:
+            return formats
+        known_as = f"is no date that is known; give --dates '{name}:FORMAT'"
+        raise CommandError(f"{held(table, name, cells, known.iloc[0])} {known_as}")
+    if kind:
+        return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
+    numbers, discrete = find_numbers(known), name in options.categorical
+    if name in options.number:
+        return numbers.formats or (ColumnFormat(),)
+    if numbers.formats and not _has_leading_zeros(known):
+        days = known.str.fullmatch(r"(19|20)\d{6}").all() and not discrete
+        return (days and find_dates(known).formats) or numbers.formats
+    if {*known.str.casefold()} <= {"true", "false"}:
+        return (ColumnFormat(kind="truth"),)
+    if numbers.formats or discrete:
+        return text
+    dates = find_dates(known)
+    for one in (numbers, dates):
+        if one.why:
+            raise CommandError(
+                f"{held(table, name, cells, one.bad)}, but {one.why}; mend it, count "
+                f"it as missing (--na {one.bad!r}), or read the column as categories "
+                f"(--text {name!r})"
+            )
+    return dates.formats or text
+
+
+def _of_target(
+    table: TableFile, target: str, cells: pd.Series, others: dict[str, Formats]
+) -> Formats:
+    """Find how a target of numbers is written; refuse one of which most is text."""
+    if cells.isna().all():
+        raise CommandError(f"the target {target!r} has no value in any row")
+    numbers = find_numbers(cells.dropna())
+    if numbers.formats or numbers.why:  # what is no number is refused as it is read
+        return numbers.formats or (ColumnFormat(),)
+    bad = cells[to_numbers(cells).isna()].dropna()
+    numeric = [name for name, one in others.items() if one[0].kind == "number"]
+    raise CommandError(
+        f"{held(table, target, cells, bad.iloc[0])}, and no number in {len(bad)} of "
+        f"{cells.count()} rows; choose a target of numbers, as {some(numeric, most=8)}"
+    )
 
 
 def _chosen(
-    name: str, one: Candidates, decimals: set[str], separator: str
+    table: TableFile,
+    name: str,
+    cells: pd.Series,
+    formats: Formats,
+    options: Namespace,
+    marks: set[str],
 ) -> ColumnFormat:
-    """Choose the only format that is left once other columns were asked."""
-    if len(one.formats) == 1 or one.cells is None:
-        return one.formats[0]
-    dates = [form for form in one.formats if isinstance(form, DateFormat)]
-    if dates:
-        forms = " or ".join(f"'{name}:{form.format}'" for form in dates)
-        raise CommandError(
-            f"column {name!r} holds dates such as {one.cells.texts[0]!r}, whose day "
-            f"may come before or after the month; give --dates {forms}"
-        )
-    numbers = [form for form in one.formats if isinstance(form, NumberFormat)]
-    agreeing = [form for form in numbers if {form.decimal} == decimals]
-    if agreeing:
-        return agreeing[0]
-    values = np.array([form.parse(one.cells.texts) for form in numbers])
-    doubtful = int(np.argmax((values != values[0]).any(axis=0)))
-    # Between semicolons a comma is as often the one as the other; elsewhere decimal
-    # commas are rare, and so are dots between thousands.
-    comma = any(form.decimal == "," for form in numbers)
-    if separator == ";" and comma and "," in one.cells.texts[doubtful]:
-        ways = " or ".join(f"{value:.12g}" for value in values[:, doubtful])
-        raise CommandError(
-            f"column {name!r} holds {one.cells.texts[doubtful]!r}, which may be "
-            f"{ways}; give --thousands , or --decimal ,"
-        )
-    return next(form for form in numbers if form.decimal == ".")
+    """Choose the format that the owner's options or other columns leave."""
+    thousands, decimal = options.thousands, options.decimal
+    said = [
+        one
+        for one in formats
+        if thousands in (None, one.thousands) and decimal in (None, one.decimal)
+    ]
+    left = said or [*formats]
+    agreeing = [one for one in left if one.kind == "number" and {one.decimal} == marks]
+    if len(left) == 1 or agreeing:
+        return [*agreeing, *left][0]
+    texts = pd.Series(cells.dropna().unique(), dtype=object)
+    first, other = (one.parse(texts) for one in left[:2])
+    doubtful = (first != other).idxmax()
+    forms, form = " or ".join(f"'{name}:{one.form}'" for one in left), "%d %B %Y"
+    remedy = f"--dates {forms}"
+    if left[0].kind == "number":
+        # Between semicolons a comma is as often the one as the other; elsewhere decimal
+        # commas are rare, and so are dots between thousands.
+        if table.separator != ";" or "," not in texts[doubtful]:
+            return next(one for one in left if one.decimal == ".")
+        remedy, form = "--thousands , or --decimal ,", ".12g"
+    ways = " or ".join(f"{one[doubtful]:{form}}" for one in (first, other))
+    where = held(table, name, cells, texts[doubtful])
+    raise CommandError(f"{where}, which may be {ways}; give {remedy}")
 
 
-def _names_rows(
-    name: str, one: Candidates, chosen: ColumnFormat, options: Namespace
+def _left_out(
+    name: str, cells: pd.Series, values: pd.Series, options: Namespace
 ) -> str:
     """Say why a column is taken to name the rows; empty if it is not."""
-    if name in options.id:
-        return "as --id says"
-    cells = one.cells
-    if cells is not None and not cells.texts:
-        return "it holds nothing"
-    named = (*options.number, *options.text, *options.categorical, *options.split_only)
-    if cells is None or name in named or cells.n_known < _FEWEST_NAMED:
+    n_known, n_different = int(values.count()), values.nunique()
+    if name in options.id or not n_known:
+        return "as --id says" if name in options.id else "it holds nothing"
+    meant = (*options.number, *options.text, *options.categorical, *options.split_only)
+    meant += (options.weight, options.group, options.time)
+    if name in meant or n_known < _FEWEST_NAMED:
         return ""
-    n_different = len(cells.texts)
-    use = f"--number {name!r} or --text {name!r} keeps it"
-    # Rows that were entered twice have one name.
-    differ = n_different >= _NAMES_ROWS * cells.n_known
-    if isinstance(chosen, Texts) and _many(cells) and has_leading_zeros(cells):
-        return f"its {n_different} codes with leading zeros name things; {use}"
-    if isinstance(chosen, Texts) and differ:
-        return f"it has {n_different} different values in {cells.n_known} rows; {use}"
-    whole = all(text.isdigit() for text in cells.texts)
-    if _ID.fullmatch(name.strip()) and whole and differ:
-        return f"it numbers the rows; {use}"
-    return ""
+    why, differ = "", n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
+    if kind_of(values) == "category":
+        if _many(values) and _has_leading_zeros(cells.dropna()):
+            why = f"its {n_different} codes with leading zeros name things"
+        elif differ:
+            why = f"it has {n_different} different values in {n_known} rows"
+    elif differ and _ID.fullmatch(name) and _are_whole(values):
+        why = "it numbers the rows"
+    return why and f"{why}; --number {name!r} or --text {name!r} keeps it"
 
 
-def _many(cells: Cells) -> bool:
-    """Whether a column has categories of few rows each."""
-    return len(cells.texts) > max(_FEWEST_NAMED, _NAMES_GROUPS * cells.n_known)
-
-
-def _notes(name: str, cells: Cells, chosen: ColumnFormat, is_y: bool) -> list[str]:
+def _notes(
+    name: str,
+    texts: pd.Series,
+    values: pd.Series,
+    chosen: ColumnFormat,
+    is_target: bool,
+) -> Iterator[str]:
     """Tell how a column is used; nothing where all is plain."""
-    if not cells.texts:
-        return []
-    note = ""
-    if isinstance(chosen, NumberFormat) and not chosen.is_plain:
-        # The longest cell shows most of what there is.
-        shown = max(cells.texts, key=len)
-        value = chosen.parse([shown])[0]
-        note = f"{chosen.sentence()}; {shown!r} is {value:.12g}"
-    elif isinstance(chosen, DateFormat):
-        note = f"{chosen.sentence()}; {cells.texts[0]!r} is one"
-    elif is_y:
-        return []
-    elif isinstance(chosen, Texts) and has_leading_zeros(cells):
-        note = f"codes with leading zeros, {len(cells.texts)} categories"
-    elif isinstance(chosen, Texts) and _many(cells):
-        note = (
-            f"{len(cells.texts)} categories in {cells.n_known} rows; if it only names "
+    if texts.empty:
+        return
+    if chosen.kind == "date":
+        yield f"{chosen.sentence()}; {texts.iloc[0]!r} is one"
+    elif chosen.kind == "number" and chosen != ColumnFormat():
+        longest = texts.str.len().idxmax()  # which shows most of what there is
+        yield f"{chosen.sentence()}; {texts[longest]!r} is {values[longest]:.12g}"
+    elif chosen.kind == "text" and not is_target and _has_leading_zeros(texts):
+        yield f"codes with leading zeros, {values.nunique()} categories"
+    elif chosen.kind == "text" and not is_target and _many(values):
+        yield (
+            f"{values.nunique()} categories in {len(texts)} rows; if it only names "
             f"the rows, leave it out (--id {name!r})"
         )
-    elif isinstance(chosen, NumberFormat) and _counts_rows(cells):
-        note = f"counts the rows; if it only names them, leave it out (--id {name!r})"
-    return [f"{name}: {note}"] if note else []
+    elif chosen.kind == "number" and not is_target and len(texts) >= _FEWEST_NAMED:
+        yield from _doubts(name, texts, values.dropna())
 
 
-def _counts_rows(cells: Cells) -> bool:
-    """Whether whole numbers rise by one from row to row."""
-    n_rows = len(cells.codes)
-    if n_rows < _FEWEST_NAMED or len(cells.texts) != n_rows:
-        return False
-    if not all(text.isdigit() for text in cells.texts):
-        return False
-    return bool((np.diff([int(text) for text in cells.texts]) == 1).all())
+def _doubts(name: str, texts: pd.Series, values: pd.Series) -> Iterator[str]:
+    """Tell of numbers that may be names, codes, versions or times of day."""
+    if _are_whole(values):
+        if (values.diff().iloc[1:] == 1).all():
+            yield f"counts the rows; if it names them only, drop it (--id {name!r})"
+        elif _CODE.fullmatch(name) or _ID.fullmatch(name):
+            yield (
+                "whole numbers that may be names, read as numbers; --categorical "
+                f"{name!r} takes them as categories, --id {name!r} leaves them out"
+            )
+        return
+    texts = texts.head(_LOOKED_AT)
+    parts = texts.str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
+    lengths, shown = {*parts[1].str.len()}, parts[1].str.fullmatch("[1-9]0")
+    if lengths == {1, 2} and shown.any():
+        text = texts[shown.idxmax()]
+        yield (
+            f"{text!r} is read as the number {float(text):g}; if it is a version, say "
+            f"so (--text {name!r})"
+        )
+    hours, minutes = parts[0].astype(float), parts[1].astype(float)
+    clock = lengths == {2} and hours.max() < 24 and minutes.max() < 60
+    if clock and parts[1].nunique() > 1 and texts.nunique() >= _FEWEST_NAMED // 2:
+        text, hour = texts[parts.index[0]], (hours + minutes / 60).iloc[0]
+        yield (
+            f"{text!r} is read as the number {float(text):g}; if it is a time of day, "
+            f"write hours ({hour:.3g})"
+        )
+
+
+def _has_leading_zeros(known: pd.Series) -> bool:
+    digits = all(one.str.isdigit().all() for one in (known.head(_LOOKED_AT), known))
+    return digits and bool(known.str.fullmatch(r"0\d+").any())
+
+
+def _are_whole(values: pd.Series) -> bool:
+    numeric, known = kind_of(values) == "number", values.dropna()
+    return numeric and bool((known % 1 == 0).all() and (known >= 0).all())
+
+
+def _many(values: pd.Series) -> bool:
+    """Whether a column has categories of few rows each."""
+    return values.nunique() > max(_FEWEST_NAMED, _NAMES_GROUPS * values.count())

@@ -11,11 +11,13 @@ from secret_jax.inspect.printing import some
 
 def check_exists(path: str) -> None:
     """Refuse a file that is not there; a misspelt name is guessed."""
+    folder = os.path.dirname(path) or "."
     if not os.path.exists(path):
-        folder = os.path.dirname(path) or "."
         siblings = os.listdir(folder) if os.path.isdir(folder) else []
         hint = did_you_mean(os.path.basename(path), siblings)
         raise CommandError(f"there is no file {path!r}{hint}")
+    if os.path.isdir(path):
+        raise CommandError(f"{path!r} is a folder; give a file")
 
 
 def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -> str:
@@ -23,12 +25,11 @@ def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -
     if name in columns:
         return name
     shown = some([repr(column) for column in columns], most=12)
-    headless = all(re.fullmatch(r"[-+.\deE]+", column) for column in columns)
-    header = "; the first line must be a header with names" if headless else ""
-    guess = did_you_mean(name, columns) or "."
+    if not any(re.search(r"[^\W\d_]", column) for column in columns):
+        hint = f"; the first line must be a header with names{hint}"
     raise CommandError(
-        f"{what} {name!r}, but there is no such column{guess} The columns are "
-        f"{shown}{header}{hint}"
+        f"{what} {name!r}, but there is no such column"
+        f"{did_you_mean(name, columns) or '.'} The columns are {shown}{hint}"
     )
 
 

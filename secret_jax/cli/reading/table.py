@@ -1,28 +1,20 @@
-"""A reading: what each column of a file means, learned once and applied ever after."""
+"""How the columns of a file are read: learned once, and applied ever after."""
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 import pandas.api.types as types
 
 from secret_jax.cli.messages import CommandError
-from secret_jax.cli.reading.columns import (
-    MISSING,
-    Cells,
-    ColumnFormat,
-    Texts,
-    Truths,
-    format_from_json,
-    format_to_json,
-)
-from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.numbers import NumberFormat
+from secret_jax.cli.reading.formats import ColumnFormat
 from secret_jax.data.schema import TableSchema
+
+# What spreadsheets and programs write where there is nothing.
+MISSING = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
+MISSING += ("-nan", "-NaN", "NULL", "null", "None")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,110 +25,86 @@ class Reading:
     missing: tuple[str, ...] = MISSING
 
     def apply(self, table: TableFile, names: Iterable[str]) -> pd.DataFrame:
-        """Read columns: numbers as float64, dates as datetime64, all else as objects.
+        """Read columns: numbers, dates, truth values, and categories.
 
         A cell that is not what its column holds is an error that names its place.
         """
         read = {name: self._column(table, name) for name in names}
         return pd.DataFrame(read, index=table.frame.index)
 
-    def cells(self, table: TableFile, name: str, chosen: ColumnFormat) -> Cells:
-        """Take a column apart into the cells of a format."""
-        is_text = isinstance(chosen, Texts)
-        missing = ("",) if is_text and chosen.verbatim else self.missing
-        return Cells.of(table.series(name), missing, stripped=not is_text)
+    def cells(self, table: TableFile, name: str) -> pd.Series:
+        """The cells of a column as text without blanks around it; None if missing."""
+        column = pd.Series(table.frame[name])
+        if not types.is_string_dtype(column):
+            column = column.astype(object).map(_as_written, na_action="ignore")
+        cells = column.str.strip()
+        verbatim = self.formats.get(name, ColumnFormat()).verbatim
+        gone = cells.isna() | cells.isin([""] if verbatim else self.missing)
+        return cells.astype(object).mask(gone, None)
 
-    def _column(self, table: TableFile, name: str) -> pd.Series | np.ndarray:
-        chosen = self.formats[name]
-        if fits_as_it_is(table.series(name), chosen):
-            return table.series(name)
-        cells = self.cells(table, name, chosen)
-        values = chosen.parse(cells.texts)
-        bad = np.array([value is None or value != value for value in values], bool)
-        if bad.any():
-            text = int(np.argmax(bad))
-            shown, n_bad = (
-                cells.texts[text],
-                int(np.append(bad, False)[cells.codes].sum()),
-            )
-            others = f" (and {n_bad - 1} more like it)" if n_bad > 1 else ""
-            raise CommandError(
-                f"column {name!r} holds {shown!r} in "
-                f"{table.place(cells.first_row(text))}{others}, where "
-                f"{chosen.sentence().split(':')[0]} are read; mend it, or count it as "
-                f"missing (--na {shown!r})"
-            )
-        return cells.spread(values)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Names of the columns for people: with the unit of their numbers.
-
-        Not where the name says it already, or that would be the name of another one.
-        """
-        labels = {}
-        for name, chosen in self.formats.items():
-            unit = chosen.unit if isinstance(chosen, NumberFormat) else ""
-            named = rf"(?<!\w){re.escape(unit)}(?!\w)"
-            label = f"{name} ({unit})"
-            plain = not unit or label in self.formats
-            plain = plain or re.search(named, name, re.IGNORECASE) is not None
-            labels[name] = name if plain else label
-        return labels
-
-    def name_of(self, label: str) -> str:
-        """Find the column that has a label; the label itself if none has."""
-        return {it: name for name, it in self.labels.items()}.get(label, label)
-
-    @property
-    def text_columns(self) -> set[str]:
-        """Columns whose cells say more than plain numbers do."""
-        plain = NumberFormat()
-        return {name for name, one in self.formats.items() if one != plain}
-
-    def only(self, names: Iterable[str]) -> Self:
-        """Keep the reading of some columns."""
-        return replace(self, formats={name: self.formats[name] for name in names})
+    def _column(self, table: TableFile, name: str) -> pd.Series:
+        chosen, column = self.formats[name], pd.Series(table.frame[name])
+        if kind_of(column) in (chosen.kind, "category"):
+            return column
+        cells = self.cells(table, name)
+        texts = pd.Series(cells.dropna().unique(), dtype=object)
+        values = chosen.parse(texts)
+        bad = [*texts[values.isna()]]
+        if bad:
+            what = chosen.sentence().split(":")[0]
+            remedy = f"mend it, or count it as missing (--na {bad[0]!r})"
+            where = held(table, name, cells, bad[0])
+            raise CommandError(f"{where}, where {what} are read; {remedy}")
+        spread = cells.map(values.set_axis(texts))
+        # Types that say what they are also where all values are missing.
+        types_of = {"number": "float64", "truth": "boolean", "text": "category"}
+        return spread.astype(types_of.get(chosen.kind, "datetime64[s]"))
 
     def to_json(self) -> dict[str, Any]:
         """Content for a model file."""
-        formats = {name: format_to_json(one) for name, one in self.formats.items()}
-        return {"formats": formats, "missing": list(self.missing)}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Read back what `to_json` wrote."""
-        formats = {n: format_from_json(one) for n, one in content["formats"].items()}
+        formats = {n: ColumnFormat(**one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
 
     @classmethod
     def of_schema(cls, schema: TableSchema) -> Self:
         """Derive the reading of a model that came without one."""
-        categories = {
-            schema.names[column]: values
-            for column, values in zip(schema.discrete, schema.categories, strict=True)
-        }
-        dates = {name for name, _ in schema.dates}
-        formats: dict[str, ColumnFormat] = {}
-        for name in schema.input_names:
-            values = [value for value in categories.get(name, ()) if value is not None]
-            if name in dates:
-                formats[name] = DateFormat()
-            elif any(isinstance(value, str) for value in values):
-                formats[name] = Texts()
-            elif values and all(isinstance(value, bool) for value in values):
-                formats[name] = Truths()
-            else:
-                formats[name] = NumberFormat()
-        return cls(formats=formats)
+        formats = dict.fromkeys(schema.input_names, ColumnFormat())
+        for column, values in zip(schema.discrete, schema.categories, strict=True):
+            kinds = {type(value) for value in values if value is not None}
+            if kinds == {bool}:
+                formats[schema.names[column]] = ColumnFormat(kind="truth")
+            elif str in kinds:
+                formats[schema.names[column]] = ColumnFormat(kind="text")
+        formats |= {name: ColumnFormat(kind="date") for name, _ in schema.dates}
+        return cls(formats={name: formats[name] for name in schema.input_names})
 
 
-def fits_as_it_is(column: pd.Series, chosen: ColumnFormat) -> bool:
-    """Whether a column of a typed file needs no reading."""
+def held(table: TableFile, name: str, cells: pd.Series, text: str) -> str:
+    """Begin a message about a text in a column: where it stands, and how often."""
+    here = (cells == text).to_numpy()
+    often = f"{here.sum()} of {cells.count()} values"
+    return (
+        f"column {name!r} holds {text!r} in {table.place(int(here.argmax()))} ({often})"
+    )
+
+
+def kind_of(column: Any) -> str:
+    """Kind of a column whose type says what it holds; empty for text and objects."""
     if isinstance(column.dtype, types.CategoricalDtype):
-        return True
-    if isinstance(chosen, NumberFormat):
-        return types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-    if isinstance(chosen, DateFormat):
-        return types.is_datetime64_any_dtype(column)
-    return types.is_bool_dtype(column) and not isinstance(chosen, Texts)
+        return "category"
+    if types.is_bool_dtype(column):
+        return "truth"
+    if types.is_datetime64_any_dtype(column):
+        return "date"
+    return "number" if types.is_numeric_dtype(column) else ""
+
+
+def _as_written(value: Any) -> str:
+    """Write a cell as it would stand in a CSV file."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value)

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from secret_jax import KernelTreeRegressor, SecretForestRegressor, SecretRegressor
-from secret_jax.cli.evaluation import drawn
+from secret_jax.cli.evaluation import score_table
 from secret_jax.cli.main import main
-from secret_jax.cli.reading.table import Reading
-from secret_jax.cli.training_table import TrainingTable
+from secret_jax.cli.rows import Rows
 from secret_jax.tree.file import load_model
 
 QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
@@ -47,30 +46,29 @@ def fitted(folder, *options: str) -> SecretRegressor:
     return load_model(out, SecretRegressor)
 
 
-def rows_of(frame: pd.DataFrame, **beside: str) -> TrainingTable:
+def rows_of(frame: pd.DataFrame, **beside: str) -> Rows:
     named = {role: frame[name] for role, name in beside.items()}
-    X = frame[["length"]]
-    return TrainingTable(X, frame["cost"], Reading(), False, **named)  # pyright: ignore[reportArgumentType]
+    return Rows(frame[["length"]], frame["cost"], False, named)
 
 
 def test_groups_are_held_out_as_a_whole():
     frame = make_table()
     for seed in range(3):
-        test, training = drawn(rows_of(frame, group="person"), 60, seed)
-        assert 40 < len(test) <= 60
-        assert len(test) + len(training) == len(frame)
-        people = [set(frame["person"].iloc[rows]) for rows in (test, training)]
+        test, training = rows_of(frame, group="person").drawn(60, seed)
+        assert 40 < len(test.y) <= 60
+        assert len(test.y) + len(training.y) == len(frame)
+        people = [set(rows.beside["group"]) for rows in (test, training)]
         assert not people[0] & people[1]
 
 
 def test_the_latest_rows_are_held_out():
     frame = make_table().assign(day=lambda one: pd.to_datetime(one["day"]))
-    test, training = drawn(rows_of(frame, time="day"), 60, 0)
-    assert 60 <= len(test) < 70
-    assert frame["day"].iloc[training].max() < frame["day"].iloc[test].min()
+    test, training = rows_of(frame, time="day").drawn(60, 0)
+    assert 60 <= len(test.y) < 70
+    assert training.beside["time"].max() < test.beside["time"].min()
     alike = frame.assign(day=1.0)
     with pytest.raises(ValueError, match="one group or time"):
-        drawn(rows_of(alike, time="day"), 60, 0)
+        rows_of(alike, time="day").drawn(60, 0)
 
 
 def test_groups_and_stretches_of_time_choose_the_size():
@@ -88,11 +86,11 @@ def test_weights_are_rows_and_a_group_is_no_column(folder, capsys):
     assert [*model.feature_names_in_] == ["length", "day"]
     frame = make_table()
     table = rows_of(frame, group="person", weight="count")
-    test, training = drawn(table, 60, 0)
-    assert model.tree_.weight[0] == frame["count"].iloc[training].sum()
+    test, training = table.drawn(60, 0)
+    assert model.tree_.weight[0] == training.beside["weight"].sum()
     said = capsys.readouterr()
-    n_groups = frame["person"].iloc[test].nunique()
-    assert f"{len(test)} rows of {n_groups} held-out groups" in said.err
+    n_groups = test.beside["group"].nunique()
+    assert f"{len(test.y)} rows of {n_groups} held-out groups" in said.err
     assert "MAE" in said.out
 
 
@@ -115,7 +113,8 @@ def test_rows_of_no_weight_are_not_held_out(tmp_path, capsys):
         (("--time", "person"), "should hold numbers or dates"),
         (("--group", "cost"), "is the target"),
         (("--group", "person", "--time", "day"), "give one"),
-        (("--weight", "weight"), "weight"),
+        (("--weight", "weight"), "no such column"),
+        (("--group", "person", "--drop", "person"), "which is left out"),
     ],
 )
 def test_columns_that_cannot_be_used_are_refused(folder, capsys, options, message):
@@ -124,40 +123,30 @@ def test_columns_that_cannot_be_used_are_refused(folder, capsys, options, messag
     assert message in capsys.readouterr().err
 
 
-def test_a_model_is_written_as_programs(folder, capsys):
-    model = fitted(folder, "--time", "day", "--drop", "person")
-    capsys.readouterr()
-    path = str(folder / "a.model")
-    assert main(["export", path, "sql"]) == 0
-    assert capsys.readouterr().out.rstrip() == model.export_code("sql").rstrip()
-    assert main(["export", path, "onnx"]) != 0
-    assert "--out FILE" in capsys.readouterr().err
-    out = folder / "a.onnx"
-    assert main(["export", path, "onnx", "--out", str(out)]) == 0
-    assert out.read_bytes() == model.to_onnx().SerializeToString()
+def test_errors_keep_their_columns_apart_whatever_their_size():
+    scores = {"a tree": {"mae": 1234567890.0, "rmse": 1234567891.0, "r2": -123.5}}
+    head, row = score_table(scores, "Errors").splitlines()
+    assert row.split()[2:] == ["1,235,000,000", "-123.500", "1,235,000,000"]
+    assert len(head) == len(row)
 
 
-def test_boosters_are_fitted_and_asked(folder, capsys):
+def test_a_booster_is_fitted_and_predicts(folder, capsys):
     table, out = folder / "table.csv", folder / "booster.model"
     words = ["fit", table, "cost", "--drop", "person,day", "--out", out]
-    report = ["--report", folder / "booster", "--model", "booster"]
-    words += ["--max-leaf-nodes", 4]
-    assert main([str(word) for word in (*words, *report)]) == 0
-    assert "SECRET" in capsys.readouterr().out
-    errors = json.loads((folder / "booster" / "errors.json").read_text())["errors"]
-    own, straight, _ = (score["mae"] for score in errors.values())
+    words += ["--model", "booster", "--max-leaf-nodes", 4, "--report", folder / "r"]
+    assert main([str(word) for word in words]) == 0
+    assert "a booster of" in capsys.readouterr().out
+    errors = json.loads((folder / "r" / "errors.json").read_text())["errors"]
+    own, mean, straight = (score["mae"] for score in errors.values())
     assert own < 0.5 * straight  # of |length|, which no plane fits
+    assert own < 0.5 * mean
     assert main(["predict", str(out), str(table)]) == 0
     predicted = pd.read_csv(io.StringIO(capsys.readouterr().out))["prediction"]
     assert np.corrcoef(predicted, make_table()["cost"])[0, 1] > 0.95
-    assert main(["explain", str(out), str(table)]) == 2
+    assert main(["show", str(out), str(table)]) == 2
     assert "which has no explain" in capsys.readouterr().err
-
-
-def test_options_of_trees_are_none_of_boosters(folder, capsys):
-    words = ["fit", folder / "table.csv", "cost", "--model", "booster"]
-    assert main([str(word) for word in (*words, "--prune", "bic")]) == 2
-    assert "--prune goes with one tree" in capsys.readouterr().err
+    assert main([*map(str, words), "--prune", "bic"]) == 2
+    assert "--prune does not go with" in capsys.readouterr().err
 
 
 class _Own(SecretRegressor):
@@ -186,5 +175,5 @@ def test_rows_of_kernels_are_not_explained(folder, capsys):
     table, path = make_table(), folder / "kernel.model"
     model = KernelTreeRegressor(SecretRegressor(max_leaf_nodes=3))
     model.fit(table[["length"]], table["cost"]).save(path)
-    assert main(["explain", str(path), str(folder / "table.csv")]) == 2
+    assert main(["show", str(path), str(folder / "table.csv")]) == 2
     assert "explained in Python only" in capsys.readouterr().err
