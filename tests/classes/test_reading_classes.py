@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from configurations import refusal
 from exported_code import run_onnx
-from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.inspect.printing import quoted

@@ -19,10 +19,10 @@ from random_trees import (
     random_tree,
     reading,
 )
-from sklearn.metrics import confusion_matrix, log_loss
+from secret_jax.inspect.class_errors import log_losses
+from sklearn.metrics import log_loss
 
 from secret_jax import SecretClassifier
-from secret_jax.inspect.class_errors import log_losses
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.colors import channels
