@@ -475,10 +475,9 @@ def test_a_model_is_saved_where_nobody_reads_the_output(
     assert SecretRegressor.load(path).n_leaves_ == 2
 
 
-@pytest.mark.parametrize("loss", ["absolute", "huber"])
-def test_losses_without_intervals_are_fitted_and_saved(run, table, tmp_path, loss):
+def test_losses_without_intervals_are_fitted_and_saved(run, table, tmp_path):
     path = tmp_path / "loss.model"
-    arguments = ("fit", table, "cost", *QUICK, "--loss", loss, "--max-depth", "1")
+    arguments = ("fit", table, "cost", *QUICK, "--loss", "absolute", "--max-depth", "1")
     code, _, err = run(*arguments, "--out", path)
     assert code == 0
     assert "calibrated" not in err
