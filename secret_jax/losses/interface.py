@@ -67,9 +67,6 @@ class Loss(Value, ABC):
     def check_targets(self, targets: Rows) -> None:
         """Refuse targets, in original units, for which the loss is undefined."""
 
-    def check_order(self, n_outputs: int) -> None:
-        """Refuse numbers of outputs that cannot all rise with a column."""
-
     def labels(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """Names of all classes, given those of the outputs; None: these are numbers."""
         return None

@@ -347,7 +347,7 @@ def test_gates_orders_and_regions_are_refused():
     with refusal("no region is convex"):
         regions(fitted()[0])
     ordered = SecretRegressor(splits="conjunctive", monotonic_cst={"age": 1})
-    with refusal("sides of conjunctions have no border"):
+    with refusal("conjunctions keep no order"):
         ordered.fit(X, y)
     model = SecretRegressor(splits="conjunctive", refine="soft")
     with refusal("'tao' with these splits: a conjunction is no gate"):

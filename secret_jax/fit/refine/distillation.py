@@ -22,7 +22,6 @@ from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, real
 from secret_jax.tree.reshape import compact
@@ -213,7 +212,6 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     ``tree``: with models, which it keeps; ``leaf``: how predictions are clipped;
     ``min_weight``: splits with a child of less weight are taken back.
     """
-    tree = with_final_thresholds(tree, rows.table)
     found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))

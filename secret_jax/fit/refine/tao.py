@@ -20,7 +20,6 @@ from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import row_errors, weighted_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.linalg import unit_vectors
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.degrees import model_degrees, split_degrees
@@ -130,7 +129,6 @@ def improve(
     error = np.std(gained) * n / np.sqrt(max(n - 1, 1))
     if not n_sweeps or gained.sum() <= options.margin * error:
         return Refined(tree)
-    best = with_final_thresholds(best, rows.table)
     best = with_gains(fit_models([best], [rows], leaf)[0])
     worse = subtree_costs(best)[0] > subtree_costs(tree)[0]
     return Refined(tree) if worse else Refined(best, n_sweeps)
