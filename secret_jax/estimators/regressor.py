@@ -120,11 +120,11 @@ class SecretRegressor(
         expected counts (`Poisson`, whose equations give their logarithms), "gamma" to
         means of amounts above zero (likewise). Medians are not distilled. "auto":
         "squared"; or equations of the logarithm of a positive target, of 200 rows or
-        more, where one such equation errs a tenth less on rows that it has not seen
-        than one of the target: of prices, say, which change by shares. The worst two
-        per cent of the rows count like the next. With ``refine="soft"``, constant
-        leaves or a leaf model of your own, which know no logarithms, and with
-        information criteria it is "squared".
+        more, where trees of two levels of it err a twentieth less on rows that they
+        have not seen than trees of the target: of prices, say, which change by shares.
+        The worst two per cent of the rows count like the next. With
+        ``refine="soft"``, constant leaves or a leaf model of your own, which know no
+        logarithms, and with information criteria it is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
