@@ -175,14 +175,8 @@ class Loss(Value, ABC):
     ) -> Loss:
         """Loss near this one whose slope has no jumps; itself if it has none anyway.
 
-        Parameters
-        ----------
-        nodes : sequence of slice
-            The rows of each node.
-        share : float
-            Share, of the rows that determine a node's minimum, that are smoothed over,
-        least : float
-            and at least of so much weight.
+        A ``share`` of the rows that determine the minimum of each of the ``nodes`` is
+        smoothed over, at least of the weight ``least``.
         """
         return self
 
