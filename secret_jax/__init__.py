@@ -46,10 +46,7 @@ if TYPE_CHECKING:
     from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.fit.refine.soft.choose import SoftGates as SoftGates
     from secret_jax.fit.refine.tao import Tao as Tao
-    from secret_jax.losses.automatic import FunctionLoss as FunctionLoss
     from secret_jax.losses.deviance import Poisson as Poisson
-    from secret_jax.losses.deviance import Tweedie as Tweedie
-    from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.models.glm import ClassFrequencies as ClassFrequencies
     from secret_jax.models.glm import Logistic as Logistic
@@ -88,9 +85,7 @@ _NAMES = {
     "fit.refine.interface": "RefinementWarning",
     "fit.refine.soft.choose": "SoftGates",
     "fit.refine.tao": "Tao",
-    "losses.automatic": "FunctionLoss",
-    "losses.deviance": "Poisson Tweedie",
-    "losses.numbers": "Huber",
+    "losses.deviance": "Poisson",
     "losses.quantile": "Quantile",
     "models.glm": "ClassFrequencies Logistic",
     "models.linear": "Constant LeastSquares MixtureLeaf SimpleLinear",

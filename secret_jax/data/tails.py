@@ -39,9 +39,9 @@ def with_flat_tails(
     ``columns`` are the continuous attributes, NaN where missing, and ``targets``
     (n_rows, n_outputs) in their own units, of all rows or of a sample; None if models
     are no lines in them. ``tail_share`` is the share of the weight beyond each bound
-    (0: no bounds). Under monotone constraints all regressors are bound to their range.
+    (0: no bounds).
     """
-    if not (tail_share or schema.monotonic):
+    if not tail_share:
         return schema
     center, scale = schema.center.copy(), schema.scale.copy()
     positions = schema.continuous_positions
@@ -53,10 +53,7 @@ def with_flat_tails(
         used = ~np.isnan(values) & (mass > 0)
         if not used.all():
             values, mass = values[used], mass[used]
-        bounds = _bounds(values, mass, tail_share) if tail_share else None
-        if schema.monotonic and len(values):
-            low, high = bounds or (-np.inf, np.inf)
-            bounds = max(low, float(values.min())), min(high, float(values.max()))
+        bounds = _bounds(values, mass, tail_share)
         if bounds is None or bounds[0] == bounds[1]:  # a constant tells nothing
             return
         flat = np.clip(values, *bounds)
@@ -70,7 +67,7 @@ def with_flat_tails(
     side_by_side(flatten, [i for i, role in enumerate(roles) if role is Role.REGRESSOR])
     tails = [(column, *found[column]) for column in sorted(found)]
     flat = replace(schema, center=center, scale=scale, tails=tuple(tails))
-    if not tails or schema.monotonic or targets is None:
+    if not tails or targets is None:
         return flat
     outputs = schema.scale_targets(targets)
     as_given, flattened = (

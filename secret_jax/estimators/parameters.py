@@ -24,9 +24,9 @@ from secret_jax.learners.m5_leaves import M5Linear
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
-from secret_jax.losses.deviance import Poisson, Tweedie
+from secret_jax.losses.deviance import Gamma, Poisson
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, SquaredError
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
@@ -82,10 +82,8 @@ NAMED: Named = {
         "squared": SquaredError(),
         "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.rivals`
         "absolute": Quantile(),
-        "huber": Huber(),
         "poisson": Poisson(),
-        "gamma": Tweedie(power=2.0),
-        "tweedie": Tweedie(),
+        "gamma": Gamma(),
     },
 }
 CLASS_NAMED: Named = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.cross_validation import StandardErrors
 from secret_jax.fit.prune.hold_out import HoldOut
@@ -79,7 +80,8 @@ class AccuratePreset:
         ----------
         gates : bool, default=True
             False: hard splits, short equations; numbers are predicted by equations of
-            their logarithms where these err less (``loss="auto"``).
+            their logarithms where these err less (``loss="auto"``). So it is with a
+            loss that trains no gates, as that of counts.
         **parameters
             Other parameters of the estimator.
 
@@ -91,7 +93,8 @@ class AccuratePreset:
         >>> SecretRegressor.accurate(gates=False).pruning_tolerance
         0.0
         """
-        refine = "soft" if gates else None
+        loss = value_of("loss", parameters.get("loss"))
+        refine = "soft" if gates and (loss is None or loss.trains_gates) else None
         own = {"pruning_tolerance": 0.0, "refine": refine} | cls._accurate
         return cls(**own | parameters)
 

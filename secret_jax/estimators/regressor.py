@@ -116,16 +116,15 @@ class SecretRegressor(
         to 80; of a sample, at least half of what a search sees.
     loss : str or Loss, default="squared"
         Loss of the leaf models and of pruning, while splits compare squared errors:
-        "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
-        means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations give their logarithms), "gamma" and "tweedie" to
-        means of amounts (`Tweedie`, likewise); `FunctionLoss` is one function of JAX.
-        Medians and Huber's are not distilled. "auto": "squared"; or equations of the
-        logarithm of a positive target, of 200 rows or more, where one such equation
-        errs a tenth less on rows that it has not seen than one of the target: of
-        prices, say, which change by shares. The worst two per cent of the rows count
-        like the next. With ``refine="soft"``, constant leaves or a leaf model of your
-        own, which know no logarithms, and with information criteria it is "squared".
+        "absolute" leads to medians (`Quantile`, which has a ``level``), "poisson" to
+        expected counts (`Poisson`, whose equations give their logarithms), "gamma" to
+        means of amounts above zero (likewise). Medians are not distilled. "auto":
+        "squared"; or equations of the logarithm of a positive target, of 200 rows or
+        more, where trees of two levels of it err a twentieth less on rows that they
+        have not seen than trees of the target: of prices, say, which change by shares.
+        The worst two per cent of the rows count like the next. With
+        ``refine="soft"``, constant leaves or a leaf model of your own, which know no
+        logarithms, and with information criteria it is "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -311,7 +310,7 @@ class SecretRegressor(
 
     def _lowest(self) -> float:
         """See `ConformalMixin`: counts and amounts are never negative."""
-        return self.tree_.loss.lowest
+        return 0.0 if self.tree_.loss.link == "exponential" else -np.inf
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,6 +19,7 @@ from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.grower import ROUNDING
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 
@@ -172,8 +173,12 @@ def with_units_of(
     ValueError
         If the probabilities of more than two classes are to have an order.
     """
-    if schema.monotonic:
-        loss.check_order(schema.n_outputs)
+    if schema.monotonic and isinstance(loss, ClassLoss) and schema.n_outputs > 1:
+        raise ValueError(
+            f"monotonic_cst is for two classes, and y has {schema.n_outputs}: "
+            "probabilities of several cannot all rise. Fit one class against the "
+            "others."
+        )
     moments = zip(schema.target_centers, schema.target_scales, strict=True)
     columns = zip(targets.T, moments, strict=True)
     found = [loss.scaling(column, weight, usual) for column, usual in columns]

@@ -1,18 +1,15 @@
 """Race between leaf models, where a parameter is "auto": unseen rows choose.
 
-Prices and counts often change by shares: a room more adds a tenth to a price, not a sum
-that is the same for all houses. An equation of the logarithm says so in one leaf, where
-sums need many. Its loss is that of Poisson: it predicts means, as squared error does
-(Gourieroux, Monfort & Trognon 1984). One line of each chooses, before a tree is grown.
-Shares of classes say in many small leaves what log-odds cannot say in one: of those two
-whole trees race.
+Shares of classes say in many small leaves what log-odds cannot say in one: two whole
+trees race. Sums and logarithms of numbers are chosen before that, by small trees of
+both, see `secret_jax.fit.logarithms`.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.fit.logarithms import logarithms_err_less
+from secret_jax.fit.logarithms import with_better_scale
 from secret_jax.fit.pipeline import (
     Contender,
     FitResult,
@@ -43,9 +40,7 @@ _WORTH_ITS_LENGTH = 0.01
 def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
     """Grow, prune and distil a tree, with the leaf model that errs least.
 
-    Logarithms are chosen by one line of them, see
-    `secret_jax.fit.logarithms.logarithms_err_less`; other models by trees, on rows that
-    were held out, or on folds; without any there is no race.
+    By rows that were held out, or by folds; without any there is no race.
     """
     with each_once():  # the same rows are read again for every tree
         return finished(at_any_size(_winner(plan, given, eval_set)))
@@ -58,15 +53,13 @@ def _winner(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Con
         return of_relevant(contender(plan, prepared), given, eval_set)
 
     prepared, rival = prepare(plan, given, eval_set), plan.rival
-    if rival is not None and rival.of_logarithms:
-        every = [given] if eval_set is None else [given, eval_set]
-        lowest = np.min([_lowest(rows) for rows in every], axis=0)
-        if logarithms_err_less(prepared.schema, prepared.rows, lowest):
-            plan = plan.against(rival)
-            prepared = prepare(plan, given, eval_set)  # the others are let go
-        return pruned(plan, prepared)
-    first = pruned(plan, prepared)
-    if rival is None or not first.fitted.folds:
+    every = [given] if eval_set is None else [given, eval_set]
+    lowest = np.min([_lowest(rows) for rows in every], axis=0)
+    chosen = with_better_scale(plan, prepared.schema, prepared.rows, lowest)
+    if chosen is not plan:
+        prepared = prepare(chosen, given, eval_set)  # the others are let go
+    first = pruned(chosen, prepared)
+    if rival is None or rival.of_logarithms or not first.fitted.folds:
         return first
     other = plan.against(rival)
     second = pruned(other, prepare(other, given, eval_set))

@@ -6,9 +6,8 @@ needs none is searched by `secret_jax.grow.in_numpy` on processors.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import jax
@@ -35,8 +34,6 @@ from secret_jax.splits.interface import (
 # Nodes of so few rows together are searched by the thread that asks; an oblique search
 # of a row takes as long as several others.
 _FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 15, 4
-
-_NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
@@ -158,7 +155,7 @@ class BatchSearch(Search):
         super().__init__(places, schema, options, padding.columns.n_categories)
         self._padding, self._batch_rows = padding, options.batch_rows
         x, codes = places.table.on_host()
-        self._x = self.wider(x)
+        self._x = padding.wider(x)
         self._codes = padding.wider_codes(np.maximum(codes, 0))
         self._weight = places.weight.astype(np.float32)
         # Products of the columns, and what the finder holds of every attribute.
@@ -168,16 +165,8 @@ class BatchSearch(Search):
         numbers = width * (width + 1) // 2 + held
         self._row_bytes = 4 * numbers
 
-    def wider(self, values: np.ndarray) -> np.ndarray:
-        """Values with the columns along their last axis, padded as nodes have them."""
-        return self._padding.wider(values)
-
-    def find(self, level: Level, given: Mapping[str, np.ndarray] = _NOTHING) -> Found:
-        """Splits of the nodes of a level.
-
-        ``given``: what nodes find in their ``extra`` beside the finder's own inputs;
-        what is of every column made `wider` before.
-        """
+    def find(self, level: Level) -> Found:
+        """Splits of the nodes of a level."""
         n_nodes = len(level.node)
         if n_nodes == 0:
             return Found(self._no_splits(0), np.zeros(0))
@@ -196,7 +185,7 @@ class BatchSearch(Search):
         def search_at_once(sample: Sample) -> None:
             n_inside = len(sample.index)
             rows = self._rows(level, sample, n_rows)
-            batch = self._batch(level, sample, rows, share, given)
+            batch = self._batch(level, sample, rows, share)
             found = self._found(batch, n_inside, rows)
             if (found.child_models is None) == self._finder.implies_models:
                 raise TypeError(
@@ -245,12 +234,7 @@ class BatchSearch(Search):
         return int(each.sum()) <= _FEW_TOGETHER
 
     def _batch(
-        self,
-        level: Level,
-        sample: Sample,
-        rows: SampleRows,
-        share: np.ndarray,
-        given: Mapping[str, np.ndarray],
+        self, level: Level, sample: Sample, rows: SampleRows, share: np.ndarray
     ) -> Node:
         """The nodes of a sample as the finder takes them."""
         index, padding = sample.index, self._padding
@@ -260,7 +244,6 @@ class BatchSearch(Search):
 
         n_random = self._finder.n_random(padding.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
-        given = {name: pad(values[index]) for name, values in given.items()}
         x, codes, targets, weight = rows.arrays
         return Node(
             x=x,
@@ -275,7 +258,7 @@ class BatchSearch(Search):
             degrees=pad(level.degrees[index].astype(np.float32)),
             oblique=pad(level.oblique[index]),
             allowed=pad(padding.wider_allowed(level.allowed[index])),
-            extra=rows.extra | given,
+            extra=rows.extra,
             columns=self._columns_of(level, sample),
             roles=self._roles(sample.n_padded),
             pieces=rows.pieces,

@@ -14,7 +14,6 @@ from secret_jax.grow.grower import Enough, Grown, grown
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import fit_models, with_models
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.progress import UNTOLD, Progress, Stage, silent
 from secret_jax.tree.structure import Tree
 
@@ -67,10 +66,6 @@ class Recipe:
     ) -> list[Tree]:
         """Fit models for the nodes of grown trees, or take those of their search."""
         parts = [root.rows_of(rows) for root in roots]
-        grown = [
-            each._replace(tree=with_final_thresholds(each.tree, part.table))
-            for each, part in zip(grown, parts, strict=True)
-        ]
         stage = self.stage("fitting models") if stage is None else stage
         searched = self.options.finder.node_model
         return with_leaf_models(grown, parts, self.leaf, searched, stage=stage)

@@ -91,7 +91,7 @@ class ConjunctiveSplits(SplitFinder):
     def conflict(self, options: Mapping[str, Any]) -> str:
         if options["monotonic_cst"] is None:
             return ""
-        return "others with monotonic_cst: sides of conjunctions have no border"
+        return "others with monotonic_cst: conjunctions keep no order"
 
     @property
     def needs_program(self) -> bool:

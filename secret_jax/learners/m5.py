@@ -12,6 +12,7 @@ from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.cart import best_cut
 from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.linalg import safe_divide
@@ -142,7 +143,8 @@ class M5Pruning(PruningRule):
             judged = tree
         spent = tree.loss.degrees_of_row(model_degrees(judged), tree.n_outputs)
         n = judged.weight
-        error = node_errors(judged, evidence.training, loss=tree.loss.of_sizes)
+        loss = Quantile() if tree.loss.least_squares else tree.loss  # of sizes
+        error = node_errors(judged, evidence.training, loss=loss)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

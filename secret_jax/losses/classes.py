@@ -39,14 +39,6 @@ class ClassLoss(Loss):
     def conflict(self, options: Mapping[str, Any]) -> str:
         return "a loss of numbers; for classes use SecretClassifier"
 
-    def check_order(self, n_outputs: int) -> None:
-        if n_outputs > 1:
-            raise ValueError(
-                f"monotonic_cst is for two classes, and y has {n_outputs}: "
-                "probabilities of several cannot all rise. Fit one class against the "
-                "others."
-            )
-
     def degrees_of_row(self, degrees: np.ndarray, n_outputs: int) -> np.ndarray:
         """See `Loss`: classes share their rows."""
         return degrees * self.n_free(n_outputs)

@@ -3,15 +3,13 @@
 P. McCullagh and J. A. Nelder. Generalized Linear Models. Chapman & Hall, 1989.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import xlogy
 
 from secret_jax.losses.interface import Likelihood, Loss, Pair
-from secret_jax.runtime.values import real
 
 # Expected values, and weights of rows by them, are at least these.
 _RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
@@ -19,30 +17,21 @@ _RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class LogMean(Loss):
-    """Half a deviance whose models predict the logarithm of the mean.
+    """Half a Poisson deviance; models predict the logarithm of the mean.
 
-    The variance of a target grows with a power of its mean. Amounts have no unit of
-    their own: a tree of them in another unit is the same tree.
+    Amounts have no unit of their own: a tree of them in another unit is the same tree.
     """
 
     link: ClassVar = "exponential"
     units: ClassVar = "means"
-
-    @property
-    @abstractmethod
-    def _power(self) -> float:
-        """Power of the mean with which the variance grows, 1 to 2."""
-
-    @property
-    @abstractmethod
-    def _needs(self) -> str:
-        """What the loss needs, in words."""
+    _power: ClassVar[int] = 1  # of the mean, with which a target's variance grows
+    _needs: ClassVar[str] = ""  # what the loss needs, in words
 
     def check_targets(self, targets: np.ndarray) -> None:
         if (targets < 0).any() or (self._power == 2 and (targets == 0).any()):
+            least = f"{targets.min():g}"
             raise ValueError(
-                f"{self._needs}: the least target is {targets.min():g}. Use another "
-                "loss."
+                f"{self._needs}: the least target is {least}. Use another loss."
             )
         if not (targets.sum(axis=0) > 0).all():
             raise ValueError(f"{self._needs}, some above zero, but all are zero.")
@@ -56,29 +45,14 @@ class LogMean(Loss):
         return f"log of {target}"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        mean, power = self.prediction(value), self._power
-        if power == 1:
-            return xlogy(targets, targets) - targets * value - targets + mean
-        # A leaf of zeros alone would let a single row of another kind err without end.
-        mean = np.maximum(mean, _RAREST)
-        if power == 2:
-            ratio = targets / mean
-            return ratio - np.log(ratio) - 1.0
-        one, two = 1.0 - power, 2.0 - power
-        ends = targets**two / (one * two), targets * mean**one / one, mean**two / two
-        return ends[0] - ends[1] + ends[2]
+        mean = self.prediction(value)
+        return xlogy(targets, targets) - targets * value - targets + mean
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`; the curvature is what is expected (Fisher's scores)."""
         mean = self.prediction(value)
         slope = (targets - mean) * mean ** (1.0 - self._power)
         return slope, np.maximum(mean ** (2.0 - self._power), _LEAST_CURVATURE)
-
-    def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        mean, power = self.prediction(value), self._power
-        slope, _ = self.working(targets, value)
-        second = (2.0 - power) * mean + (power - 1.0) * targets
-        return slope, np.maximum(second * mean ** (1.0 - power), _LEAST_CURVATURE)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Logarithm of the mean."""
@@ -101,8 +75,7 @@ class Poisson(Likelihood, LogMean):
     """
 
     units: ClassVar = "given"
-    _power: ClassVar[float] = 1.0  # pyright: ignore[reportIncompatibleMethodOverride]
-    _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"  # pyright: ignore[reportIncompatibleMethodOverride]
+    _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,39 +86,23 @@ class QuasiPoisson(LogMean):
     standard errors do not depend on the unit.
     """
 
-    _power: ClassVar[float] = 1.0  # pyright: ignore[reportIncompatibleMethodOverride]
     _needs: ClassVar[str] = (
-        "Logarithms, which loss='auto' chose, need no negative numbers"  # pyright: ignore[reportIncompatibleMethodOverride]
+        "Logarithms, which loss='auto' chose, need no negative numbers"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tweedie(LogMean):
-    """Half the deviance of a Tweedie distribution: many zeros, or a long tail.
+class Gamma(LogMean):
+    """Half the deviance of a gamma distribution: deviations grow with the mean."""
 
-    Models predict the logarithm of the mean, as of claims and of amounts of rain.
+    _power: ClassVar[int] = 2
+    _needs: ClassVar[str] = "loss='gamma' needs numbers above zero"
 
-    Attributes
-    ----------
-    power : float, default=1.5
-        With which power of its mean the variance of a target grows, above 1 and at most
-        2: near 1 as of counts, between them sums of a random number of amounts, with
-        zeros; 2 is the gamma distribution, for targets above zero.
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        ratio = targets / np.maximum(self.prediction(value), _RAREST)
+        return ratio - np.log(ratio) - 1.0
 
-    References
-    ----------
-    B. Jorgensen. Exponential Dispersion Models. Journal of the Royal Statistical
-    Society B 49, 1987.
-    """
-
-    power: Annotated[float, real(1.0, 2.0, closed="right")] = 1.5
-
-    @property
-    def _power(self) -> float:
-        return self.power
-
-    @property
-    def _needs(self) -> str:
-        if self.power == 2:
-            return "loss='gamma', Tweedie(power=2), needs numbers above zero"
-        return f"Tweedie(power={self.power:g}) needs no negative numbers"
+    def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
+        mean = self.prediction(value)
+        second = np.maximum(targets * mean**-1.0, _LEAST_CURVATURE)
+        return self.working(targets, value)[0], second

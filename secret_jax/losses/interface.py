@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -64,21 +64,8 @@ class Loss(Value, ABC):
     error_word: ClassVar[str] = "loss"
     """The same in a word or two."""
 
-    @property
-    def lowest(self) -> float:
-        """Bound below all predictions."""
-        return 0.0 if self.link == "exponential" else -np.inf
-
-    @property
-    def of_sizes(self) -> Loss:
-        """Loss that grows as the size of residuals does, where this one does faster."""
-        return self
-
     def check_targets(self, targets: Rows) -> None:
         """Refuse targets, in original units, for which the loss is undefined."""
-
-    def check_order(self, n_outputs: int) -> None:
-        """Refuse numbers of outputs that cannot all rise with a column."""
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...] | None:
         """Names of all classes, given those of the outputs; None: these are numbers."""
@@ -98,13 +85,13 @@ class Loss(Value, ABC):
             return 0.0, _in_single_precision(moments[0]) or 1.0
         return (0.0, 1.0) if self.units == "given" else moments
 
-    def targets_of_lines(self, targets: Rows) -> Rows | None:
-        """Targets in which models are lines; None if these are of another scale."""
-        return targets if self.link == "identity" else None
-
     def error_units(self, scale: Outputs) -> Outputs:
         """Losses in units of the data of a loss of one, given scales of the targets."""
         return np.square(scale)
+
+    def targets_of_lines(self, targets: Rows) -> Rows | None:
+        """Targets in which models are lines; None if these are of another scale."""
+        return targets if self.link == "identity" else None
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""
@@ -188,14 +175,8 @@ class Loss(Value, ABC):
     ) -> Loss:
         """Loss near this one whose slope has no jumps; itself if it has none anyway.
 
-        Parameters
-        ----------
-        nodes : sequence of slice
-            The rows of each node.
-        share : float
-            Share, of the rows that determine a node's minimum, that are smoothed over,
-        least : float
-            and at least of so much weight.
+        A ``share`` of the rows that determine the minimum of each of the ``nodes`` is
+        smoothed over, at least of the weight ``least``.
         """
         return self
 
@@ -215,44 +196,6 @@ class Loss(Value, ABC):
         self, error: Float[np.ndarray, "*shape"], mean: Float[np.ndarray, "*shape"]
     ) -> Float[np.ndarray, "*shape"]:
         """Variance of raw predictions that costs a mean loss, at a mean of targets."""
-
-    def noise_of_nodes(
-        self,
-        overall: Outputs,
-        own: Float[np.ndarray, "n_nodes n_outputs"],
-        mean: Float[np.ndarray, "n_nodes n_outputs"],
-    ) -> Float[np.ndarray, "n_nodes n_outputs"]:
-        """`noise` in every node, given losses per degree of freedom.
-
-        ``overall``: of the whole tree, by default that of all nodes, as few rows say
-        little of a loss; ``own``: of each node, drawn to that of its parent.
-        """
-        return self.noise(np.broadcast_to(overall, mean.shape), mean)
-
-    def deviance(
-        self, total: Float[np.ndarray, " n_trees"], n_rows: float, n_outputs: int
-    ) -> tuple[np.ndarray, float, np.ndarray | None]:
-        """Twice the negative log-likelihood of trees, if it is one, by total losses.
-
-        With the number of observations, and their variances if these are parameters.
-        """
-        return 2.0 * total, n_rows, None
-
-    def information(self, curvature: Rows, averaged: Callable[[Rows], Rows]) -> Rows:
-        """What rows tell of a model: by default curvatures, ``averaged`` in a node."""
-        return averaged(curvature)
-
-    def covariance(
-        self,
-        inverse: Float[np.ndarray, "n n"],
-        squares: Weights,
-        design: Float[np.ndarray, "n_rows n"],
-    ) -> Float[np.ndarray, "n n"]:
-        """Covariance of coefficients, given the inverse of their second derivatives.
-
-        By default a sandwich with the weighted squares of slopes.
-        """
-        return inverse @ ((squares[:, None] * design).T @ design) @ inverse
 
     def typical(self, targets: Rows, value: Rows, weight: Weights) -> Outputs:
         """Typical loss of a row that is no outlier; by default the mean of all rows."""
@@ -285,16 +228,6 @@ class Loss(Value, ABC):
 
 class Likelihood(Loss):
     """Base of negative log-likelihoods up to a constant: curvature is information."""
-
-    def information(self, curvature: Rows, averaged: Callable[[Rows], Rows]) -> Rows:
-        """Curvatures as they are."""
-        return curvature
-
-    def covariance(
-        self, inverse: np.ndarray, squares: Weights, design: np.ndarray
-    ) -> np.ndarray:
-        """Inverse of the information."""
-        return inverse
 
 
 class OfLosses(Value):

@@ -1,18 +1,12 @@
-"""Losses of numeric targets: squared error and Huber; see `quantile`, `deviance`."""
+"""Squared error of numbers; see `quantile` and `deviance` for their other losses."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from secret_jax.losses.interface import Loss, Pair
-from secret_jax.losses.quantile import Quantile
-from secret_jax.losses.robust import quantile, robust_scale
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.values import POSITIVE
-
-# Squared errors below this share of the target's variance are float32's rounding.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +26,6 @@ class SquaredError(Loss):
     link: ClassVar = "identity"
     error_name: ClassVar[str] = "root mean squared error"
     error_word: ClassVar[str] = "error"
-
-    @property
-    def of_sizes(self) -> Loss:
-        """Half the absolute error."""
-        return Quantile()
 
     def name_of_regression(self, n_outputs: int) -> str:
         """Linear."""
@@ -65,20 +54,6 @@ class SquaredError(Loss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return error
 
-    def noise_of_nodes(
-        self, overall: np.ndarray, own: np.ndarray, mean: np.ndarray
-    ) -> np.ndarray:
-        """Mean squared errors of the nodes."""
-        return own
-
-    def deviance(
-        self, total: np.ndarray, n_rows: float, n_outputs: int
-    ) -> tuple[np.ndarray, float, np.ndarray]:
-        """See `Loss`: outputs are independent and normal, with one variance."""
-        n = n_rows * n_outputs
-        variance = np.maximum(total / n, _ROUNDING)
-        return n * np.log(variance), n, variance
-
     def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         return deviation
 
@@ -98,58 +73,3 @@ class SquaredError(Loss):
 
 
 SQUARED_ERROR = SquaredError()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Huber(Loss):
-    """Huber loss: quadratic for small residuals, linear for large ones.
-
-    Attributes
-    ----------
-    delta : float, default=0.3
-        Where one passes into the other, in robust standard deviations of the target:
-        1.4826 times its median absolute deviation, which outliers do not make.
-
-    References
-    ----------
-    P. J. Huber. Robust Estimation of a Location Parameter. Annals of Mathematical
-    Statistics 35, 1964.
-    """
-
-    delta: Annotated[float, POSITIVE] = 0.3
-    link: ClassVar = "identity"
-    units: ClassVar = "robust"
-    says_means: ClassVar = False  # what errs far counts less
-
-    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        size = np.abs(targets - value)
-        small = np.minimum(size, self.delta)
-        return small * (size - 0.5 * small)
-
-    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        residual = targets - value
-        curvature = self.delta / np.maximum(np.abs(residual), self.delta)
-        return curvature * residual, curvature
-
-    def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        residual = targets - value
-        inside = np.abs(residual) <= self.delta
-        return np.clip(residual, -self.delta, self.delta), inside.astype(np.float64)
-
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Minimise the loss by 50 steps of weighted means, from the medians."""
-        value = np.array([quantile(y, weight, 0.5) for y in targets.T])
-        for _ in range(50):
-            share = weight[:, None] * self.working(targets, value)[1]
-            value = (share * targets).sum(axis=0) / share.sum(axis=0)
-        return value
-
-    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        return 2.0 * error
-
-    def typical(
-        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
-    ) -> np.ndarray:
-        """See `Loss`: half the squared robust scale of the residuals."""
-        scales = [robust_scale(residual, weight) for residual in (targets - value).T]
-        return 0.5 * np.square(scales)

@@ -22,10 +22,8 @@ def quantile(
     >>> quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
     2.0
     """
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weight[order])
-    place = np.searchsorted(total, (1.0 - _ROUNDING) * level * total[-1])
-    return float(values[order[min(place, len(order) - 1)]])
+    share = (1.0 - _ROUNDING) * level
+    return float(np.quantile(values, share, weights=weight, method="inverted_cdf"))
 
 
 def robust_scale(

@@ -1,7 +1,5 @@
 """Errors of trees by their losses: per row, per tree, per node."""
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 
@@ -12,7 +10,6 @@ from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.totals import leaf_totals
 
 
 def weighted_errors(
@@ -67,17 +64,6 @@ def node_errors(
         return np.bincount(node, rows.weight[row] * losses, tree.n_nodes)
 
     return np.sum(list(in_blocks(block, rows.n_rows)), axis=0)
-
-
-def as_clipped(tree: Tree, rows: Rows) -> Tree:
-    """Measure the errors of a tree in order, whose ranges cut predictions of rows."""
-    if not tree.schema.monotonic:
-        return tree
-    leaf = apply(tree, rows.table)
-    weight = leaf_totals(tree, np.bincount(leaf, rows.weight, tree.n_nodes))[:, None]
-    of_outputs = [node_errors(tree, rows, one) for one in np.eye(tree.n_outputs)]
-    error = np.stack(of_outputs, axis=1) / np.where(weight > 0, weight, 1.0)
-    return replace(tree, train_error=np.where(weight > 0, error, tree.train_error))
 
 
 def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

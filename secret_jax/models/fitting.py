@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import AddingSource, EncodedRows, RowSource
-from secret_jax.models.errors import as_clipped, mean_squared_errors
+from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
@@ -99,20 +99,20 @@ def fit_models(
     models = models._replace(coefficient=coefficient)
     summary = summary_of(statistics, models.coefficient)
     forest = with_models(forest, models, summary, leaf, levels)
-    trees = separated(with_monotone_models(forest, statistics), size)
-    return [as_clipped(*each) for each in zip(trees, parts, strict=True)]
+    return separated(with_monotone_models(forest, statistics, levels), size)
 
 
 def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Measure weights, ranges and errors of a tree on rows; its models stay."""
     models = Models(tree.coefficient, tree.degrees, tree.corrects_parent)
-    root = np.zeros(rows.n_rows, int)
     statistics = node_statistics(tree, rows)
     summary = summary_of(statistics, models.coefficient)
-    found = with_models(
-        tree, models, summary, leaf, lambda: groups_of_levels(tree, rows, root)
-    )
-    return as_clipped(with_monotone_models(found, statistics), rows)
+
+    def levels() -> Iterator[RowGroups]:
+        return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
+
+    found = with_models(tree, models, summary, leaf, levels)
+    return with_monotone_models(found, statistics, levels)
 
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:

@@ -7,7 +7,7 @@ parent's model, as in `secret_jax.models.ridge`.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -193,11 +193,8 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     """Counterpart of a squared-error leaf model for a loss; None if there is none."""
     if leaf.loss == loss:
         return leaf
-    options = {"clip_margin": leaf.clip_margin, "of": loss}
-    options["clip_min_samples"] = leaf.clip_min_samples
-    options["indicators"] = leaf.indicators
-    options["tail_share"] = leaf.tail_share
-    options["drops_regressors"] = leaf.drops_regressors
+    names = [field.name for field in fields(LeafModel)]
+    options = {"of": loss} | {name: getattr(leaf, name) for name in names}
     if type(leaf) is Constant:
         return ConstantOfLoss(**options)
     if type(leaf) is LeastSquares:

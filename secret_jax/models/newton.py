@@ -185,13 +185,11 @@ def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> L
 
 
 def _parabolas(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
-    """Slopes, and curvatures as the loss has them tell of models."""
-
-    def averaged(of_rows: np.ndarray) -> np.ndarray:
-        return (group.sums(of_rows) / group.total[:, None])[group.slot]
-
+    """Slopes and curvatures; those that are no information are averaged in nodes."""
     slope, curvature = loss.working(group.targets, value)
-    return slope, loss.information(curvature, averaged)
+    if not isinstance(loss, Likelihood):
+        curvature = (group.sums(curvature) / group.total[:, None])[group.slot]
+    return slope, curvature
 
 
 def _strengths(

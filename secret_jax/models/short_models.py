@@ -8,7 +8,6 @@ from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import LONGEST_STEP
-from secret_jax.models.errors import as_clipped
 from secret_jax.models.fitting import node_statistics, with_losses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.monotone import with_monotone_models
@@ -39,21 +38,20 @@ def with_short_equations(
     """
     tree, full_error = _bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
-        full_error = tuple(as_clipped(tree, rows).leaf_error.tolist())
+        full_error = tuple(tree.leaf_error.tolist())
     spread = _spread(tree, rows)
     short = shortened(tree, statistics, tolerance, spread)
-    if spread is None:
-        short = as_clipped(with_monotone_models(short, statistics), rows)
-        return replace(short, full_error=full_error)
 
     def levels() -> Iterator[RowGroups]:
         return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
 
-    if tolerance > 0:
+    if spread is not None and tolerance > 0:
         short = _recentred(short, tree, levels())
         short = with_losses(short, levels(), leaf)
-    short = as_clipped(with_monotone_models(short, statistics), rows)
-    return replace(with_standard_errors(short, levels()), full_error=full_error)
+    short = with_monotone_models(short, statistics, levels)
+    if spread is not None:
+        short = with_standard_errors(short, levels())
+    return replace(short, full_error=full_error)
 
 
 def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:

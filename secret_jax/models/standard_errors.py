@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.linalg import lapack
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.losses.interface import Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.models.newton import smoothed
 from secret_jax.models.row_groups import RowGroups
 from secret_jax.tree.structure import Tree
@@ -104,7 +104,10 @@ def _errors(
     known = _determined(bread)
     inverse = np.linalg.inv(bread[np.ix_(known, known)])
     with np.errstate(over="ignore", invalid="ignore"):  # of hardly any curvature
-        covariance = loss.covariance(inverse, squares, design[:, known])
+        covariance = inverse
+        if not isinstance(loss, Likelihood):
+            slopes = design[:, known]
+            covariance = inverse @ ((squares[:, None] * slopes).T @ slopes) @ inverse
     error, variance = np.full(design.shape[1], np.nan), np.diagonal(covariance)
     variance = np.where(np.isfinite(variance), variance, np.nan)
     error[known] = np.sqrt(np.maximum(variance, 0.0))

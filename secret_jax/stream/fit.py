@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fit.logarithms import logarithms_err_less
+from secret_jax.fit.logarithms import with_better_scale
 from secret_jax.fit.pipeline import FitResult, contender, finished
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
@@ -67,9 +67,8 @@ def prepare_stream(
         own.reduce(sum(n_used), enough, any(merged))
         whole = together(of_all(exchange, lambda: own))
     schema, rows = whole.finished(plan.leaf.loss, enough)
-    rival, lowest = plan.rival, whole.lowest_targets
-    if rival and rival.of_logarithms and logarithms_err_less(schema, rows, lowest):
-        plan = plan.against(rival)
+    given, plan = plan, with_better_scale(plan, schema, rows, whole.lowest_targets)
+    if plan is not given:
         schema, rows = whole.finished(plan.leaf.loss, enough)
     assert whole.layout is not None
     stream = StreamRows(

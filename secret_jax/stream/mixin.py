@@ -98,7 +98,7 @@ class StreamMixin:
         -----
         All batches have the same columns of the same kinds; types of numbers may
         differ. Of weights that are no whole numbers, and of more rows than are sampled
-        with an absolute, quantile or Huber loss, the tree differs a little from that of
+        with an absolute or quantile loss, the tree differs a little from that of
         `fit`: sums are rounded in parts, and the units of the loss are those of the
         sample.
 

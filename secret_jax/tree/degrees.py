@@ -90,5 +90,8 @@ def noise_variance(tree: Tree) -> np.ndarray:
         least = np.maximum(per_degree[node], _QUIETEST * above)
         share = free[node] / (free[node] + _BORROWED)
         own[node] = np.maximum(above * (least / above) ** share, ROUNDING**2)
-    noise = tree.loss.noise_of_nodes(per_degree[0], own, tree.mean)
+    if tree.loss.least_squares:
+        return own
+    # Few rows say little of a loss: all nodes have that of the whole tree.
+    noise = tree.loss.noise(np.broadcast_to(per_degree[0], own.shape), tree.mean)
     return np.maximum(noise, ROUNDING**2)

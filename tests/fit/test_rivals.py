@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import HoldOut, Ridge, SecretClassifier, SecretRegressor
+from secret_jax.estimators.parameters import value_of
 from secret_jax.fit import logarithms
 from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.losses.numbers import SquaredError
@@ -42,6 +43,32 @@ def test_what_is_linear_in_the_logarithm_has_one_equation_of_it():
     assert np.median(n_leaves) == 1
     of_logarithms, _, of_sums = np.transpose(errors)
     assert np.median(of_logarithms / of_sums) < 0.5
+
+
+@pytest.mark.parametrize("n_noise", [0, 3])
+def test_an_interaction_is_no_logarithm(n_noise):
+    """Of the price of a delivery: by the kilometre, thrice as much by post."""
+    random = np.random.default_rng(0)
+    km, post = random.gamma(2.0, 2.5, 1800), random.random(1800) < 0.2
+    price = 12.0 + 4.5 * km * np.where(post, 3.0, 1.0) + random.normal(0.0, 6.0, 1800)
+    X = pd.DataFrame({"km": km, "kind": np.where(post, "Post", "Van")})
+    for i in range(n_noise):
+        X[f"noise {i}"] = random.normal(size=1800)
+    y, known, new = np.maximum(price, 5.0), slice(900), slice(900, None)
+    plain = SecretRegressor().fit(X[known], y[known]).score(X[new], y[new])
+    for model in (
+        SecretRegressor(loss="auto"),
+        SecretRegressor.accurate(gates=False),
+    ):
+        found = model.fit(X[known], y[known])
+        assert found.tree_.loss == SquaredError()
+        assert 1.0 - found.score(X[new], y[new]) < 1.02**2 * (1.0 - plain)
+
+
+def test_logarithms_are_found_behind_a_split():
+    X, level, noise = table(800)
+    y = np.exp(np.where(X[:, 2] > 0.0, level, -level) + 0.1 * noise)
+    assert fitted(X, y, max_leaf_nodes=2).tree_.loss == QuasiPoisson()
 
 
 def test_a_few_wild_rows_do_not_decide(monkeypatch):
@@ -140,6 +167,10 @@ def test_accurate_trees_choose_unless_they_have_gates():
     assert rival.leaf.loss == QuasiPoisson()
     assert soft._plan().rival is None  # gates know no logarithms
     assert SecretRegressor()._plan().rival is None
+    for loss in ("poisson", "absolute", "gamma"):  # which trains no gates
+        model = SecretRegressor.accurate(loss=loss)
+        assert (model.refine, model._plan().leaf.loss) == (None, value_of("loss", loss))
+    assert SecretRegressor.accurate(loss="squared").refine == "soft"
 
 
 def test_few_rows_have_no_race():

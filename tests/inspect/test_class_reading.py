@@ -19,11 +19,8 @@ from random_trees import (
     random_tree,
     reading,
 )
-from secret_jax.inspect.class_errors import log_losses
-from sklearn.metrics import log_loss
 
 from secret_jax import SecretClassifier
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
@@ -271,18 +268,6 @@ def test_every_function_that_draws_gives_a_picture(tmp_path):
     np.testing.assert_allclose(widths, 100 * shares[shares > 0])
     drawn.savefig(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 0
-
-
-def test_a_class_that_was_never_seen_is_wrong():
-    said = np.array([[0.5, 0.5], [0.25, 0.75]])
-    losses = log_losses(said, np.array([1, -1]))
-    assert losses[0] == pytest.approx(log_loss([1], said[:1], labels=[0, 1]))
-    assert losses[1] > 30
-    view = as_view(fitted(["no", "yes"]))
-    assert isinstance(view, ClassView)
-    X = random_rows(0, 3)[0]
-    found = view.targets(X, ["yes", "maybe", "no"])
-    np.testing.assert_array_equal(found, [1, -1, 0])
 
 
 def test_of_two_classes_only_the_second_has_an_equation():

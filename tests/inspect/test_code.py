@@ -11,12 +11,13 @@ from exported_code import RUNS, assert_predicts
 from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
 from random_trees import random_frame, random_tree, with_gates
 
-from secret_jax import Ridge, SecretRegressor, Tweedie
+from secret_jax import Ridge, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
 from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.code.onnx import columns
+from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -204,20 +205,20 @@ def test_wrong_options_are_refused(options, message):
         export_code(build_tree(STUMP, seed=0), **options)
 
 
-class Odds(Tweedie):
+class Odds(QuasiPoisson):
     """Loss of one's own whose values are log-odds of a share."""
 
     link = "softmax"
 
 
-class Cut(Tweedie):
+class Cut(QuasiPoisson):
     """Loss of one's own whose values are cut at 0 and 1."""
 
     link = "clip"
 
 
 @every
-@pytest.mark.parametrize("loss", [Tweedie(), Odds(), Cut()], ids=repr)
+@pytest.mark.parametrize("loss", [QuasiPoisson(), Odds(), Cut()], ids=repr)
 def test_a_link_is_undone(run, loss):
     tree = build_tree(SHAPES["bushy"], seed=3, clip_margin=0.1)
     schema = dataclasses.replace(

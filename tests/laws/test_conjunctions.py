@@ -335,7 +335,7 @@ def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
 def test_gates_and_orders_are_refused():
     X, y = people(60)
     ordered = SecretRegressor(splits="conjunctive", monotonic_cst={"age": 1})
-    with refusal("sides of conjunctions have no border"):
+    with refusal("conjunctions keep no order"):
         ordered.fit(X, y)
     model = SecretRegressor(splits="conjunctive", refine="soft")
     with refusal("'tao' with these splits: a conjunction is no gate"):

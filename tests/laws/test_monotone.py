@@ -102,20 +102,6 @@ def test_trees_never_violate_a_constraint(options):
     assert greatest_violation(model.predict, table) <= allowed
 
 
-@pytest.mark.parametrize("refine", [None, "tao"])
-def test_borders_lie_at_the_thresholds_that_are_told(refine):
-    random = np.random.default_rng(0)
-    X = random.uniform(-1, 1, (300, 3))
-    X[:, 0] = random.choice([0.03, 0.53, 0.87, 1.9], 300)
-    y = np.where(X[:, 0] > 0.7, X[:, 1], -X[:, 1]) + X[:, 0] ** 2
-    y += 0.3 * random.normal(size=300)
-    model = SecretRegressor(leaf=LeastSquares(clip_margin=None), oblique=False, **SMALL)
-    model.set_params(monotonic_cst=[1, 0, 0], refine=refine).fit(X, y)
-    assert 0 in model.tree_.attribute[~model.tree_.is_leaf]
-    before = model.predict(X)
-    np.testing.assert_allclose(model.refit(X, y).predict(X), before, atol=1e-9)
-
-
 def test_every_subtree_keeps_the_order():
     table, target = patients()
     model = SecretRegressor(monotonic_cst=DIRECTIONS, oblique=False, **SMALL)
@@ -243,7 +229,7 @@ def test_one_leaf_is_bounded_least_squares():
 def test_without_constraints_trees_stay_what_they_are():
     table, target = patients(300)
     model = SecretRegressor(**SMALL).fit(table, target)
-    assert with_monotone_models(model.tree_, None) is model.tree_
+    assert with_monotone_models(model.tree_, None, None) is model.tree_
 
 
 @pytest.mark.parametrize(

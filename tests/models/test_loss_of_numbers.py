@@ -9,16 +9,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.linear_model import (
-    LinearRegression,
-    PoissonRegressor,
-    QuantileRegressor,
-    TweedieRegressor,
-)
+from sklearn.linear_model import QuantileRegressor, TweedieRegressor
 
-from secret_jax import FunctionLoss, Huber, Quantile, SecretRegressor, Tweedie
+from secret_jax import Quantile, SecretRegressor
 from secret_jax.interfaces import Loss
 from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.deviance import Gamma, QuasiPoisson
 from secret_jax.tree.file import ModelFileError
 
 ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "equation_tolerance": 0.0}
@@ -70,68 +66,31 @@ def test_medians_of_weak_slopes_are_not_shrunk():
     np.testing.assert_allclose(found, theirs, atol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("loss", "share", "size"), [("absolute", 0.01, 99999.0), ("huber", 0.05, 1e2)]
-)
-def test_outliers_hardly_count(loss, share, size):
+def test_outliers_hardly_count():
     random = np.random.default_rng(0)
     X = random.normal(size=(2000, 3))
     level = X @ [1.0, -1.0, 0.5]
     y = level + 0.3 * random.normal(size=2000)
-    y[: int(2000 * share)] = size
+    y[:20] = 99999.0
     for equation_tolerance in (0.0, 0.03):
         model = SecretRegressor(
-            loss=loss, **ROOT | {"equation_tolerance": equation_tolerance}
+            loss="absolute", **ROOT | {"equation_tolerance": equation_tolerance}
         ).fit(X, y)
         assert np.sqrt(np.mean((model.predict(X) - level) ** 2)) < 0.05
     assert model.reading_cost_ == 4
 
 
-@pytest.mark.parametrize("power", [1.5, 2.0])
-def test_a_root_is_scikit_learns_tweedie_regression(power):
+@pytest.mark.parametrize(("loss", "power"), [("poisson", 1), ("gamma", 2)])
+def test_a_root_is_scikit_learns_regression_with_a_log_link(loss, power):
     X, _, random = table()
     mean = np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1])
-    y = random.gamma(2.0, mean / 2.0) * (
-        1.0 if power == 2 else random.random(300) > 0.3
-    )
-    loss = Tweedie(power=power)
+    y = random.gamma(2.0, mean / 2.0) if power == 2 else random.poisson(mean)
     ours = SecretRegressor(loss=loss, leaf="linear", **ROOT).fit(X, y)
     theirs = TweedieRegressor(
         power=power, alpha=0.0, link="log", tol=1e-9, max_iter=1000
     ).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3)
-    text = ours.export_text()
-    assert "log of y" in text
-
-
-def test_a_function_of_jax_is_a_loss():
-    X, y, _ = table()
-    loss = FunctionLoss(function=lambda target, value: (target - value) ** 2)
-    ours = SecretRegressor(loss=loss, leaf="linear", **ROOT | {"max_depth": None})
-    ours.set_params(max_depth=0).fit(X, y)
-    theirs = LinearRegression().fit(X, y)
-    close = {"rtol": 0, "atol": 1e-4 * y.std()}
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), **close)
-    with pytest.raises(ValueError, match="'function' parameter of FunctionLoss"):
-        SecretRegressor(loss=FunctionLoss(function=3)).fit(X, y)
-
-
-def test_a_constant_added_to_a_loss_changes_no_sizes():
-    X, y, _ = table(200)
-    y = y + 4.0 * (X[:, 0] > 0)
-    leaves = [
-        SecretRegressor(
-            loss=FunctionLoss(function=lambda t, v, less=less: (t - v) ** 2 - less),
-            pruning_tolerance=0.0,
-            distill=False,
-            oblique=False,
-            max_depth=2,
-        )
-        .fit(X, y)
-        .n_leaves_
-        for less in (0.0, 100.0)
-    ]
-    assert leaves[0] == leaves[1] > 1
+    assert "log of y" in ours.export_text()
 
 
 def test_amounts_where_a_leaf_saw_zeros_alone():
@@ -140,35 +99,10 @@ def test_amounts_where_a_leaf_saw_zeros_alone():
     y = np.exp(X[:, 0] + X[:, 1]) * random.gamma(2, size=300)
     y[:50] = 0.0
     y[np.argsort(X[:, 2])[:50]] = 0.0
-    losses = Tweedie(power=1.9).losses(np.array([[3.0]]), np.array([[-60.0]]))
+    losses = Gamma().losses(np.array([[3.0]]), np.array([[-60.0]]))
     assert losses < 1e10
-    model = SecretRegressor(loss=Tweedie(power=1.9), leaf="linear").fit(X, y)
+    model = SecretRegressor(loss=QuasiPoisson(), leaf="linear").fit(X, y)
     assert np.isfinite(model.predict(X)).all()
-
-
-def test_a_root_is_scikit_learns_poisson_regression():
-    X, _, random = table()
-    y = random.poisson(np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1]))
-    ours = SecretRegressor(loss="poisson", leaf="linear", **ROOT).fit(X, y)
-    theirs = PoissonRegressor(alpha=0.0, tol=1e-9, max_iter=1000).fit(X, y)
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-2)
-
-
-def test_a_root_is_hubers_regression():
-    X, y, _ = table()
-    ours = SecretRegressor(loss="huber", leaf="linear", **ROOT).fit(X, y)
-    center = np.median(y)
-    unit = 1.4826 * np.median(np.abs(y - center))
-    standardised = (y - center) / unit
-
-    def total(beta):
-        return Huber().losses(standardised[:, None], (beta[0] + X @ beta[1:])[:, None])
-
-    beta = minimize(lambda beta: total(beta).sum(), np.zeros(4), tol=1e-10).x
-    expected = center + unit * (beta[0] + X @ beta[1:])
-    np.testing.assert_allclose(ours.predict(X), expected, atol=0.02 * unit)
-    squares = SecretRegressor(leaf="linear", **ROOT).fit(X, y)
-    assert np.abs(squares.predict(X) - expected).max() > 0.1 * unit
 
 
 def test_constant_leaves_of_the_absolute_error_are_medians():
@@ -234,7 +168,7 @@ def test_what_does_not_go_together_is_refused():
     refused("all are zero", y=np.zeros(60), loss="poisson")
     refused("'level' parameter", loss=Quantile(level=1.0))
     refused("'loss' parameter", loss="cauchy")
-    refused("^loss='gamma', .* needs numbers above zero", loss="gamma")
+    refused("^loss='gamma' needs numbers above zero", loss="gamma")
     refused("'loss' parameter.*use SecretClassifier", loss=CrossEntropy())
     refused("'refine' parameter", loss="absolute", refine="soft", prune="holdout")
     refused("'leaf' parameter", loss="absolute", leaf="implied", splits="secret")

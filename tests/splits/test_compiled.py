@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.fit.refine.hyperplanes import PreferenceSplits
 from secret_jax.grow.program import find_splits
 from secret_jax.learners import (
     CartSplits,
@@ -23,10 +22,6 @@ N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
 
 def nodes_for(finder, n_outputs):
     shape = (N_NODES, N_ROWS)
-    present = {
-        "direction": np.zeros((N_NODES, N_COLUMNS), np.float32),
-        "threshold": np.zeros(N_NODES, np.float32),
-    }
     return Node(
         x=np.zeros((*shape, N_COLUMNS), np.float32),
         codes=np.zeros((*shape, 1), np.int32),
@@ -38,7 +33,7 @@ def nodes_for(finder, n_outputs):
         degrees=np.zeros(N_NODES, np.float32),
         oblique=np.ones(N_NODES, bool),
         allowed=np.ones((N_NODES, N_COLUMNS + 1), bool),
-        extra=present if isinstance(finder, PreferenceSplits) else {},
+        extra={},
         columns=Columns(n_regressors=N_COLUMNS, n_categories=4),
     )
 
@@ -54,7 +49,6 @@ def nodes_for(finder, n_outputs):
         (RetisSplits(), 2),
         (SupportSplits(), 2),
         (PhdSplits(), 2),
-        (PreferenceSplits(), 1),
     ],
     ids=lambda value: getattr(type(value), "__name__", value),
 )

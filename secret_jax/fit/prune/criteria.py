@@ -14,6 +14,9 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import Tree
 
+# Squared errors below this share of the target's variance are float32's rounding.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, kw_only=True)
 class InformationCriterion(PruningRule):
@@ -80,8 +83,12 @@ class InformationCriterion(PruningRule):
         path = weakest_links(tree, error, degrees + splits)
         n_rows = float(np.sum(rows.weight))
         totals = path.totals(error)
-        deviance, n, variance = tree.loss.deviance(totals, n_rows, tree.n_outputs)
-        parameters = path.totals(degrees + splits) + (variance is not None)
+        parameters, n = path.totals(degrees + splits), n_rows
+        deviance, variance = 2.0 * totals, None
+        if tree.loss.least_squares:  # independent normal outputs of one variance
+            n, parameters = n_rows * tree.n_outputs, parameters + 1
+            variance = np.maximum(totals / n, _ROUNDING)
+            deviance = n * np.log(variance)
         if self.criterion == "aic":
             # With as many parameters as rows nothing is left to estimate the noise.
             spare = np.maximum(n - parameters - 1.0, 0.0)

@@ -22,7 +22,6 @@ from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.monotone import with_final_thresholds
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, real
 from secret_jax.tree.reshape import compact
@@ -213,18 +212,23 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     ``tree``: with models, which it keeps; ``leaf``: how predictions are clipped;
     ``min_weight``: splits with a child of less weight are taken back.
     """
-    tree = with_final_thresholds(tree, rows.table)
     found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
     least = (1 - ROUNDING) * min_weight
     kept = inner & (np.minimum(found.weight[left], found.weight[right]) >= least)
-    error = training_errors(found)
+    return compact(with_gains(found), kept, StopReason.MIN_SAMPLES_LEAF)
+
+
+def with_gains(tree: Tree) -> Tree:
+    """Measure what each split saves, and which side is larger, of a measured tree."""
+    inner = ~tree.is_leaf
+    left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
+    error = training_errors(tree)
     saved = np.maximum(error - error[left] - error[right], 0.0)
-    heavier_left = found.weight[left] >= found.weight[right]
-    found = replace(
-        found,
+    heavier_left = tree.weight[left] >= tree.weight[right]
+    return replace(
+        tree,
         gain=np.where(inner & np.isfinite(tree.gain), saved, tree.gain).astype("f4"),
         larger_left=np.where(inner, heavier_left, tree.larger_left),
     )
-    return compact(found, kept, StopReason.MIN_SAMPLES_LEAF)

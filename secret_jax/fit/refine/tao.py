@@ -1,9 +1,8 @@
 """Tree alternating optimisation: optimise every split for its present subtrees.
 
-Carreira-Perpiñán & Tavallali 2018. With all else fixed, a row that reaches an inner
-node only asks which child's subtree predicts it better; so the best split of the node
-is a weighted classification of its rows. Nodes of one depth do not share rows: a level
-is one batch.
+With all else fixed, a row that reaches an inner node only asks which child's subtree
+predicts it better; so the best split of the node is a weighted classification of its
+rows. Nodes of one depth do not share rows: a level is optimised at once.
 """
 
 from dataclasses import dataclass, replace
@@ -14,34 +13,31 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.fit.prune.cross_validation import without_share
 from secret_jax.fit.prune.path import training_errors
-from secret_jax.fit.refine.distillation import mean_error, measured_on
-from secret_jax.fit.refine.hyperplanes import proposed
+from secret_jax.fit.refine.distillation import measured_on, with_gains
 from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.errors import row_errors
+from secret_jax.models.errors import row_errors, weighted_errors
 from secret_jax.models.fitting import fit_models
-from secret_jax.models.monotone import with_final_thresholds
+from secret_jax.models.interface import LeafModel
+from secret_jax.runtime.linalg import unit_vectors
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.walk import descend, values_at
 
-# A drop of the objective below this share of it is rounding.
-_LEAST_DROP = 1e-6
-# Minimum share of spare degrees assumed for a leaf that spent nearly all its rows.
-_LEAST_LEFT = 0.1
-# Passes without improvement on held-out rows after which to stop, and the share of the
-# rows that is held out.
+# How often a degree of freedom counts, and the least share of a leaf's to be left.
+_GCV_FACTOR, _LEAST_LEFT = 1.2, 0.1
+# Shares of the objective: a smaller drop is rounding, or too little for another pass.
+_LEAST_DROP, _SETTLED = 1e-6, 1e-3
+# Passes without improvement on held-out rows after which to stop, and their share.
 _PATIENCE, _CHECKED_SHARE = 2, 0.25
 # Rows of a node in the search for its split, and rows for accepting splits; all rows
 # judge the result.
 _NODE_ROWS, MOST_ROWS = 2048, 1 << 15
-_MODEL_FIELDS = (
-    *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
-    *("mean", "deviation", "center", "spread", "standard_error"),
-)
-_SPLIT_FIELDS = ("left", "right", "attribute", "direction", "threshold")
+# Shares of a discriminant that turn the present direction.
+_TURNS = 0.3, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +47,9 @@ class Tao(Refinement):
     After every change the models below it are fitted again by the tree's own rule, and
     the change is kept only where the *objective* of its subtree drops: the sum over
     the leaves of the squared errors of their (unclipped) models on the training rows,
-    each divided by ``(1 - gcv_factor * degrees / weight) ** 2``. That is generalised
-    cross-validation with the degrees of freedom of
-    `secret_jax.tree.degrees.model_degrees`. It never rises, and it must drop by
-    ``penalty`` noise variances for every number in the split.
+    each divided by ``(1 - 1.2 * degrees / weight) ** 2``, as in generalised
+    cross-validation. It never rises, and it must drop by ``penalty`` noise variances
+    for every number in the split.
 
     Splits on a discrete attribute stay as they are, splits on one attribute stay splits
     on one, oblique splits keep to the attributes that they have, and no leaf gets less
@@ -64,15 +59,11 @@ class Tao(Refinement):
     ----------
     max_sweeps : int, default=10
         Maximum number of passes over all levels.
-    tol : float, default=1e-3
-        Passes end when one lowers the objective by a smaller share.
     penalty : float, default=1.0
         Least drop of the objective for every number in a new split, in noise variances.
-    gcv_factor : float, default=1.2
-        How often a degree of freedom counts in the objective; see `secret_jax.Ridge`.
     margin : float, default=2.0
-        Minimum improvement on held-out rows, in standard errors. With less, chance gets
-        in: over real tables most of what passed one was worth nothing.
+        Minimum improvement on held-out rows, in standard errors: with less, chance
+        gets in.
 
     References
     ----------
@@ -87,191 +78,156 @@ class Tao(Refinement):
     """
 
     max_sweeps: Annotated[int, at_least(1)] = 10
-    tol: Annotated[float, real(0.0)] = 1e-3
     penalty: Annotated[float, real(0.0)] = 1.0
-    gcv_factor: Annotated[float, real(0.0)] = 1.2
     margin: Annotated[float, real(0.0)] = 2.0
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Optimise the splits, and return the tree with the number of passes."""
         rows = fitted.all_rows(shuffle=True)
-        check = None if fitted.refit else fitted.held_out
-        if fitted.student_rows is not None:
-            # Points between rows depend on each other: the rows have the last word.
-            ratio = fitted.student_rows.weight.sum() / fitted.training.weight.sum()
-            rows, check = fitted.student_rows, None
-            recipe = replace(recipe, min_leaf_weight=ratio * recipe.min_leaf_weight)
-        tree, n_sweeps, *_ = improve(fitted.tree, rows, check, recipe, self)
-        if fitted.student_rows is not None and n_sweeps:
-            own = fitted.training
-            tree = measured_on(tree, own, recipe.leaf, 0.0)
-            if mean_error([tree], [own]) > mean_error([fitted.tree], [own]):
-                return Refined(fitted.tree)
-        return Refined(tree, n_sweeps)
+        if fitted.student_rows is None:
+            check = None if fitted.refit else fitted.held_out
+            return improve(fitted.tree, rows, check, recipe, self)
+        # Points between rows depend on each other: the rows have the last word.
+        heavier = fitted.student_rows.weight.sum() / rows.weight.sum()
+        recipe = replace(recipe, min_leaf_weight=heavier * recipe.min_leaf_weight)
+        found = improve(fitted.tree, fitted.student_rows, rows, recipe, self)
+        if found.n_steps:
+            found = found._replace(tree=measured_on(found.tree, rows, recipe.leaf, 0.0))
+        return found
 
 
 def improve(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Refined:
-    """Alternate for as many passes as held-out rows find worthwhile.
+    """Alternate for as many passes as ``check`` finds worthwhile, by default a part.
 
-    ``tree``: with models from ``rows``; ``rows``: in shuffled order; ``check``: rows
-    that determine the number of passes. None: part of ``rows`` is held out for that,
-    and the passes are then made again on all of them. Where nothing pays, the tree
-    that was given comes back.
+    ``rows``, of the models of the tree, are shuffled: a prefix finds, all judge.
     """
-    if check is not None:
-        return alternate(tree, rows, check, recipe, options)
-    trained, check = without_share(rows, _CHECKED_SHARE)
+    trained, leaf = rows, recipe.leaf
     if check is None:
-        return Refined(tree, 0)
+        trained, check = without_share(rows, _CHECKED_SHARE)
+    if check is None:
+        return Refined(tree)
     trained, check = (part.take(slice(MOST_ROWS)) for part in (trained, check))
-    smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
-    start = fit_models([tree], [trained], recipe.leaf)[0]
-    on_part = replace(recipe, min_leaf_weight=smaller)
-    trial = alternate(start, trained, check, on_part, options)
-    if trial.n_steps == 0:
-        return trial._replace(tree=tree)
-    options = replace(options, max_sweeps=trial.n_steps)
-    return alternate(tree, rows, None, recipe, options)
-
-
-def alternate(
-    tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
-) -> Refined:
-    """Run passes over all levels; see `Tao` for the criterion of acceptance.
-
-    ``tree``: with models from ``rows``; ``rows``: in shuffled order. Of more than
-    `MOST_ROWS` a prefix is used; the objective on all of them decides in the
-    end. ``check``: choose the pass whose tree errs least on them, and the tree that was
-    given if the others are not better by a margin. None: the last pass.
-    """
-    used = rows.take(slice(MOST_ROWS))
-    sampled = used.n_rows < rows.n_rows
-    current = fit_models([tree], [used], recipe.leaf)[0]
-    least = recipe.min_leaf_weight * used.weight.sum() / rows.weight.sum()
-    costs = subtree_costs(current, options.gcv_factor)
-    first = objective = float(costs[0])
-    first_errors = best_errors = _errors(current, check)
-    best, n_sweeps = current, 0
-    active = np.ones(tree.n_nodes, bool)
+    least = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
+    current = fit_models([tree], [trained], leaf)[0]
+    first = least_errors = row_errors(current, check)
+    best, n_sweeps = tree, 0
     stage = recipe.stage("choosing the splits again")
     for sweep in range(1, options.max_sweeps + 1):
-        before = objective
+        before = subtree_costs(current)[0]
         for level in range(current.max_depth - 1, -1, -1):
-            current, costs = _improve_level(
-                current, costs, level, active, used, recipe, least, options
-            )
-            done = sweep - level / current.max_depth
-            detail = f"pass {sweep} of at most {options.max_sweeps}"
-            stage.at(done, options.max_sweeps, detail)
-        objective, errors = float(costs[0]), _errors(current, check)
-        if check is None or errors.sum() < best_errors.sum():
-            best, best_errors, n_sweeps = current, errors, sweep
-        if objective > before * (1 - options.tol):
+            current = _improve_level(current, level, trained, leaf, least, options)
+        stage.at(sweep, options.max_sweeps)
+        errors = row_errors(current, check)
+        if errors.sum() < least_errors.sum():
+            best, least_errors, n_sweeps = current, errors, sweep
+        settled = subtree_costs(current)[0] >= before * (1 - _SETTLED)
+        if settled or sweep - n_sweeps >= _PATIENCE:
             break
-        if sweep - n_sweeps >= _PATIENCE:
-            break
-    if objective == first or (
-        check is not None
-        and not _clearly_positive(first_errors - best_errors, options.margin)
-    ):
-        best, n_sweeps = tree, 0
-    else:
-        factor = options.gcv_factor
-        best = with_final_thresholds(best, rows.table)
-        best = fit_models([best], [rows], recipe.leaf)[0]
-        if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
-            best, n_sweeps = tree, 0
-    return Refined(best, n_sweeps)
+    gained, n = first - least_errors, len(first)
+    error = np.std(gained) * n / np.sqrt(max(n - 1, 1))
+    if not n_sweeps or gained.sum() <= options.margin * error:
+        return Refined(tree)
+    best = with_gains(fit_models([best], [rows], leaf)[0])
+    worse = subtree_costs(best)[0] > subtree_costs(tree)[0]
+    return Refined(tree) if worse else Refined(best, n_sweeps)
 
 
-def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:
-    """Weighted error of each row's (clipped) prediction."""
-    return np.zeros(1) if rows is None else row_errors(tree, rows)
-
-
-def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
-    """Whether a sum exceeds zero by some of its standard errors."""
-    n = len(differences)
-    error = np.std(differences) * n / np.sqrt(max(n - 1, 1))
-    return bool(differences.sum() > margin * error)
-
-
-def subtree_costs(tree: Tree, gcv_factor: float) -> np.ndarray:
+def subtree_costs(tree: Tree) -> np.ndarray:
     """Objective of the subtree below every node, shape (n_nodes,), float64."""
     weight = np.where(tree.weight > 0, tree.weight, 1.0)
-    spare = 1.0 - gcv_factor * model_degrees(tree) / weight
+    spare = 1.0 - _GCV_FACTOR * model_degrees(tree) / weight
     cost = training_errors(tree) / np.maximum(spare, _LEAST_LEFT) ** 2
     return leaf_totals(tree, cost)
 
 
 def _improve_level(
-    tree: Tree,
-    costs: np.ndarray,
-    level: int,
-    active: np.ndarray,
-    rows: Rows,
-    recipe: Recipe,
-    least: float,
-    options: Tao,
-) -> tuple[Tree, np.ndarray]:
-    """Improve the splits at one depth; return the tree and its costs.
-
-    Nodes tried without success are marked inactive, in place: a new attempt would fail
-    again until something above or below them changes.
-    """
-    continuous = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
-    nodes = np.flatnonzero(continuous & active & (tree.depth == level))
-    if len(nodes) == 0:
-        return tree, costs
-    active[nodes] = False
-    changed = proposed(tree, nodes, rows, least, _NODE_ROWS)
-    if changed is tree:
-        return tree, costs
-    changed = fit_models([changed], [rows], recipe.leaf)[0]
-    new_costs = subtree_costs(changed, options.gcv_factor)
-    top = _ancestors(tree, level)
-    too_light = np.zeros(tree.n_nodes, bool)
-    light = tree.is_leaf & (changed.weight < least * (1 - ROUNDING))
-    too_light[top[light & (top >= 0)]] = True
+    tree: Tree, level: int, rows: Rows, leaf: LeafModel, least: float, options: Tao
+) -> Tree:
+    """Take the splits of one depth that lower the objective of what is below them."""
+    cuts = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
+    nodes = np.flatnonzero(cuts & (tree.depth == level))
+    splits = _proposed(tree, nodes, rows, least)
+    tried = fit_models([replace(tree, **splits)], [rows], leaf)[0]
+    costs, new = map(subtree_costs, (tree, tried))
     noise = np.sum(training_errors(tree)[tree.is_leaf]) / tree.weight[0]
-    penalty = options.penalty * noise * np.maximum(split_degrees(tree), 1.0)
-    better = new_costs < costs - np.maximum(penalty, _LEAST_DROP * costs[0])
-    accepted = np.zeros(tree.n_nodes, bool)
-    accepted[nodes] = (better & ~too_light)[nodes]
-    # What is below a node depends on it and on its ancestors only, which stay.
-    taken = (top >= 0) & accepted[np.maximum(top, 0)]
-    active |= taken
-    for node in np.flatnonzero(accepted):
-        while node >= 0:
-            active[node] = True
-            node = tree.parent[node]
-    merged = _merge(tree, changed, taken)
-    return merged, subtree_costs(merged, options.gcv_factor)
+    price = options.penalty * noise * np.maximum(split_degrees(tree), 1.0)
+    better = new < costs - np.maximum(price, _LEAST_DROP * costs[0])
+    light = leaf_totals(tried, (tried.weight < least * (1 - ROUNDING)).astype(int)) > 0
+    accepted = np.isin(np.arange(tree.n_nodes), nodes) & better & ~light
+    if not accepted.any():
+        return tree
+    for name, values in splits.items():
+        values[~accepted] = getattr(tree, name)[~accepted]
+    return fit_models([replace(tree, **splits)], [rows], leaf)[0]
 
 
-def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:
-    """Take some nodes from one tree and the rest from another of the same shape."""
-    fields = {}
-    for name in (*_MODEL_FIELDS, *_SPLIT_FIELDS):
-        old, new = getattr(tree, name), getattr(changed, name)
-        fields[name] = np.where(taken.reshape((-1,) + (1,) * (old.ndim - 1)), new, old)
-    weight, inner = fields["weight"], fields["left"] >= 0
-    left, right = (np.where(inner, fields[side], 0) for side in ("left", "right"))
-    own = weight * fields["train_error"].sum(axis=1)
-    saved = np.maximum(own - own[left] - own[right], 0.0)
-    return replace(
-        tree,
-        **fields,
-        larger_left=np.where(inner, weight[left] >= weight[right], tree.larger_left),
-        gain=np.where(taken & inner, saved, tree.gain).astype(np.float32),
-    )
+def _proposed(
+    tree: Tree, nodes: np.ndarray, rows: Rows, least: float
+) -> dict[str, np.ndarray]:
+    """Fields of a tree's splits, with better ones in nodes of one depth."""
+    names = ("left", "right", "attribute", "direction", "threshold")
+    splits = {name: getattr(tree, name).copy() for name in names}
+    depth = tree.depth[nodes].max(initial=0)
+    reached = descend(tree, rows.table, np.zeros(rows.n_rows, int), depth)
+    for node in nodes:
+        part = rows.take(np.flatnonzero(reached == node)[:_NODE_ROWS])
+        sides = tree.left[node], tree.right[node]
+        starts = (np.full(part.n_rows, side) for side in sides)
+        ends = (descend(tree, part.table, each, tree.max_depth) for each in starts)
+        values = (values_at(tree, part.table, leaf) for leaf in ends)
+        to_left, to_right = (weighted_errors(v, part, tree.loss) for v in values)
+        share = part.weight.sum() / tree.weight[node]
+        found = _best_cut(tree, node, part, to_right - to_left, least * share)
+        if found is None:
+            continue
+        direction, threshold = found
+        if tree.kind[node] == SplitKind.AXIS:
+            splits["attribute"][node] = np.abs(direction).argmax()
+            if direction.sum() < 0:  # what lies above goes left
+                direction, threshold, sides = -direction, -threshold, sides[::-1]
+        splits["direction"][node], splits["threshold"][node] = direction, threshold
+        splits["left"][node], splits["right"][node] = sides
+    return splits
 
 
-def _ancestors(tree: Tree, level: int) -> np.ndarray:
-    """Ancestor of each node at a depth (itself there), -1 for nodes above it."""
-    top = np.where(tree.depth == level, np.arange(tree.n_nodes), -1)
-    for node in np.flatnonzero(tree.depth > level):  # parents come before children
-        top[node] = top[tree.parent[node]]
-    return top
+def _best_cut(
+    tree: Tree, node: int, rows: Rows, saving: np.ndarray, least: float
+) -> tuple[np.ndarray, float] | None:
+    """Direction and threshold that save most, if more than the present ones.
+
+    ``saving`` (n_rows,): drop of the loss if a row goes to the left.
+    """
+    x, present = rows.table.on_host().x, tree.direction[node]
+    if tree.kind[node] == SplitKind.OBLIQUE:
+        directions = _directions(x, saving, present)
+    else:
+        one = np.eye(x.shape[1], dtype=x.dtype)[tree.schema.continuous_positions]
+        directions = np.concatenate([one, -one])
+    values = x @ directions.T
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=0)
+    weight, saved = (each[order].cumsum(axis=0) for each in (rows.weight, saving))
+    lighter = np.minimum(weight[:-1], weight[-1] - weight[:-1])
+    allowed = (ranked[1:] > ranked[:-1]) & (lighter >= least)
+    saved = np.where(allowed, saved[:-1], -np.inf)
+    if saved.max(initial=-np.inf) <= saving[x @ present <= tree.threshold[node]].sum():
+        return None
+    place, which = np.unravel_index(np.argmax(saved), saved.shape)
+    low, high = ranked[place : place + 2, which]
+    middle = low + (high - low) / 2
+    return directions[which], middle if middle < high else low
+
+
+def _directions(x: np.ndarray, saving: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Present direction, the discriminant of those who save left, and turns to it."""
+    deviation, root = x.std(axis=0), np.sqrt(np.abs(saving))[:, None]
+    used = (present != 0) & (deviation > 0)
+    scale = np.where(used, deviation, 1.0)
+    z = np.where(used, (x - x.mean(axis=0)) / scale, 0.0)
+    design = np.insert(z, 0, 1.0, axis=1)
+    slopes = np.linalg.lstsq(root * design, -root[:, 0] * np.sign(saving))[0][1:]
+    old, new = unit_vectors(np.stack([present * scale * used, slopes]))
+    directions = np.stack([old, new, *(old + share * new for share in _TURNS)])
+    return unit_vectors(directions / scale).astype(x.dtype)
