@@ -197,7 +197,7 @@ def _outcome(text: str, experiment: Experiment) -> tuple[float | None, np.ndarra
     if name not in MODELS:
         from benchmarks.accuracy.peers import peers
 
-        outcome = peers([name], None, 1)[0].run(experiment)
+        outcome = peers([name], 1)[0].run(experiment)
         return outcome.numbers, outcome.prediction
     import pandas
 
