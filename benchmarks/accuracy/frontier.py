@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.splits,
         options.out,
         summary_only=options.summary_only,
-    )
+    ).complete()
     print(f"Code {options.code}. Test MSE over the variance / numbers to read.\n")
     print(frontier_table(results))
     picture = options.picture or options.out.with_suffix(".png")

@@ -38,13 +38,8 @@ class Outcome(NamedTuple):
 class Candidate(NamedTuple):
     """A model to be compared.
 
-    Attributes
-    ----------
-    name : str
-    key : str
-        Versions and settings: results of other keys are never mixed with its own.
-    run : callable
-        Takes an `Experiment`, gives an `Outcome`.
+    ``key`` has versions and settings: results of other keys are never mixed with its
+    own. ``run`` takes an `Experiment` and gives an `Outcome`.
     """
 
     name: str

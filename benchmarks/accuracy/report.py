@@ -21,14 +21,8 @@ FLOOR = 0.001
 class Run:
     """One fit to make.
 
-    Attributes
-    ----------
-    set, model : str
-    seed : int
-    data : str
-        What tells two sets of one name apart; see `benchmarks.accuracy.data.Source`.
-    key : str
-        Versions and settings of the model.
+    ``data`` tells two sets of one name apart (see `benchmarks.accuracy.data.Source`),
+    ``key`` versions and settings of the model.
     """
 
     set: str
@@ -42,21 +36,11 @@ class Run:
 class Record(Run):
     """One fit made.
 
-    Attributes
-    ----------
-    error : float
-        Mean squared error on the test part over the variance of the target there.
-    mse : float
-        The same in squared units of the target.
-    leaves : int
-        Leaves of all trees, or rules.
-    seconds : float
-        Wall time of the fit, pruning and choosing the size included; of fits side by
-        side the share of one.
-    rows, columns : int
-        Of the training part.
-    numbers : int or None
-        What a reader has to read, see `benchmarks.accuracy.reading`; None: not counted.
+    Errors are mean squared ones on the test part: ``mse``, and ``error`` over the
+    variance of the target there. ``leaves`` are those of a tree, or rules; ``seconds``
+    the wall time of the fit, pruning and choosing the size included; ``rows`` and
+    ``columns`` those of the training part; ``numbers`` what a reader has to read (see
+    `benchmarks.accuracy.reading`), where it is counted.
     """
 
     error: float
@@ -163,6 +147,15 @@ class Results:
     def wins(self, first: str, second: str) -> int:
         """Number of sets on which the first model's mean error is lower."""
         return sum(one < two for one, two in self.mean_errors(first, second).values())
+
+    def complete(self) -> Results:
+        """Of each set the seeds alone that all models with records of it have."""
+        kept: list[Record] = []
+        for name in self.sets:
+            of_models = [of for (_, on), of in self._of.items() if on == name]
+            seeds = set.intersection(*(set(of) for of in of_models))
+            kept += [of[seed] for of in of_models for seed in sorted(seeds)]
+        return Results(kept)
 
     def best(self, name: str) -> str:
         """The model with the lowest mean error on a set."""
