@@ -39,11 +39,12 @@ from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.programs import Program
 
 # A booster takes a few rounds, as all are alike.
+_ROUNDS = {"max_iter": 3, "max_leaf_nodes": 16}
 MODELS = {
     "tree": Setting(),
     "paper": Setting(model="SecretRegressor.paper"),
     "soft": Setting({"refine": "soft"}),
-    "booster": Setting({"max_iter": 3}, "SecretBoostingRegressor"),
+    "booster": Setting(_ROUNDS, "SecretBoostingRegressor"),
     "classifier": Setting(model="SecretClassifier"),
 }
 

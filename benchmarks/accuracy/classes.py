@@ -54,6 +54,8 @@ def lightgbm_classifier() -> Any:
             return super().predict_proba(self._encoded(X), **options)
 
         def _encoded(self, X: Any) -> Any:
+            known = {c: X[c].isin(kind.categories) for c, kind in self._kinds.items()}
+            X = X.assign(**{c: X[c].where(rows) for c, rows in known.items()})
             return X.astype(self._kinds).set_axis(range(X.shape[1]), axis=1)
 
     return Classifier(n_jobs=1, verbose=-1)
