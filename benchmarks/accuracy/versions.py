@@ -102,7 +102,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy.versions", description=__doc__
     )
-    parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + _KNOWN)
+    known = ", ".join(MODELS) + ", or a peer of benchmarks/accuracy/peers.py"
+    parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + known)
     parser.add_argument("new", help="the same of the other side")
     parser.add_argument(
         "--sets",
@@ -114,9 +115,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rows", type=int, default=2500, help="to fit at most")
     parser.add_argument("--records", type=Path, default=Path("versions.jsonl"))
     return parser
-
-
-_KNOWN = ", ".join(MODELS) + ", or a peer of benchmarks/accuracy/peers.py"
 
 
 def _side(text: str) -> Side:

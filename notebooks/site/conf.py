@@ -58,7 +58,6 @@ notebooks/accuracy
 notebooks/table1_and_scaling
 benchmarks/README
 benchmarks/scaling/ENGINES
-benchmarks/scaling/PLAN
 notebooks/site/comparison
 ```
 
