@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -103,8 +103,7 @@ class Timer:
         if taken.clock > limit:
             self._late.setdefault(place, run.rows)
         error = float(np.mean((predict(X_test) - y_test) ** 2))
-        seconds, processors = taken
-        times = {"seconds": seconds, "processors": processors}
+        times: dict[str, Any] = dict(seconds=taken.clock, processors=taken.processors)
         return Record(**asdict(run), **times, leaves=leaves, mse=error)
 
 
