@@ -148,7 +148,7 @@ def test_quick_start_finds_what_was_put_in(capsys, monkeypatch):
     assert n_pictures == 5
     model, text = scope["model"], capsys.readouterr().out
     assert scope["error"] < 1.1 * 12  # the noise
-    assert "[0] if day (weekday) <= 5" in text
+    assert "[0] if day (weekday) in Mon..Fri" in text
     assert "if day (year) <= 2023" in text
     bends = [
         float(cut) for cut in re.findall(r"if temperature <= (.*)", model.export_text())
