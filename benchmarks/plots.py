@@ -52,53 +52,6 @@ def new_figure(n_rows: int, n_columns: int, *, width: float = 6, height: float =
     return figure, axes
 
 
-class Label(NamedTuple):
-    """A text that belongs to a point."""
-
-    text: str
-    x: float
-    y: float
-    fontsize: float = 8
-
-
-# Where a label may stand, in points of the type, from the best place on.
-_PLACES = [
-    (side * 6, lines * 10 + 3, "left" if side > 0 else "right")
-    for lines in (0, 1, -1, 2, -2, 3, -3)
-    for side in (1, -1)
-]
-
-
-def write_beside(axis: Any, labels: Sequence[Label]) -> None:
-    """Write labels beside their points where they cover no point and no other label.
-
-    The axis is to be finished otherwise: its limits and scales say where points are.
-    """
-    from matplotlib.transforms import Bbox
-
-    figure = axis.figure
-    figure.canvas.draw()
-    points = axis.transData.transform([(label.x, label.y) for label in labels])
-    taken = [Bbox([point - 6, point + 6]) for point in points]
-    for label in labels:
-        note = axis.annotate(
-            label.text,
-            (label.x, label.y),
-            xytext=_PLACES[0][:2],
-            textcoords="offset points",
-            fontsize=label.fontsize,
-        )
-        note.set_in_layout(False)
-        for across, up, alignment in [*_PLACES, _PLACES[0]]:
-            note.set_position((across, up))
-            note.set_horizontalalignment(alignment)
-            box = note.get_window_extent()
-            inside = figure.bbox.x0 < box.x0 and box.x1 < figure.bbox.x1
-            if inside and not any(box.overlaps(other) for other in taken):
-                break
-        taken.append(note.get_window_extent())
-
-
 def save(figure: Any, path: Path) -> None:
     """Write a figure to a file, whose folder is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -77,12 +77,6 @@ def run_of(record: Any, kind: type[_Kind]) -> _Kind:
     return kind(**{name: getattr(record, name) for name in names})
 
 
-def append_record(path: Path, record: Any) -> None:
-    """Write a record at once, so that nothing is lost when the benchmark is stopped."""
-    with path.open("a") as file:
-        file.write(json.dumps(asdict(record)) + "\n")
-
-
 def make_appendable(path: Path) -> None:
     """Make the folder of a file, and drop a last line that was cut short."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,12 +85,18 @@ def make_appendable(path: Path) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
+def append_record(path: Path, record: Any) -> None:
+    """Write a record at once, so that nothing is lost when the benchmark is stopped."""
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(record)) + "\n")
+
+
 def fit_missing(
     planned: Sequence[_Planned],
     path: Path,
     kind: type[_Kind],
-    fit: Callable[[_Planned], _Kind | None],
-    line: Callable[[_Kind], str],
+    fit: Callable[[_Planned], _Kind] | None,
+    line: Callable[[_Kind], str] = str,
 ) -> list[_Kind]:
     """Records of what is planned; fits that a file does not hold are made and added.
 
@@ -107,27 +107,43 @@ def fit_missing(
         The file of records.
     kind : type
         Of a record.
-    fit : callable
-        From a run to its record; None: there is no such run.
+    fit : callable or None
+        From a run to its record; a run that fails must not stop the others. None: take
+        what the file holds.
     line : callable
         What is said of a record when it is made.
 
     Returns
     -------
     list of records
+
+    Raises
+    ------
+    SystemExit
+        If there are none.
     """
-    make_appendable(path)
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
-    for run in planned:
-        if run in records:
+    missing = [run for run in planned if run not in records] if fit else []
+    if fit and len(missing) < len(planned):
+        say(f"{len(planned) - len(missing)} of {len(planned)} fits are in {path}.")
+    if missing:
+        make_appendable(path)
+    for number, run in enumerate(missing, start=1):
+        try:
+            record = cast(Callable, fit)(run)
+        except Exception as error:
+            say(
+                f"{number}/{len(missing)} {run} failed: {type(error).__name__}: {error}"
+            )
             continue
-        record = fit(run)
-        if record is not None:
-            append_record(path, record)
-            records[run] = record
-            say(line(record))
-    return [records[run] for run in planned if run in records]
+        append_record(path, record)
+        records[run] = record
+        say(f"{number}/{len(missing)} {line(record)}")
+    found = [records[run] for run in planned if run in records]
+    if not found:
+        raise SystemExit(f"{path} holds no fits with these options and this code.")
+    return found
 
 
 def folder_of_data(
@@ -137,19 +153,6 @@ def folder_of_data(
     if not options.data:
         parser.error("name the folder of the data with --data or SECRET_JAX_DATA")
     return Path(options.data)
-
-
-def standard_error(runs: np.ndarray) -> np.ndarray:
-    """Of the mean over the first axis; NaN of a single run."""
-    if len(runs) < 2:
-        return np.full(runs.shape[1:], np.nan)
-    return runs.std(axis=0, ddof=1) / len(runs) ** 0.5
-
-
-def say_what_is_done(n_planned: int, n_missing: int, path: Path) -> None:
-    """Say on standard error how many of the planned fits a file holds."""
-    if n_missing < n_planned:
-        say(f"{n_planned - n_missing} of {n_planned} fits are in {path} already.")
 
 
 def say(line: str) -> None:

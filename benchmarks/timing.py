@@ -58,12 +58,7 @@ def add_busy_option(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_if_busy(anyway: bool) -> None:
-    """End the program if other work keeps the processors busy.
-
-    Raises
-    ------
-    SystemExit
-    """
+    """End the program if other work keeps the processors busy."""
     share = 0.0 if anyway else busy_share()
     if share > _MOST_BUSY:
         raise SystemExit(

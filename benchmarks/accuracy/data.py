@@ -7,7 +7,6 @@ sets every part is generated anew.
 from __future__ import annotations
 
 import functools
-import json
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +30,6 @@ TABLES = (
     "births",
 )
 GROUPS = {"real": REAL, "bundled": BUNDLED, "synthetic": SYNTHETIC, "tables": TABLES}
-MANIFEST = "manifest.json"
 
 
 class Data(NamedTuple):
@@ -45,18 +43,10 @@ class Data(NamedTuple):
 class Source(NamedTuple):
     """Where a data set comes from.
 
-    Attributes
-    ----------
-    name : str
-    version : str
-        What tells two sets of the same name apart: rows of each part of a synthetic
-        set, a checksum of a file and its target, or nothing.
-    place : Path or None
-        A CSV file, or the folder for `secret_jax.datasets.load`.
-    target : str or None
-        Target column of a file; None: the last one.
-    n_rows : int
-        Rows in each part of a synthetic set; 0 for all others.
+    ``version`` tells two sets of one name apart: rows of each part of a synthetic set,
+    a checksum of a file and its target, or nothing. ``place`` is a CSV file, whose
+    target is the last column if none is named, or the folder for
+    `secret_jax.datasets.load`. ``n_rows`` are those of each part of a synthetic set.
     """
 
     name: str
@@ -74,23 +64,14 @@ def named_source(name: str, data_home: str | None, n_rows: int) -> Source:
 
 
 def folder_sources(folder: Path, target: str | None) -> list[Source]:
-    """Sources of the CSV files in a folder.
-
-    ``manifest.json`` in the folder may say more of a file, by its name without the
-    ending: ``{"houses": {"target": "price", "discrete": ["zip"], "drop": ["id"]}}``.
-    """
+    """Sources of the CSV files in a folder; without a target it is the last column."""
     paths = sorted(folder.glob("*.csv"))
     if not paths:
         raise ValueError(f"There is no CSV file in the folder {str(folder)!r}.")
-    manifest = _manifest(folder)
-    sources = []
-    for path in paths:
-        entry = manifest.get(path.stem, {})
-        chosen = target or entry.get("target")
-        content = path.read_bytes() + json.dumps([entry, chosen]).encode()
-        checksum = f"crc {zlib.crc32(content):08x}"
-        sources.append(Source(path.stem, checksum, path, chosen))
-    return sources
+    return [
+        Source(path.stem, f"{target} {zlib.crc32(path.read_bytes()):08x}", path, target)
+        for path in paths
+    ]
 
 
 @functools.cache
@@ -126,17 +107,16 @@ def default_names(data_home: str | None) -> list[str]:
 
 def _read_bundled(name: str) -> Data:
     """Data that come with scikit-learn; classes give way to an attribute as target."""
-    if name == "diabetes":
-        X, y = bundled.load_diabetes(return_X_y=True, as_frame=True)
-    elif name == "digits":
-        X, y = bundled.load_digits(return_X_y=True, as_frame=True)
-    else:
-        kind, target = {
-            "iris_petal_width": (bundled.load_iris, "petal width (cm)"),
-            "wine_proline": (bundled.load_wine, "proline"),
-        }[name]
-        frame: Any = kind(return_X_y=True, as_frame=True)[0]
-        X, y = frame.drop(columns=target), frame[target]
+    whole = {"diabetes": bundled.load_diabetes, "digits": bundled.load_digits}
+    if name in whole:
+        X, y = whole[name](return_X_y=True, as_frame=True)
+        return Data(X, np.asarray(y, np.float64), [])
+    load_set, target = {
+        "iris_petal_width": (bundled.load_iris, "petal width (cm)"),
+        "wine_proline": (bundled.load_wine, "proline"),
+    }[name]
+    frame: Any = load_set(return_X_y=True, as_frame=True)[0]
+    X, y = frame.drop(columns=target), frame[target]
     return Data(X, np.asarray(y, np.float64), [])
 
 
@@ -144,14 +124,13 @@ def _read_file(source: Source) -> Data:
     import pandas
 
     assert source.place is not None
-    entry = _manifest(source.place.parent).get(source.name, {})
-    frame = pandas.read_csv(source.place).drop(columns=entry.get("drop", []))
+    frame = pandas.read_csv(source.place)
     target = source.target or str(frame.columns[-1])
     if target not in frame:
         columns = ", ".join(map(str, frame.columns))
         raise ValueError(
             f"{source.place} has no column {target!r} to be the target; it has "
-            f"{columns}. Name one with --target or in {MANIFEST}."
+            f"{columns}. Name one with --target."
         )
     frame = frame.dropna().reset_index(drop=True)
     y = np.asarray(pandas.to_numeric(frame.pop(target), errors="coerce"), np.float64)
@@ -160,13 +139,7 @@ def _read_file(source: Source) -> Data:
             f"{source.place} needs at least five rows without missing values, and "
             f"numbers in its target {target!r}."
         )
-    discrete = {*entry.get("discrete", []), *not_numeric(frame)}
-    return Data(frame, y, [column for column in frame if column in discrete])
-
-
-def _manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    path = folder / MANIFEST
-    return json.loads(path.read_text()) if path.exists() else {}
+    return Data(frame, y, not_numeric(frame))
 
 
 def not_numeric(frame: Any) -> list[str]:

@@ -209,22 +209,3 @@ def ebm(data: Encoded, **settings: Any) -> Fitted:
     model.fit(data.X_both, data.y_both)
     cells = sum(int(np.count_nonzero(rows)) for rows in model.bin_weights_)
     return Fitted(model.predict, cells, numbers_of_ebm(model))
-
-
-def hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
-    """Hinge regression trees on standardised columns, depth by the pruning rows."""
-    package: Any = importlib.import_module("hrt")
-    scaler = make_pipeline(filled(), StandardScaler()).fit(data.X_train)
-    train, prune = scaler.transform(data.X_train), scaler.transform(data.X_prune)
-    best, lowest = None, np.inf
-    for depth in depths:
-        model = package.HRTRegressor(
-            max_depth=depth, random_state=data.seed % 10**6, **settings
-        ).fit(train, data.y_train)
-        error = float(np.mean((model.predict(prune) - data.y_prune) ** 2))
-        if best is None or error < lowest:
-            best, lowest = model, error
-    assert best is not None
-    return Fitted(
-        lambda X: best.predict(scaler.transform(X)), int(best.root_node.count_leaves())
-    )

@@ -11,206 +11,181 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.accuracy import panels
-from benchmarks.accuracy.__main__ import make_missing, planned_tasks
+from benchmarks import plots
+from benchmarks.accuracy.__main__ import fit_all
 from benchmarks.accuracy.data import TABLES, named_source
-from benchmarks.accuracy.ours import Setting, candidate_of, code_version, key_of_setting
-from benchmarks.accuracy.panels import Point, Shown
-from benchmarks.accuracy.peers import Candidate, peers
-from benchmarks.accuracy.report import FLOOR, Record, Results, Run
-from benchmarks.shared import (
-    markdown,
-    read_records,
-    run_of,
-    whole_number,
-)
+from benchmarks.accuracy.ours import VARIANTS, Setting, candidate_of, code_version
+from benchmarks.accuracy.peers import peers
+from benchmarks.accuracy.report import FLOOR, Results
+from benchmarks.shared import markdown, whole_number
 from secret_jax import SecretRegressor
 
-DEFAULT = SecretRegressor().get_params(deep=False)
+
+class Point(NamedTuple):
+    """A model on a table, or on all of them: mean error, mean numbers to read."""
+
+    error: float
+    numbers: float
+
+    def __str__(self) -> str:
+        return f"{self.error:.4f} / {self.numbers:.0f}"
 
 
 def _along(name: str, *values: float) -> dict[str, Setting]:
     """The default with other values of a parameter; its own is among them."""
-    every = sorted({*values, DEFAULT[name]})
+    own = getattr(SecretRegressor(), name)
     return {
-        f"{name} {value:g}": Setting({name: value} if value != DEFAULT[name] else {})
-        for value in every
+        "default" if value == own else f"{name} {value:g}": Setting(
+            {} if value == own else {name: value}
+        )
+        for value in sorted({*values, own})
     }
 
 
-TAU = _along("equation_tolerance", 0.0, 0.01, 0.03, 0.05, 0.1)
-TOLERANCE = _along("pruning_tolerance", 0.0, 0.03, 0.06, 0.1, 0.15)
-ACCURATE = {
-    "pruning_tolerance 0": TOLERANCE["pruning_tolerance 0"],
-    "accurate": Setting(
-        {
-            name: value
-            for name, value in SecretRegressor.accurate().get_params(deep=False).items()
-            if value != DEFAULT[name]
-        }
-    ),
+_TERSE = _along("equation_tolerance", 0.0, 0.01, 0.03, 0.05, 0.1)
+_SHORT = _along("pruning_tolerance", 0.0, 0.03, 0.06, 0.1, 0.15)
+_ACCURATE = {
+    "pruning_tolerance 0": _SHORT["pruning_tolerance 0"],
+    "accurate": VARIANTS["accurate"],
 }
-LINES = {
-    "ours along equation_tolerance": TAU,
-    "ours along pruning_tolerance": TOLERANCE,
-    "ours accurate, hard and with gates": ACCURATE,
+LINES: Mapping[str, Mapping[str, Setting]] = {
+    "ours along equation_tolerance": _TERSE,
+    "ours along pruning_tolerance": _SHORT,
+    "ours accurate, hard and with gates": _ACCURATE,
 }
+OURS = {name: setting for line in LINES.values() for name, setting in line.items()}
 READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"
+ALL = "all tables"
 
 
-def _title(name: str, setting: Setting) -> str:
-    """The default has one name wherever it stands."""
-    return name if setting.parameters else "default"
-
-
-SHOWN = Shown(
-    {
-        line: [_title(name, setting) for name, setting in along.items()]
-        for line, along in LINES.items()
-    },
-    READABLE,
-    {"ours by default": "default", "ours accurate": "accurate"},
-    HORIZON,
-    "numbers",
-)
-
-
-def own_candidates(code: str) -> dict[str, Candidate]:
-    """Our models by name; a setting that both lines have is one candidate."""
-    found: dict[str, Candidate] = {}
-    of_key: dict[str, Candidate] = {}
-    for name, setting in (pair for line in LINES.values() for pair in line.items()):
-        candidate = on_all_rows(_title(name, setting), setting, code)
-        found[name] = of_key.setdefault(candidate.key, candidate)
-    return found
-
-
-def on_all_rows(name: str, setting: Setting, code: str) -> Candidate:
-    """A tree of ours that is given no rows to prune it."""
-    key = f"{key_of_setting(setting, code)} on all rows"
-    return candidate_of(name, setting, key, held_out=False)
-
-
-def complete(records: Iterable[Record]) -> list[Record]:
-    """Records of the splits of a table that all models with records of it have."""
-    records = list(records)
-    splits: dict[str, dict[str, set[int]]] = {}
-    for record in records:
-        of_models = splits.setdefault(record.set, {})
-        of_models.setdefault(record.model, set()).add(record.seed)
-    shared = {name: set.intersection(*found.values()) for name, found in splits.items()}
-    return [record for record in records if record.seed in shared[record.set]]
-
-
-def points(results: Results, size: str = "numbers") -> dict[str, dict[str, Point]]:
-    """Of every model by table: mean error, mean numbers or leaves over the splits."""
+def points(results: Results) -> dict[str, dict[str, Point]]:
+    """Of every model by table; `ALL` has geometric means, where it has every table."""
     found: dict[str, dict[str, Point]] = {}
     for model in results.models:
-        found[model] = {
+        of_tables = found[model] = {
             name: Point(
                 float(np.mean(errors)),
-                float(np.mean(results.values(model, name, size) or [math.nan])),
+                float(np.mean(results.values(model, name, "numbers") or [math.nan])),
             )
             for name in results.sets
             if (errors := results.values(model, name))
         }
-    return found
-
-
-def overall(of_tables: Iterable[Point]) -> Point:
-    """Geometric means over tables."""
-    errors, sizes = zip(*of_tables, strict=True)
-    return Point(
-        float(np.exp(np.mean(np.log(np.maximum(errors, FLOOR))))),
-        float(np.exp(np.mean(np.log(sizes)))),
-    )
-
-
-def with_overall(
-    results: Results, size: str = "numbers"
-) -> dict[str, dict[str, Point]]:
-    """Points by model and table; ``all tables`` where a model has every table."""
-    found = points(results, size)
-    for of_tables in found.values():
         if len(of_tables) == len(results.sets):
-            of_tables["all tables"] = overall(of_tables.values())
+            errors, numbers = np.array(list(of_tables.values())).T
+            logs = np.log(np.maximum(errors, FLOOR)), np.log(numbers)
+            of_tables[ALL] = Point(*(float(np.exp(log.mean())) for log in logs))
     return found
 
 
 def frontier_table(results: Results) -> str:
     """Error / numbers, a line per model, a column per table."""
-    tables = [*results.sets, "all tables"]
+    tables = [*results.sets, ALL]
     lines = [["error / numbers", *tables]]
-    for model, of_tables in with_overall(results).items():
+    for model, of_tables in points(results).items():
         cells = [str(of_tables[name]) if name in of_tables else "-" for name in tables]
         lines.append([model, *cells])
     return markdown(lines)
 
 
-def draw(results: Results, shown: Shown, path: Path) -> None:
-    """A panel per table and, of several, one for all."""
-    sets = results.sets
-    names = [*sets, "all tables"] if len(sets) > 1 else sets
-    panels.draw(with_overall(results, shown.size), names, shown, path)
-
-
-def add_options(
-    parser: argparse.ArgumentParser, tables: Sequence[str], out: str
-) -> None:
-    """Options of the commands that fit models to tables and draw error against size."""
-    add = parser.add_argument
-    add("--data", help="folder of CSV files; else SECRET_JAX_DATA")
-    add("--tables", nargs="+", default=list(tables), metavar="TABLE", help="names")
-    add("--splits", type=whole_number, default=2, help="80 %% train, 20 %% test")
-    add("--code", default=code_version(), help="name of our code in the records")
-    add("--out", type=Path, default=Path(out), help="JSON lines")
-    add("--picture", type=Path, help="PNG; by default beside --out")
-    add("--summary-only", action="store_true", help="fit nothing, print the table")
-
-
-def results_of(options: argparse.Namespace, candidates: Sequence[Candidate]) -> Results:
-    """Make the missing fits; of all, the splits that every model has."""
-    sources = [named_source(name, options.data, 0) for name in options.tables]
-    tasks = planned_tasks(sources, candidates, options.splits)
-    records = read_records(options.out, Record)
-    if not options.summary_only:
-        records.extend(make_missing(tasks, tuple(records), options.out))
-    made = {run_of(record, Run): record for record in records}
-    results = Results(complete(made[run] for run, _, _ in tasks if run in made))
-    if not results.sets:
-        raise SystemExit(f"{options.out} holds no fits with these options and code.")
-    return results
-
-
-def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.accuracy.frontier",
-        description=(__doc__ or "").splitlines()[0],
+def draw(results: Results, path: Path) -> None:
+    """Panels on log axes, one for each table and, of several, one for all."""
+    found, names = points(results), list(results.sets)
+    names += [ALL] * (len(names) > 1)
+    n_columns = min(len(names), 3)
+    figure, axes = plots.new_figure(
+        -(-len(names) // n_columns), n_columns, width=4.6, height=3.7
     )
-    add_options(parser, TABLES, "results/frontier.jsonl")
-    parser.add_argument(
-        "--threads", type=whole_number, help="of LightGBM; all by default"
-    )
-    return parser.parse_args(arguments)
+    for axis, name in zip(axes.flat, names, strict=False):
+        _draw_panel(axis, name, {m: of[name] for m, of in found.items() if name in of})
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
+    limits = [axis.get_xlim() for axis in axes.flat[: len(names)]]
+    for axis in axes.flat:
+        axis.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
+    # Of all panels: a model that lacks a table is not in the last one.
+    handles = {
+        label: handle
+        for axis in axes.flat
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 5}
+    figure.legend(list(handles.values()), list(handles), frameon=False, **place)
+    plots.save(figure, path)
+
+
+def _draw_panel(axis: Any, title: str, of_models: Mapping[str, Point]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    along = {line: list(models) for line, models in LINES.items()}
+    along |= {model: [model] for model in READABLE}
+    looks = plots.styles([*LINES, HORIZON, *READABLE])
+    for line, models in along.items():
+        here = [of_models[model] for model in models if model in of_models]
+        if here:
+            errors, numbers = zip(*here, strict=True)
+            look = looks[line]._asdict() | {"linestyle": "-", "linewidth": 1.2}
+            size = 5 if line in LINES else 8
+            axis.plot(numbers, errors, label=line, markersize=size, **look)
+    ring = {"markersize": 12, "markerfacecolor": "none", "color": "black"}
+    for model, marker in {"default": "o", "accurate": "s"}.items():
+        if model in of_models:
+            error, numbers = of_models[model]
+            label = "ours by default" if model == "default" else "ours accurate"
+            ring |= {"marker": marker, "linestyle": "none", "label": label}
+            axis.plot([numbers], [error], **ring)
+    if HORIZON in of_models:
+        error, numbers = of_models[HORIZON]
+        colour = looks[HORIZON].color
+        axis.axhline(error, color=colour, linestyle="--", label=HORIZON)
+        where = {"xy": (0, error), "xycoords": ("axes fraction", "data")}
+        where |= {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 8}
+        axis.annotate(f"{numbers:,.0f} numbers", **where)
+    axis.set(xscale="log", yscale="log", title=title)
+    axis.set(xlabel="numbers to read", ylabel="test MSE / variance")
+    for side, marks in ((axis.xaxis, (1, 3)), (axis.yaxis, (1, 1.5, 2, 3, 4, 5, 7))):
+        side.set_major_locator(LogLocator(subs=marks))
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        side.set_minor_formatter(NullFormatter())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing fits, print the table and draw the picture."""
-    options = parse_options(arguments)
-    theirs = peers([*READABLE, HORIZON], None, options.threads)
-    own = dict.fromkeys(own_candidates(options.code).values())
-    results = results_of(options, [*theirs, *own])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy.frontier",
+        description=(__doc__ or "").splitlines()[0],
+    )
+    add = parser.add_argument
+    add("--data", help="folder of CSV files; else SECRET_JAX_DATA")
+    add("--tables", nargs="+", default=list(TABLES), metavar="TABLE", help="names")
+    add("--splits", type=whole_number, default=2, help="80 %% train, 20 %% test")
+    add("--threads", type=whole_number, help="of LightGBM; all by default")
+    add("--code", default=code_version(), help="name of our code in the records")
+    add("--out", type=Path, default=Path("results/frontier.jsonl"), help="JSON lines")
+    add("--picture", type=Path, help="PNG; by default beside --out")
+    add("--summary-only", action="store_true", help="fit nothing, print the table")
+    options = parser.parse_args(arguments)
+    own = [
+        candidate_of(name, setting, options.code, held_out=False)
+        for name, setting in OURS.items()
+    ]
+    results = fit_all(
+        [named_source(name, options.data, 0) for name in options.tables],
+        [*peers([*READABLE, HORIZON], options.threads), *own],
+        options.splits,
+        options.out,
+        summary_only=options.summary_only,
+    ).complete()
     print(f"Code {options.code}. Test MSE over the variance / numbers to read.\n")
     print(frontier_table(results))
     picture = options.picture or options.out.with_suffix(".png")
-    draw(results, SHOWN, picture)
+    draw(results, picture)
     print(f"\nPicture: {picture}")
 
 

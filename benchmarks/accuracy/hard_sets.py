@@ -34,8 +34,7 @@ def _of_package(make: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Generator
 
 def _of_sklearn(make: Callable[..., Any], **options: Any) -> Generator:
     def generate(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-        seed = int(random.integers(2**31))
-        X, y = make(n_rows, random_state=seed, **options)
+        X, y = make(n_rows, random_state=_seed(random), **options)
         return _frame(X), y
 
     return generate

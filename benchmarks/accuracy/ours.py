@@ -10,11 +10,14 @@ import ast
 import contextlib
 import functools
 import hashlib
+import operator
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
@@ -25,50 +28,55 @@ from secret_jax import (
     RefinementWarning,
     Ridge,
     RssSplits,
-    SecretBoostingRegressor,
     SecretRegressor,
     UnseenCategoryWarning,
 )
 from secret_jax.estimators.planning import plan_of
-from secret_jax.inspect.rounding import reading_cost
 
 
 class Setting(NamedTuple):
-    """How one of our models differs from the default.
+    """One of our models.
 
     Attributes
     ----------
     parameters : dict
-        Of the estimator.
-    paper : bool
-        Start from `SecretRegressor.paper`.
-    booster : bool
-        `SecretBoostingRegressor`, or
-    student : dict or None
-        the tree that it teaches, by these parameters of its `distill`.
+        Of the estimator, which override its own.
+    model : str
+        The estimator in `secret_jax`, or a constructor of one.
     numbers : bool
         Take columns of numbers as numbers, also where the paper takes them as
         discrete.
     """
 
     parameters: Mapping[str, Any] = {}
-    paper: bool = False
-    booster: bool = False
-    student: Mapping[str, Any] | None = None
+    model: str = "SecretRegressor"
     numbers: bool = False
+
+    def build(self) -> Any:
+        """Make the estimator."""
+        model = operator.attrgetter(self.model)(secret_jax)()
+        return model.set_params(**self.parameters)
+
+    def key(self, code: str) -> str:
+        """What tells results of this setting and of other code apart."""
+        parameters = ", ".join(f"{k}={v!r}" for k, v in self.parameters.items())
+        encoding = "numbers " if self.numbers else ""
+        return f"secret_jax {code} {encoding}{self.model}({parameters})"
 
 
 VARIANTS = {
-    "paper": Setting(paper=True),
+    "paper": Setting(model="SecretRegressor.paper"),
     "default": Setting(),
     "default_on_numbers": Setting(numbers=True),
+    "accurate": Setting(model="SecretRegressor.accurate"),
+    "accurate_hard": Setting({"refine": None}, model="SecretRegressor.accurate"),
     "blended": Setting({"refine": "blend"}),
     "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),
-    "boosted": Setting(booster=True),
-    "boosted_single": Setting({"ensemble": False}, booster=True),
-    "distilled": Setting(booster=True, student={}),
-    "distilled_soft": Setting(booster=True, student={"refine": "soft"}),
+    "kernel_rbf": Setting({"head": "rbf"}, model="KernelTreeRegressor"),
+    "kernel_gp": Setting({"head": "gp"}, model="KernelTreeRegressor"),
+    "boosted": Setting(model="SecretBoostingRegressor"),
+    "forest": Setting({"n_estimators": 60}, model="SecretForestRegressor"),
 }
 ABLATIONS = {
     "no_oblique_splits": Setting({"oblique": False}),
@@ -91,7 +99,7 @@ ABLATIONS = {
     "no_clipping": Setting({"leaf": Ridge(clip_margin=None)}),
     "no_inherited_ranges": Setting({"leaf": Ridge(clip_min_samples=0)}),
 }
-
+SETTINGS = VARIANTS | ABLATIONS
 # Folders that no fit runs through; a change in them leaves earlier results valid.
 _READING = ("inspect", "cli", "datasets")
 
@@ -109,115 +117,66 @@ def code_version() -> str:
     return digest.hexdigest()[:8]
 
 
-def ours(names: Iterable[str], code: str) -> list[Candidate]:
+def _without_docstrings(source: str) -> str:
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def ours(settings: Mapping[str, Setting], code: str) -> list[Candidate]:
     """Our models that the package can make; for the others a line on standard error."""
     found = []
-    for name in names:
-        setting = (VARIANTS | ABLATIONS)[name]
+    for name, setting in settings.items():
         try:
-            model = _model(setting)
+            model = setting.build()
             if isinstance(model, SecretRegressor):
                 plan_of(model, 0)
-        except (TypeError, ValueError) as error:
+        except (AttributeError, TypeError, ValueError) as error:
             say(f"{name} is left out: {error}")
             continue
-        found.append(candidate_of(name, setting, key_of(name, code)))
+        found.append(candidate_of(name, setting, code))
     return found
 
 
 def candidate_of(
-    name: str, setting: Setting, key: str, *, held_out: bool = True
+    name: str, setting: Setting, code: str, *, held_out: bool = True
 ) -> Candidate:
-    """A model of ours to be compared."""
+    """A model of ours to be compared; all rows but the test's grow it, or prune it."""
     run = functools.partial(run_setting, setting, held_out=held_out)
+    key = setting.key(code) + ("" if held_out else " on all rows")
     return Candidate(name, key, run)
-
-
-def key_of(name: str, code: str) -> str:
-    """Key of one of our models, by the code that ran and its settings."""
-    return key_of_setting((VARIANTS | ABLATIONS)[name], code)
-
-
-def key_of_setting(setting: Setting, code: str) -> str:
-    """Key of a model that differs from the default by a setting."""
-    parameters = setting.parameters.items()
-    settings = ", ".join(f"{name}={value!r}" for name, value in parameters)
-    start = "paper" if setting.paper else "default"
-    if setting.booster:
-        start = "booster" if setting.student is None else f"student {setting.student}"
-    encoding = " numbers" if setting.numbers else ""
-    return f"secret_jax {code}{encoding} {start}({settings})"
 
 
 def run_setting(
     setting: Setting, experiment: Experiment, held_out: bool = True
 ) -> Outcome:
     """Fit a model of ours, on all rows but the test's if none are to be held out."""
-    if not setting.booster:
-        return _run_tree(setting, experiment, held_out)
-    booster, seconds = fitted_booster(setting, experiment)
-    outcome = outcome_of_booster(booster, setting.student, experiment)
-    return outcome._replace(seconds=seconds + outcome.seconds)
-
-
-def _run_tree(setting: Setting, experiment: Experiment, held_out: bool) -> Outcome:
-    model: Any = _prepared(setting, experiment)
-    rule = model.prune
+    discrete = experiment.discrete
+    if setting.numbers:
+        discrete = not_numeric(experiment.train.X)
+    model = setting.build().set_params(random_state=experiment.seed)
+    if "categorical_features" in model.get_params():
+        model.set_params(categorical_features=discrete)
+    rule = getattr(model, "prune", None)
     prunes = rule in ("auto", "holdout") or isinstance(rule, HoldOut)
-    with _quietly():
+    with quietly():
         started = time.perf_counter()
         if held_out and prunes:
             model.fit(*experiment.train, eval_set=tuple(experiment.prune))
         else:
-            model.fit(*_joined(experiment))
+            model.fit(*joined(experiment))
         seconds = time.perf_counter() - started
         prediction = model.predict(experiment.test.X)
-    return Outcome(prediction, model.n_leaves_, seconds, model.reading_cost_)
-
-
-def fitted_booster(
-    setting: Setting, experiment: Experiment
-) -> tuple[SecretBoostingRegressor, float]:
-    """A booster of all rows but the test's, and the seconds of its fit."""
-    booster: Any = _prepared(setting, experiment)
-    with _quietly():
-        started = time.perf_counter()
-        booster.fit(*_joined(experiment))
-    return booster, time.perf_counter() - started
-
-
-def outcome_of_booster(
-    booster: SecretBoostingRegressor,
-    student: Mapping[str, Any] | None,
-    experiment: Experiment,
-) -> Outcome:
-    """What a fitted booster predicts, or the tree that it teaches, with its seconds."""
-    X = experiment.test.X
-    with _quietly():
-        if student is None:
-            trees = [tree for one in booster.ensemble_.boosters for tree in one]
-            leaves = sum(tree.n_leaves for tree in trees)
-            numbers = sum(map(reading_cost, trees))
-            return Outcome(booster.predict(X), leaves, 0.0, numbers)
-        started = time.perf_counter()
-        tree = booster.distill(**student)
-        seconds = time.perf_counter() - started
-        return Outcome(tree.predict(X), tree.n_leaves_, seconds, tree.reading_cost_)
-
-
-def _prepared(
-    setting: Setting, experiment: Experiment
-) -> SecretRegressor | SecretBoostingRegressor:
-    discrete = experiment.discrete
-    if setting.numbers:
-        discrete = not_numeric(experiment.train.X)
-    return _model(setting).set_params(
-        random_state=experiment.seed, categorical_features=discrete
-    )
+    leaves = getattr(model, "n_leaves_", 0)  # of an ensemble nobody reads them
+    return Outcome(prediction, leaves, seconds, getattr(model, "reading_cost_", None))
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
+    """Ignore warnings that are outcomes here."""
     with warnings.catch_warnings():
         # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
@@ -226,25 +185,9 @@ def _quietly() -> Iterator[None]:
         yield
 
 
-def _joined(experiment: Experiment) -> tuple[Any, Any]:
-    import numpy as np
+def joined(experiment: Experiment) -> tuple[Any, np.ndarray]:
+    """All rows but the test's."""
     import pandas
 
     train, prune = experiment.train, experiment.prune
     return pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y])
-
-
-def _model(setting: Setting) -> SecretRegressor | SecretBoostingRegressor:
-    if setting.booster:
-        return SecretBoostingRegressor(**setting.parameters)
-    model = SecretRegressor.paper() if setting.paper else SecretRegressor()
-    return model.set_params(**setting.parameters)
-
-
-def _without_docstrings(source: str) -> str:
-    tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    return ast.dump(tree)

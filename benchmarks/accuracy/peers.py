@@ -10,11 +10,9 @@ import functools
 import importlib
 import importlib.metadata
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ import numpy as np
 from benchmarks.accuracy import fitting
 from benchmarks.accuracy.encoding import ENCODINGS
 from benchmarks.accuracy.fitting import Fitted
-from benchmarks.shared import Experiment
+from benchmarks.shared import Experiment, say
 
 
 class Outcome(NamedTuple):
@@ -40,13 +38,8 @@ class Outcome(NamedTuple):
 class Candidate(NamedTuple):
     """A model to be compared.
 
-    Attributes
-    ----------
-    name : str
-    key : str
-        Versions and settings: results of other keys are never mixed with its own.
-    run : callable
-        Takes an `Experiment`, gives an `Outcome`.
+    ``key`` has versions and settings: results of other keys are never mixed with its
+    own. ``run`` takes an `Experiment` and gives an `Outcome`.
     """
 
     name: str
@@ -54,17 +47,15 @@ class Candidate(NamedTuple):
     run: Callable[[Experiment], Outcome]
 
 
-def peers(
-    names: Sequence[str], hrt: Path | None, threads: int | None
-) -> list[Candidate]:
+def peers(names: Sequence[str], threads: int | None) -> list[Candidate]:
     """The peers whose packages are there; for the others a line on standard error."""
     found = []
     for name in names:
         peer = _PEERS[name]
         try:
-            version = _version(peer.package, hrt)
+            version = _version(peer.package)
         except ImportError as error:
-            print(f"{name} is left out: {error}", file=sys.stderr)
+            say(f"{name} is left out: {error}")
             continue
         key = f"{peer.package} {version} {peer.encoding} {json.dumps(peer.settings)}"
         run = functools.partial(_run, peer, threads)
@@ -79,17 +70,12 @@ class _Peer(NamedTuple):
     settings: dict[str, Any]
 
 
-def _version(package: str, hrt: Path | None) -> str:
+def _version(package: str) -> str:
     """Version of a peer's package; ImportError, in words, where it is absent."""
-    if package == "hrt":
-        if hrt is None:
-            raise ImportError("name the folder that holds its package hrt with --hrt")
-        sys.path.insert(0, str(hrt))
     try:
         importlib.import_module(_MODULES.get(package, package))
     except ImportError as error:
-        where = str(hrt) if package == "hrt" else f"pip install {package}"
-        raise ImportError(f"{error} ({where})") from None
+        raise ImportError(f"{error} (pip install {package})") from None
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -166,12 +152,5 @@ _PEERS = {
         "fast-model-trees", "categories", fitting.raffle, {"n_estimators": 100}
     ),
     "ebm": _Peer("interpret-core", "categories", fitting.ebm, {}),
-    "hrt": _Peer(
-        "hrt",
-        "numbers",
-        fitting.hrt,
-        {"depths": [0, 1, 2, 3, 4, 5, 6], "threshold": 0, "ridge_alpha": 1}
-        | {"step_size": "auto"},
-    ),
 }
 PEER_NAMES = tuple(_PEERS)

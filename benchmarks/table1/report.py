@@ -63,18 +63,10 @@ class Figure(NamedTuple):
 class Run:
     """One fit to make.
 
-    Attributes
-    ----------
-    set, leaf, split : str
-        Data set, leaf model (one of `LEAVES`) and kind of splits (one of `SPLITS`).
-    repeat : int
-    min_samples_split : float
-        Share of the training rows below which a node is not split.
-    mode : str
-    start : str or None
-        One of `STARTS`; None where the mode has no EM of its own.
-    synthetic_rows : int or None
-        Rows of each part of a synthetic set; None for real sets.
+    ``leaf``, ``split`` and ``start`` are of `LEAVES`, `SPLITS` and `STARTS`, the last
+    one None where the mode has no EM of its own; ``min_samples_split`` is the share of
+    the training rows below which a node is not split; ``synthetic_rows`` are those of
+    each part of a synthetic set.
     """
 
     set: str
@@ -91,14 +83,8 @@ class Run:
 class Record(Run):
     """One fit made.
 
-    Attributes
-    ----------
-    mse : float
-        Mean squared error on the test part, in squared units of the target.
-    leaves_grown, leaves_kept : int
-        Leaves before and after pruning.
-    seconds : float
-        Wall time of growing and pruning.
+    ``mse`` is the mean squared error on the test part; leaves are those before and
+    after pruning; seconds are wall time.
     """
 
     mse: float

@@ -58,7 +58,6 @@ notebooks/accuracy
 notebooks/table1_and_scaling
 benchmarks/README
 benchmarks/scaling/ENGINES
-benchmarks/scaling/PLAN
 notebooks/site/comparison
 ```
 
@@ -90,6 +89,8 @@ napoleon_use_rtype = False
 default_role = "autolink"
 nitpicky = False
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
+# Attributes of one name, of several classes: a list of them leads to none.
+suppress_warnings += ["ref.python"]
 
 html_theme = "furo"
 html_title = "secret_jax"

@@ -17,7 +17,6 @@ from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
-from secret_jax.runtime.values import refuse
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
 
@@ -110,13 +109,7 @@ class Presets(AccuratePreset):
 
     @classmethod
     def paper(
-        cls,
-        *,
-        oblique: bool = True,
-        leaf: Literal["linear", "constant", "implied"] = "linear",
-        start: Literal["rows", "component"] = "rows",
-        min_samples_split: float = 0.01,
-        random_state: Any = None,
+        cls, *, start: Literal["rows", "component"] = "rows", **parameters: Any
     ) -> Self:
         """Use the setting of section 5 of Dobra & Gehrke 2002.
 
@@ -125,15 +118,15 @@ class Presets(AccuratePreset):
 
         Parameters
         ----------
-        oblique : bool, default=True
-            SECRET(O), or SECRET.
-        leaf : {"linear", "constant", "implied"}, default="linear"
         start : {"rows", "component"}, default="rows"
             How EM starts: at two random rows of the node, for the paper's "clusters
             initialized randomly", or by the sign of the first principal component,
-            which gives better trees and is not the paper's.
-        min_samples_split : float, default=0.01
-        random_state : int, RandomState instance or None, default=None
+            which gives better trees and is not the paper's. Splits of your own
+            (``splits=``) have their own start.
+        **parameters
+            Parameters of the estimator: ``oblique=False`` is SECRET, the default is
+            SECRET(O); ``leaf`` is "linear", "constant" or "implied", all as in the
+            paper, or any other of the estimator's.
 
         Notes
         -----
@@ -151,21 +144,21 @@ class Presets(AccuratePreset):
         >>> SecretRegressor.paper().splits.start
         'rows'
         """
+        own: dict[str, Any] = {
+            "oblique": True,
+            "splits": SecretSplits(start=start, n_starts=1, max_samples=None),
+            # 30 % to prune for 50 to train.
+            "prune": HoldOut(fraction=0.375, refit=False),
+            "equation_tolerance": 0.0,
+            "pruning_tolerance": 0.0,
+            "min_samples_split": 0.01,
+            "min_samples_leaf": 1,
+        }
+        leaf = parameters.get("leaf", "linear")
         models = {"linear": LeastSquares, "constant": Constant, "implied": MixtureLeaf}
-        if leaf not in models:
-            allowed = f"one of {', '.join(map(repr, models))}"
-            refuse("leaf", f"{cls.__name__}.paper", allowed, leaf)
-        return cls(
-            oblique=oblique,
-            splits=SecretSplits(start=start, n_starts=1, max_samples=None),
-            leaf=models[leaf](**_AS_IS),
-            prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
-            equation_tolerance=0.0,
-            pruning_tolerance=0.0,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=1,
-            random_state=random_state,
-        )
+        if isinstance(leaf, str) and leaf in models:
+            parameters["leaf"] = models[leaf](**_AS_IS)
+        return cls(**own | parameters)
 
     @classmethod
     def cart(cls, **parameters: Any) -> Self:

@@ -103,7 +103,7 @@ def test_trees_and_linear_models_are_counted_where_they_are_fitted():
         return Part(X, np.floor(4 * X["x"].to_numpy()))
 
     experiment = Experiment(part(), part(), part(), ["c"], 0)
-    cart, ridge = accuracy_peers.peers(["cart", "ridge"], None, None)
+    cart, ridge = accuracy_peers.peers(["cart", "ridge"], None)
     assert cart.run(experiment).numbers == 3 + 4
     assert ridge.run(experiment).numbers == 1 + 1 + 4
 
@@ -120,7 +120,7 @@ def test_missing_text_is_a_category_and_missing_numbers_are_said():
     found = filled.transform(encoded.X_both)
     np.testing.assert_allclose(found[:, 0], [1, 8 / 3, 3, 4])
     np.testing.assert_array_equal(found[:, -1], [0, 1, 0, 0])
-    for peer in accuracy_peers.peers(["ridge", "cart"], None, None):
+    for peer in accuracy_peers.peers(["ridge", "cart"], None):
         assert np.isfinite(peer.run(experiment).prediction).all()
     native = encoding.native(experiment).X_both
     assert list(native["c1"].isna()) == [False, False, False, True]
@@ -145,19 +145,16 @@ def test_all_tables_are_a_geometric_mean_of_means_over_splits():
             record("b", "one", 0, 0.1, 3),
         ]
     )
-    found = frontier.with_overall(results)
-    assert found["a"]["all tables"] == pytest.approx((math.sqrt(0.16), 10))
-    assert "all tables" not in found["b"]
+    found = frontier.points(results)
+    assert found["a"][frontier.ALL] == pytest.approx((math.sqrt(0.16), 10))
+    assert frontier.ALL not in found["b"]
     line = frontier.frontier_table(results).splitlines()[2]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [
         *("a", "0.2000 / 20", "0.8000 / 5", "0.4000 / 10")
     ]
-
-
-def test_only_splits_that_all_models_have_count():
-    both = [record(model, "one", 0, 0.5, 3) for model in "ab"]
-    more = [record("a", "one", 1, 0.5, 3), record("a", "two", 1, 0.5, 3)]
-    assert frontier.complete([*both, *more]) == [*both, more[1]]
+    whole = results.complete()  # of the splits that all models have
+    assert whole.values("a", "one") == [0.1]
+    assert whole.values("a", "two") == [0.8]
 
 
 def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, capsys):
@@ -168,12 +165,15 @@ def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, 
 
         return Candidate(name, "k", run)
 
-    own = frontier.own_candidates("code")
-    kinds = {candidate.name: candidate for candidate in own.values()}
-    models = {name: model(name, float(i), 5 + i) for i, name in enumerate(kinds)}
-    own = {name: models[candidate.name] for name, candidate in own.items()}
+    made = []
+
+    def own(name, setting, code, *, held_out):
+        made.append(name)
+        assert not held_out
+        return model(name, float(len(made)), 5 + len(made))
+
     theirs = [model("cubist", 2.0, 40), model(frontier.HORIZON, 1.5, 4000)]
-    monkeypatch.setattr(frontier, "own_candidates", lambda code: own)
+    monkeypatch.setattr(frontier, "candidate_of", own)
     monkeypatch.setattr(frontier, "peers", lambda *arguments: theirs)
     for name in ("first", "second"):
         frame = pd.DataFrame({"x": range(20), "y": np.arange(20) % 5})
@@ -182,8 +182,8 @@ def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, 
     out = tmp_path / "results" / "frontier.jsonl"
     frontier.main([*chosen, "--splits", "1", "--out", str(out)])
     printed = capsys.readouterr().out
-    assert printed.count("| default ") == 1
+    assert made.count("default") == printed.count("| default ") == 1
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    assert len(out.read_text().splitlines()) == 2 * (len(models) + 2)
+    assert len(out.read_text().splitlines()) == 2 * (len(made) + 2)
     frontier.main([*chosen, "--splits", "1", "--out", str(out), "--summary-only"])
     assert capsys.readouterr().out == printed

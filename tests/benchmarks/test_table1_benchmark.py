@@ -153,7 +153,7 @@ def test_summary_only_fits_nothing(fits, tmp_path, capsys):
     out = tmp_path / "table1.jsonl"
     options = ["--sets", "fried", "--starts", "rows", "--summary-only"]
     options += ["--out", str(out)]
-    with pytest.raises(SystemExit, match="no runs with these options"):
+    with pytest.raises(SystemExit, match="no fits with these options"):
         table1.main(options)
     runs = table1.planned_runs(table1.parse_options(options))[:8]
     lines = [json.dumps(asdict(record(**asdict(run), mse=1.2))) + "\n" for run in runs]

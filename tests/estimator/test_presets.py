@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import refusal
 
-from secret_jax import LeastSquares, SecretRegressor
+from secret_jax import LeastSquares, Ridge, SecretClassifier, SecretRegressor
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.retis import RetisSplits
@@ -52,6 +53,41 @@ def test_keywords_override_and_the_tree_is_learned(preset, splits, shop):
     assert np.mean(rest**2) < 0.35 * np.mean((y[350:] - line.predict(X[350:])) ** 2)
 
 
-def test_an_unknown_leaf_of_the_paper_is_refused_by_name():
-    with refusal("'leaf'", "SecretRegressor.paper", "'linear', 'constant'", "'ridge'"):
-        SecretRegressor.paper(leaf="ridge")
+OF_REGRESSORS = ("paper", "accurate", "cart", "guide", "m5", "retis", "support")
+ALL_PRESETS = [(SecretRegressor, name) for name in OF_REGRESSORS]
+ALL_PRESETS += [(SecretClassifier, name) for name in ("accurate", "cart")]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "preset"),
+    ALL_PRESETS,
+    ids=lambda part: getattr(part, "__name__", part),
+)
+def test_presets_take_every_parameter_of_the_estimator(estimator, preset):
+    build = getattr(estimator, preset)
+    for name in estimator().get_params(deep=False):
+        given = object()
+        model = build(**{name: given})
+        assert getattr(model, name) is given
+        assert type(model) is estimator
+    with pytest.raises(TypeError, match="n_trees"):
+        build(n_trees=3)
+
+
+def test_every_preset_is_tested():
+    for estimator in (SecretRegressor, SecretClassifier):
+        made = {
+            name
+            for name in dir(estimator)
+            if isinstance(inspect.getattr_static(estimator, name), classmethod)
+            and not name.startswith("_")
+            and name != "load"
+        }
+        assert {(estimator, name) for name in made} <= {*ALL_PRESETS}
+
+
+def test_names_of_leaves_are_those_of_the_paper_without_clipping():
+    for name in ("linear", "constant", "implied"):
+        assert SecretRegressor.paper(leaf=name).leaf.clip_margin is None
+    assert SecretRegressor.paper(leaf="ridge").leaf == "ridge"
+    assert SecretRegressor.paper(device="cpu", leaf=Ridge()).leaf == Ridge()

@@ -123,8 +123,8 @@ def test_a_pruning_rule_chooses_the_subtree(rng):
 
 
 def test_every_room_is_in_the_architecture():
-    table = CONTRIBUTING.split("## Architecture")[1].split("\n## ")[0]
-    named = set(re.findall(r"^\| `(\w+)(?:/|\.py)` \|", table, re.MULTILINE))
+    rooms = CONTRIBUTING.split("## Architecture")[1].split("\n## ")[0]
+    named = set(re.findall(r"^- `(\w+)(?:/|\.py)`: ", rooms, re.MULTILINE))
     package = ROOT / "secret_jax"
     rooms = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
     rooms |= {path.parent.name for path in package.glob("*/__init__.py")}

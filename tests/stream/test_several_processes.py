@@ -143,39 +143,58 @@ def test_ordered_categories_that_differ_between_processes_are_named(table):
                 raise error
 
 
-def launch(folder: Path, out: Path, n_processes: int) -> None:
-    """The example of the README, as a user would run it."""
-    options = [
-        "--oblique",
-        "no",
-        "--max-leaf-nodes",
-        "8",
-        "--max-samples",
-        "64",
-    ]
-    command = [sys.executable, "-m", "benchmarks.scaling.launch", str(folder)]
-    command += ["--out", str(out), "--processes", str(n_processes), "--out-of-all"]
-    done = subprocess.run(
-        [*command, *options],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
+# What every process runs, as benchmarks/scaling/ENGINES.md shows it.
+_JOINING = """
+import sys
+from glob import glob
+
+import jax
+import pyarrow.dataset
+
+from stream_tables import SMALL
+from secret_jax import SecretRegressor
+
+address, n_processes, rank, folder, out = sys.argv[1:]
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(address, int(n_processes), int(rank))
+files = sorted(glob(f"{folder}/*.parquet"))[int(rank) :: int(n_processes)]
+source = pyarrow.dataset.dataset(files) if files else []
+model = SecretRegressor(**SMALL).fit_stream(source, target="y", processes=True)
+model.save(f"{out}-{rank}")
+jax.distributed.shutdown()
+"""
+
+
+def free_address() -> str:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return f"localhost:{free.getsockname()[1]}"
+
+
+def started(code: str, *arguments: str) -> subprocess.Popen:
+    helpers = Path(__file__).parents[1] / "helpers"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{helpers}"},
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
 
 
 def test_processes_of_jax_come_to_one_file(with_violet, tmp_path):
     folder = write_parts(tmp_path / "parts", with_violet, [45_000, 14_000])
-    out = tmp_path / "model"
-    launch(folder, out, 2)
-    assert out.read_bytes() == (tmp_path / "model-1").read_bytes()
+    out, address = tmp_path / "model", free_address()
+    running = [
+        started(_JOINING, address, "2", rank, str(folder), str(out)) for rank in "01"
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    assert (tmp_path / "model-0").read_bytes() == (tmp_path / "model-1").read_bytes()
     expected = SecretRegressor(**SMALL).fit(
         with_violet.drop(columns="y"), with_violet["y"]
     )
-    assert_nearly(SecretRegressor.load(out).tree_, expected.tree_)
+    assert_nearly(SecretRegressor.load(f"{out}-0").tree_, expected.tree_)
 
 
 _DYING = """
@@ -202,18 +221,11 @@ finally:
 """
 
 
-def test_a_killed_process_ends_the_others(tmp_path):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        address = f"localhost:{free.getsockname()[1]}"
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", _DYING, address, str(rank)],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stderr=subprocess.DEVNULL,
-        )
-        for rank in range(2)
+def test_a_killed_process_ends_the_others():
+    address = free_address()
+    running = [started(_DYING, address, rank) for rank in "01"]
+    codes = [
+        (process.communicate(timeout=90), process.returncode) for process in running
     ]
-    codes = [process.wait(90) for process in running]
-    assert codes[1] == -signal.SIGKILL
-    assert codes[0] != 0
+    assert codes[1][1] == -signal.SIGKILL
+    assert codes[0][1] != 0

@@ -1,0 +1,299 @@
+"""Accelerators: what one brings, and what a fit would ask of one that is not there.
+
+    python -m benchmarks.device                     # fits and predictions on it
+    python -m benchmarks.device --count             # what a fit asks, without one
+    python -m benchmarks.device --count --kernels   # and the kernels of an H200
+
+Counting, the fit believes that it runs on an accelerator: batches, padding and
+transfers are those that one would get, the programs run on the processor. Kernels are
+read off what the CUDA compiler makes of these programs for a device that is only
+described: how many they are, not how long they take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+import os
+import re
+import statistics
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax
+import numpy as np
+
+from benchmarks.accuracy.ours import Setting
+from benchmarks.shared import markdown, say, whole_number
+from benchmarks.timing import timed
+from secret_jax import SecretRegressor
+from secret_jax.datasets import make_fried
+from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.programs import Program
+
+# A booster takes a few rounds, as all are alike.
+_ROUNDS = {"max_iter": 3, "max_leaf_nodes": 16}
+MODELS = {
+    "tree": Setting(),
+    "paper": Setting(model="SecretRegressor.paper"),
+    "soft": Setting({"refine": "soft"}),
+    "booster": Setting(_ROUNDS, "SecretBoostingRegressor"),
+    "classifier": Setting(model="SecretClassifier"),
+}
+
+
+class Case(NamedTuple):
+    """A program, the shapes of its arguments, and what is static of it."""
+
+    program: Program
+    arguments: Any
+    static: dict[str, Any]
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What is compiled: a function of the arrays alone."""
+        plain: Any = self.program
+        return functools.partial(plain.__wrapped__, **self.static)
+
+
+@dataclass
+class Demands:
+    """What a fit asked of the device."""
+
+    # How many times a program was started, and the programs, by what tells them apart.
+    starts: dict[str, int] = field(default_factory=dict)
+    cases: dict[str, Case] = field(default_factory=dict)
+    # Searched, and with the padding of their batches.
+    nodes: int = 0
+    padded_nodes: int = 0
+    bytes_to_device: int = 0
+
+
+@contextmanager
+def as_on_accelerator() -> Iterator[None]:
+    """Within it programs are traced, and batches made, as they are for accelerators."""
+    name = "secret_jax.runtime.devices.chosen_device"
+    with mock.patch(name, return_value=SimpleNamespace(platform="gpu")):
+        yield
+
+
+@contextmanager
+def counted() -> Iterator[Demands]:
+    """Within it fits believe in an accelerator, and what they ask of it is counted."""
+    demands, lock = Demands(), threading.Lock()
+    original, put = Program.__call__, jax.device_put
+
+    def sent(values: Any) -> None:
+        arrays = [leaf for leaf in jax.tree.leaves(values) if type(leaf) is np.ndarray]
+        demands.bytes_to_device += sum(array.nbytes for array in arrays)
+
+    def call(self: Program, *arguments: Any, **static: Any) -> Any:
+        name = self.__name__  # pyright: ignore[reportAttributeAccessIssue]
+        shapes = jax.tree.map(_shape, arguments)
+        kind = f"{name} {jax.tree.leaves(shapes)} {sorted(static.items(), key=str)}"
+        with lock:  # batches come from several threads
+            sent((arguments, static))
+            demands.starts[kind] = demands.starts.get(kind, 0) + 1
+            demands.cases[kind] = Case(self, shapes, dict(static))
+            if name == "find_splits":
+                nodes, n_nodes, *_ = arguments
+                demands.nodes += int(n_nodes)
+                demands.padded_nodes += len(nodes.min_weight)
+                static["together"] = False  # on the processor
+        return original(self, *arguments, **static)
+
+    def put_there(values: Any, *arguments: Any, **more: Any) -> Any:
+        with lock:
+            sent(values)
+        return put(values, *arguments, **more)
+
+    with (
+        as_on_accelerator(),
+        mock.patch.object(Program, "__call__", call),
+        mock.patch("jax.device_put", put_there),
+    ):
+        yield demands
+
+
+def _shape(value: Any) -> Any:
+    kinds = {bool: np.bool_, int: np.int32, float: np.float32}
+    dtype = kinds.get(type(value)) or value.dtype
+    return jax.ShapeDtypeStruct(np.shape(value), dtype)
+
+
+def demands_of(rows: int, columns: int, model: str = "tree") -> Demands:
+    """What a fit of so many made-up rows asks of an accelerator."""
+    X, y = make_fried(rows, n_features=columns, random_state=0)
+    if model == "classifier":
+        y = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    with counted() as demands:
+        MODELS[model].build().set_params(random_state=0).fit(X.astype(np.float32), y)
+    return demands
+
+
+# What names or views an array, and takes no kernel.
+_FREE = re.compile(
+    r"after-all|bitcast|constant|copy-done|get-tuple-element|opt-barrier|parameter"
+    r"|partition-id|replica-id|tuple|async-(update|done)"
+)
+
+
+def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
+    """Kernels, copies and calls of libraries of a compiled program, off its HLO.
+
+    Loops count as often as they turn; where the compiler does not know how often that
+    is, a number is assumed. Of two branches the longer one counts.
+    """
+    computation = r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*\n((?: .*\n)+)"
+    bodies = dict(re.findall(computation, text, re.MULTILINE))
+
+    @functools.cache
+    def of(name: str) -> int:
+        return sum(map(of_line, bodies[name].splitlines()))
+
+    def of_line(line: str) -> int:
+        # After the type, which ends with a bracket and perhaps a layout.
+        found = re.search(r" = .*?[\])}] ([a-z][\w\-]*)\(", line)
+        if found is None or _FREE.fullmatch(found[1]):
+            return 0
+        named = re.findall(r"\b(?:to_apply|calls|body)=%?([\w.\-]+)", line)
+        if found[1] == "while":
+            turns = re.search(r"known_trip_count\W+n\W+(\d+)", line)
+            (condition,) = re.findall(r"\bcondition=%?([\w.\-]+)", line)
+            n = int(turns[1]) if turns else assumed_turns
+            return n * of(named[0]) + (0 if turns else (n + 1) * of(condition))
+        if found[1] == "conditional":
+            several = re.search(r"branch_computations=\{([^}]*)\}", line)
+            pair = re.findall(r"\b(?:true|false)_computation=%?([\w.\-]+)", line)
+            branches = re.findall(r"[\w.\-]+", several[1]) if several else pair
+            return max(map(of, branches))
+        return sum(map(of, named)) if found[1] in ("call", "async-start") else 1
+
+    (entry,) = re.findall(r"^ENTRY %?([\w.\-]+)", text, re.MULTILINE)
+    return of(entry)
+
+
+# What the compiler has to know of an H200, after NVIDIA's data sheet and CUDA's limits.
+_H200 = """
+gpu_device_info {
+  threads_per_block_limit: 1024  threads_per_warp: 32  core_count: 132
+  shared_memory_per_block: 49152  shared_memory_per_block_optin: 232448
+  shared_memory_per_core: 233472  threads_per_core_limit: 2048  fpus_per_core: 128
+  block_dim_limit_x: 2147483647  block_dim_limit_y: 65535  block_dim_limit_z: 65535
+  registers_per_core_limit: 65536  registers_per_block_limit: 65536
+  memory_bandwidth: 4800000000000  l2_cache_size: 52428800  clock_rate_ghz: 1.98
+  device_memory_size: 151397597184  cuda_compute_capability { major: 9 }
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9  minor: 10 }
+runtime_version { major: 12  minor: 9 }
+device_description_str: "NVIDIA H200"
+"""
+
+
+def described_device() -> Any:
+    """An H200 that is described; SystemExit without the compiler for it."""
+    nvidia = importlib.util.find_spec("nvidia")
+    plugin = importlib.util.find_spec("jax_cuda12_plugin")
+    places = nvidia.submodule_search_locations or () if nvidia else ()
+    found = [place for place in map(Path, places) if (place / "cuda_nvcc").is_dir()]
+    if not found or plugin is None:
+        version = jax.__version__
+        raise SystemExit(
+            "The CUDA compiler is not installed. It needs no device, 220 MB, and is "
+            "no dependency of the package. In an environment of its own:\n"
+            f"  pip install --no-deps jax-cuda12-plugin=={version} "
+            f"jax-cuda12-pjrt=={version} nvidia-cuda-nvcc-cu12"
+        )
+    nvcc = found[0] / "cuda_nvcc"
+    wanted = f"--xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir={nvcc}"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {wanted}".strip()
+    os.environ["PATH"] += f"{os.pathsep}{nvcc / 'bin'}"
+    jax.config.update("jax_platforms", "cpu")
+    jax.devices()  # finds the plug-in
+    from jax.experimental import topologies
+
+    described = {"target_config": _H200, "topology": "1x1x1"}
+    return topologies.get_topology_desc(platform="cuda", **described).devices[0]
+
+
+def compiled_for(device: Any, case: Case) -> str:
+    """The optimised program, as the compiler prints it."""
+    there = functools.partial(
+        jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
+    )
+    arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
+    with in_32_bits(), as_on_accelerator():
+        text = jax.jit(case.function).lower(*arguments).compile().as_text()
+    return text or ""
+
+
+def count(options: argparse.Namespace) -> str:
+    """What a fit of each size asks of an accelerator."""
+    lines = [["fit", "starts", "programs", "nodes", "padded over real", "GB to it"]]
+    lines[0] += ["kernels"] * options.kernels
+    device = described_device() if options.kernels else None
+    for rows in options.rows:
+        found = demands_of(rows, options.columns, options.model)
+        line = [f"{rows:,} x {options.columns}", str(sum(found.starts.values()))]
+        line += [str(len(found.starts)), f"{found.nodes:,}"]
+        line += [f"{found.padded_nodes / max(found.nodes, 1):.1f}"]
+        line += [f"{found.bytes_to_device / 1e9:.3f}"]
+        if device is not None:
+            kernels = {
+                kind: kernels_of(compiled_for(device, case), assumed_turns=8)
+                for kind, case in found.cases.items()
+            }
+            line.append(f"{sum(n * kernels[kind] for kind, n in found.starts.items())}")
+        lines.append(line)
+    return markdown(lines)
+
+
+def measured(n_rows: int, n_columns: int, name: str) -> list[str]:
+    """Seconds of fits and millions of predicted rows a second, on one device."""
+    X, y = make_fried(n_rows, n_features=n_columns, random_state=0)
+    rows = jax.device_put(X.astype(np.float32), jax.devices(name)[0])
+    model = SecretRegressor(device=name, random_state=0)
+    fits = [timed(lambda: model.fit(rows, y))[1].clock for _ in range(4)]
+    calls = [timed(lambda: model.predict(rows))[1].clock for _ in range(4)]
+    later = statistics.median(fits[1:]), statistics.median(calls[1:])
+    cells = [f"{fits[0]:.3g}", f"{later[0]:.3g}", f"{n_rows / later[1] / 1e6:.3g}"]
+    return [name, f"{n_rows:,} x {n_columns}", *cells, str(model.n_leaves_)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, or count."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.device", description=(__doc__ or "").split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--rows", type=whole_number, nargs="+", default=[1_000_000])
+    add("--columns", type=whole_number, default=10)
+    add("--count", action="store_true", help="what a fit would ask of an accelerator")
+    add("--kernels", action="store_true", help="with --count: those of an H200, too")
+    add("--model", choices=MODELS, default="tree", help="with --count")
+    add("--device", help="cpu, gpu or tpu, beside the CPU; else what JAX prefers")
+    options = parser.parse_args(arguments)
+    if options.count:
+        print(count(options))
+        return
+    name = options.device or jax.devices()[0].platform
+    if name == "cpu" and not options.device:
+        say("There is no accelerator here: JAX sees the CPU alone. Try --count.")
+        return
+    lines = [["device", "fit", "first, s", "later, s", "predicted, M rows/s", "leaves"]]
+    for n_rows in options.rows:
+        for each in dict.fromkeys([name, "cpu"]):
+            lines.append(measured(n_rows, options.columns, each))
+    print(markdown(lines))
+
+
+if __name__ == "__main__":
+    main()

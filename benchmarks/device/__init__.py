@@ -1,1 +1,0 @@
-"""What an accelerator brings, beside what the device can do."""

@@ -1,1 +1,0 @@
-"""Learners of the literature and others, side by side."""

@@ -1,0 +1,189 @@
+"""What a fit asks of an accelerator, counted without one: bounds that hold a design."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks import device
+from benchmarks.device import counted, demands_of, kernels_of
+from secret_jax import SecretRegressor
+from secret_jax.datasets import make_fried
+from secret_jax.runtime.devices import in_32_bits
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("model", "rows", "starts", "programs", "padding"),
+    [
+        ("tree", 600, 60, 12, 3.0),
+        ("tree", 1000, 60, 12, 3.0),
+        ("tree", 4000, 60, 12, 3.0),
+        ("paper", 2000, 20, 6, 2.4),
+        ("booster", 2000, 70, 10, 2.4),
+        ("classifier", 600, 20, 6, 2.4),
+    ],
+)
+def test_batches_are_of_the_size_of_their_level(model, rows, starts, programs, padding):
+    found = demands_of(rows, 10, model)
+    assert 0 < found.nodes <= found.padded_nodes <= padding * found.nodes
+    assert sum(found.starts.values()) <= starts
+    assert len(found.starts) <= programs
+    assert 4 * 10 * rows < found.bytes_to_device < 1e8
+
+
+@pytest.mark.device
+def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
+    found = demands_of(200_000, 5)
+    assert found.padded_nodes <= 3 * found.nodes
+    # Five float32 and a target, for routing and for the models, and the sample.
+    assert found.bytes_to_device < 8 * 200_000 * 4 * 6
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"oblique": False, "prune": None, "max_depth": 2},
+        pytest.param({"splits": "phd", "prune": "holdout"}, marks=pytest.mark.device),
+        pytest.param({"splits": "secret", "refine": "tao"}, marks=pytest.mark.device),
+    ],
+    ids=str,
+)
+def test_the_tree_is_the_one_without(parameters):
+    X, y = make_fried(300, n_features=5, random_state=0)
+    model = SecretRegressor(random_state=0, **parameters)
+    expected = model.fit(X, y).predict(X)
+    with counted() as demands:
+        found = model.fit(X, y)
+    assert demands.nodes > 0
+    assert np.array_equal(found.predict(X), expected)
+
+
+# What no compiler makes one kernel of: each needs all of what is before it.
+_APART = "dot_general reduce argmax argmin sort top_k cumsum optimization_barrier while"
+
+
+def steps_of(jaxpr) -> int:
+    """Steps of a traced program that stay steps, those of loops at every turn."""
+    total = 0
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if any(name.startswith(apart) for apart in _APART.split()):
+            total += 1
+        inner = [
+            steps_of(part.jaxpr if hasattr(part, "jaxpr") else part)
+            for value in equation.params.values()
+            for part in (value if isinstance(value, tuple | list) else [value])
+            if hasattr(part, "eqns") or hasattr(part, "jaxpr")
+        ]
+        # Every turn of a loop adds one to a counter, on the device.
+        turns = equation.params["length"] if name == "scan" else 1
+        total += turns * (sum(inner) + (name == "scan"))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("parameters", "most"),
+    [
+        ({"oblique": False}, 60),
+        pytest.param({"oblique": True}, 620, marks=pytest.mark.device),
+        pytest.param({"splits": "secret"}, 330, marks=pytest.mark.device),
+    ],
+    ids=str,
+)
+def test_searches_for_accelerators_have_few_steps(parameters, most):
+    X, y = make_fried(300, n_features=5, random_state=0)
+    model = SecretRegressor(random_state=0, prune=None, max_depth=1, **parameters)
+    with counted() as demands:
+        model.fit(X, y)
+    (case, *_) = [c for kind, c in demands.cases.items() if "find_splits" in kind]
+    with in_32_bits(), device.as_on_accelerator():
+        traced = jax.make_jaxpr(case.function)(*case.arguments)
+    assert 20 < steps_of(traced.jaxpr) <= most
+
+
+PROGRAM = """HloModule jit_f
+
+%known (a: (s32[], f32[4])) -> (s32[], f32[4]) {
+  %a = (s32[], f32[4]{0}) parameter(0)
+  %b = f32[4]{0} get-tuple-element(%a), index=1
+  %c = f32[4]{0} fusion(%b), kind=kLoop, calls=%x
+  ROOT %d = (s32[], f32[4]{0}) tuple(%i, %c)
+}
+
+%unknown (a: (s32[], f32[4])) -> (s32[], f32[4]) {
+  %gemm_fusion_dot.1 = f32[4]{0} fusion(%b), kind=kCustom, calls=%y
+  %k = f32[4]{0} copy(%gemm_fusion_dot.1)
+}
+
+%going (a: (s32[], f32[4])) -> pred[] {
+  ROOT %lt = pred[] fusion(%a), kind=kLoop, calls=%z
+}
+
+%left (a: f32[4]) -> f32[4] {
+  ROOT %l = f32[4]{0} fusion(%a), kind=kLoop, calls=%x
+}
+
+%right (a: f32[4]) -> f32[4] {
+  %r = f32[4]{0} fusion(%a), kind=kLoop, calls=%x
+  ROOT %s = f32[4]{0} fusion(%r), kind=kLoop, calls=%x
+}
+
+ENTRY %main (p: f32[4]) -> f32[4] {
+  %p = f32[4]{0} parameter(0)
+  %q = (f32[4]{0}, f32[4]{0}) fusion(%p), calls=%x
+  %w = (s32[]) while(%t), condition=%going, body=%known, KNOWN
+  %v = (s32[]) while(%w), condition=%going, body=%unknown
+  %c = f32[4]{0} conditional(%i, %p, %p), branch_computations={%left, %right}
+  ROOT %e = f32[4]{0} call(%c), to_apply=%left
+}
+""".replace("KNOWN", 'backend_config={"known_trip_count":{"n":"5"}}')
+
+
+def test_kernels_are_counted_with_the_turns_of_their_loops():
+    # Before, five turns, three of two with four looks ahead, a branch, a call.
+    assert kernels_of(PROGRAM, assumed_turns=3) == 1 + 5 + (3 * 2 + 4) + 2 + 1
+
+
+@pytest.mark.device
+def test_the_command_counts_kernels_of_an_h200():
+    if importlib.util.find_spec("jax_cuda12_plugin") is None:
+        pytest.skip("the CUDA compiler is not installed: jax-cuda12-plugin")
+    command = [sys.executable, "-m", "benchmarks.device", "--count", "--kernels"]
+    command += ["--rows", "600", "--columns", "5"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert 1000 < int(done.stdout.splitlines()[-1].split("|")[-2]) < 40_000
+
+
+def test_without_the_compiler_the_command_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="pip install --no-deps jax-cuda12-plugin=="):
+        device.main(["--count", "--kernels"])
+
+
+def test_without_an_accelerator_it_says_so(capsys):
+    if jax.default_backend() != "cpu":
+        pytest.skip("there is one")
+    device.main([])
+    assert "There is no accelerator here" in capsys.readouterr().err
+
+
+def test_fits_and_predictions_are_measured_on_the_cpu(capsys):
+    device.main(["--device", "cpu", "--rows", "256"])
+    (line,) = capsys.readouterr().out.splitlines()[2:]
+    name, fit, first, later, rate, leaves = line.strip("| ").split("|")
+    assert (name.strip(), fit.strip()) == ("cpu", "256 x 10")
+    assert min(map(float, (first, later, rate))) > 0
+    assert int(leaves) >= 1
