@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +26,9 @@ from benchmarks.accuracy.learners import (
 from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.report import Record, Results, Run
 from benchmarks.shared import (
-    Experiment,
-    Part,
     read_records,
 )
 from benchmarks.table1 import __main__ as table1
-from secret_jax import RssSplits, SecretRegressor
 from secret_jax.estimators.parameters import NAMED, value_of
 from secret_jax.estimators.planning import plan_of
 
@@ -185,6 +181,10 @@ def test_rows_are_those_of_the_other_benchmark(tmp_path):
     sizes = [list(part.X["size"]) for part in ours[:3]]
     assert sizes == [list(part.X["size"]) for part in theirs[:3]]
     assert [len(part) for part in sizes] == [50, 30, 20]
+    assert sorted(np.concatenate(sizes)) == list(range(100))
+    other = accuracy_data.make_experiment(source, 4)
+    assert other.seed != ours.seed
+    assert sizes != [list(part.X["size"]) for part in other[:3]]
 
 
 def test_rows_with_missing_values_are_dropped_and_text_is_discrete(folder):
@@ -242,107 +242,6 @@ def test_peers_that_are_not_installed_are_left_out_in_words(monkeypatch, capsys)
     assert "pip install interpret-core" in said
 
 
-def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
-    rng = np.random.default_rng(0)
-
-    def part(noise):
-        X = pd.DataFrame({"x": rng.uniform(size=200)})
-        return Part(X, (X["x"] > 0.5) + noise * rng.normal(size=200))
-
-    experiment = Experiment(part(0.3), part(0.3), part(0.0), [], 0)
-    (peer,) = accuracy_peers.peers(["cart"], None)
-    outcome = peer.run(experiment)
-    assert outcome.leaves < 6  # a full tree has about 200
-    assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.02
-
-
-def test_the_pruning_rows_choose_the_shape_of_boosted_trees(monkeypatch):
-    made = []
-
-    class LGBMRegressor:
-        def __init__(self, **settings):
-            self.settings = settings
-            self.best_iteration_ = settings["num_leaves"]
-            small = settings["num_leaves"] == 8
-            self.best_score_ = {"valid_0": {"l2": 1.0 if small else 2.0}}
-            dump = {"tree_info": [{"num_leaves": 3}] * 2}
-            self.booster_ = types.SimpleNamespace(dump_model=lambda **_: dump)
-
-        def fit(self, X, y, **options):
-            made.append((len(X), self.settings, "eval_set" in options))
-            return self
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    fake = types.SimpleNamespace(
-        LGBMRegressor=LGBMRegressor, early_stopping=lambda *a, **k: None
-    )
-    monkeypatch.setitem(sys.modules, "lightgbm", fake)
-    X = pd.DataFrame({"n": [1.0, 2, 3, 4]})
-    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
-    (peer,) = accuracy_peers.peers(["lightgbm_refitted"], None)
-    outcome = peer.run(Experiment(*parts, discrete=[], seed=5))
-    shapes = [(31, 20), (8, 5), (8, 5)]
-    asked = [(s["num_leaves"], s["min_child_samples"]) for _, s, _ in made]
-    assert asked == shapes
-    assert [(n, judged) for n, _, judged in made] == [(2, True), (2, True), (3, False)]
-    assert [s["n_estimators"] for _, s, _ in made] == [5000, 5000, 8]
-    assert outcome.leaves == 6
-
-
-def three_steps_and_three_letters(seed: int) -> Experiment:
-    """Rows of a column of three numbers and one of three letters, and their sum."""
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame({"n": rng.integers(3, size=300), "c": list("uvw") * 100})
-    y = X["n"].to_numpy() + 2.0 * (X["c"] == "u") + 0.01 * rng.normal(size=300)
-    rows = np.split(np.arange(300), [150, 240])
-    return Experiment(*(Part(X.iloc[r], y[r]) for r in rows), discrete=["c"], seed=1)
-
-
-def test_numbers_of_ebm_are_those_of_its_tables():
-    pytest.importorskip("interpret")
-    (peer,) = accuracy_peers.peers(["ebm"], 1)
-    experiment = three_steps_and_three_letters(0)
-    outcome = peer.run(experiment)
-    # The constant, both columns' tables, and the table of the pair.
-    assert outcome.numbers == 1 + (2 + 3) + (3 + 3) + (2 + 3 + 9)
-    assert outcome.leaves == 3 + 3 + 9
-    assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.01
-
-
-def test_a_forest_of_pilot_is_of_a_hundred_trees_that_its_seed_settles():
-    pytest.importorskip("pilot")
-    (peer,) = accuracy_peers.peers(["raffle"], None)
-    experiment = three_steps_and_three_letters(0)
-    outcome = peer.run(experiment)
-    assert outcome.leaves >= 100
-    assert outcome.numbers is not None
-    assert outcome.numbers > outcome.leaves
-    assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.01
-    X, y = experiment.test
-    more = Part(pd.concat([X, X.assign(c="unseen")]), np.tile(y, 2))
-    again = peer.run(experiment._replace(test=more)).prediction
-    np.testing.assert_array_equal(again[: len(y)], outcome.prediction)
-    assert np.isfinite(again).all()
-    other = peer.run(experiment._replace(seed=2)).prediction
-    assert not np.array_equal(other, outcome.prediction)
-
-
-def test_models_that_the_estimator_refuses_are_left_out_in_words(capsys):
-    settings = {
-        "wrong_value": accuracy_ours.Setting({"oblique": "perhaps"}),
-        "no_such_parameter": accuracy_ours.Setting({"magic": True}),
-        "no_such_option": accuracy_ours.Setting({"splits__magic": 1}),
-        "wrong_option": accuracy_ours.Setting({"splits": RssSplits(n_hinge=-1)}),
-        "fine": accuracy_ours.Setting({"oblique": False}),
-    }
-    found = accuracy_ours.ours(settings, "code")
-    assert [candidate.name for candidate in found] == ["fine"]
-    said = capsys.readouterr().err
-    assert all(f"{name} is left out" in said for name in list(settings)[:4])
-
-
 def options_of(setting):
     """Parameters of a model of ours, and the fields and kinds of its values."""
     found = setting.build().get_params()
@@ -362,38 +261,6 @@ def test_an_ablation_changes_one_option_and_nothing_else(name):
     (parameter,) = {option.partition("__")[0] for option in changed}
     # Another kind of value has other fields; of the same kind one is changed.
     assert parameter in changed or len(changed) == 1
-
-
-def test_held_out_rows_prune_where_the_rule_asks_for_them(monkeypatch):
-    asked = {}
-
-    def fit(self, X, y, sample_weight=None, *, eval_set=None):
-        asked[len(y)] = eval_set
-        raise InterruptedError
-
-    monkeypatch.setattr(SecretRegressor, "fit", fit)
-    source = accuracy_data.named_source("friedman2_noise", None, 40)
-    experiment = accuracy_data.make_experiment(source, 0)
-    holding_out = ["paper", "default", "no_cross_validation", "no_refit"]
-    settings = {name: accuracy_ours.SETTINGS[name] for name in holding_out}
-    for candidate in accuracy_ours.ours(settings, "code"):
-        with pytest.raises(InterruptedError):
-            candidate.run(experiment)
-        np.testing.assert_array_equal(asked.pop(40)[1], experiment.prune.y)
-    no_pruning = {"no_pruning": accuracy_ours.SETTINGS["no_pruning"]}
-    (candidate,) = accuracy_ours.ours(no_pruning, "code")
-    with pytest.raises(InterruptedError):
-        candidate.run(experiment)
-    assert asked == {80: None}
-
-
-def test_code_is_known_by_what_it_does():
-    source = 'def f(x):\n    """Say."""\n    return x + 1  # why\n'
-    same = "def f(x):\n    return (x + 1)\n"
-    other = "def f(x):\n    return x + 2\n"
-    without = accuracy_ours._without_docstrings
-    assert without(source) == without(same) != without(other)
-    assert len(accuracy_ours.code_version()) == 8
 
 
 def test_a_tiny_real_run(tmp_path, capsys):

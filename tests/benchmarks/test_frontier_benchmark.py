@@ -59,19 +59,6 @@ def test_rules_of_cubist_count_conditions_constants_and_coefficients():
     assert numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
 
 
-def test_rules_are_counted_as_the_package_itself_reads_them():
-    cubist = pytest.importorskip("cubist")
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame({"a": rng.uniform(size=400), "b": rng.uniform(size=400)})
-    X["c"] = np.array(["v0", "v1", "v2"])[rng.integers(3, size=400)]
-    y = np.where(X["a"] > 0.5, 3 * X["b"], -X["a"]) + 5 * (X["c"] == "v1")
-    model = cubist.Cubist(n_committees=1).fit(X, y)
-    coefficients = model.coeffs_.drop(columns=["committee", "rule"])
-    expected = len(model.splits_) + int(coefficients.notna().sum().sum())
-    assert len(model.splits_) > 2
-    assert numbers_of_cubist(model.model_) == expected
-
-
 def test_boosted_trees_count_thresholds_values_and_coefficients():
     constant = {"num_leaves": 3, "tree_structure": {"left_child": {"leaf_value": 1.0}}}
     leaves = [{"leaf_const": 0.1, "leaf_coeff": [1.0, 2.0]}, {"leaf_coeff": []}]
@@ -124,16 +111,6 @@ def test_missing_text_is_a_category_and_missing_numbers_are_said():
         assert np.isfinite(peer.run(experiment).prediction).all()
     native = encoding.native(experiment).X_both
     assert list(native["c1"].isna()) == [False, False, False, True]
-
-
-def test_cubist_gets_text_as_letters_and_unseen_categories_as_the_commonest():
-    encoded = encoding.text(experiment_with_gaps())
-    assert list(encoded.X_both) == ["x0", "x1"]
-    known = list(encoded.X_both["x1"])
-    assert len(set(known)) == 3
-    assert known[1] == known[2] == encoded.X_test["x1"].iloc[0]
-    assert all(value.isalnum() for value in known)
-    assert np.isnan(encoded.X_test["x0"].iloc[0])
 
 
 def test_all_tables_are_a_geometric_mean_of_means_over_splits():

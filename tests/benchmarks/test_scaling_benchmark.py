@@ -53,18 +53,6 @@ def test_leaves_predict_by_least_squares_of_their_rows(rng):
         assert rss == pytest.approx(residual(x[rows], y[rows]))
 
 
-@pytest.mark.parametrize("n_cuts", [7, 900])
-def test_running_grams_are_those_of_the_rows_left_of_the_cuts(rng, monkeypatch, n_cuts):
-    monkeypatch.setattr(exhaustive, "_BLOCK", 128)
-    joint = rng.normal(size=(1000, 3))
-    cuts = np.sort(rng.choice(np.arange(1, 1000), n_cuts, replace=False))
-    blocks = list(exhaustive._running_grams(joint, cuts))
-    np.testing.assert_array_equal(np.concatenate([some for some, _ in blocks]), cuts)
-    grams = np.concatenate([grams for _, grams in blocks])
-    expected = [joint[:cut].T @ joint[:cut] for cut in cuts]
-    np.testing.assert_allclose(grams, expected, atol=1e-9)
-
-
 def test_sampled_thresholds_are_fewer_and_time_is_limited(rng, monkeypatch):
     x, y = make_fried(400, n_features=5, random_state=0)
     tried = []
@@ -153,16 +141,6 @@ def test_budgets_turns_and_going_on(made_up, tmp_path, capsys):
     made_up.clear()
     scaling.main([*base, "--rows", "100"])
     assert made_up == []
-
-
-def test_the_first_call_is_no_part_of_the_medians():
-    def record(repeat, seconds):
-        call = {"set": "fried", "rows": 100, "model": "fit", "key": ""}
-        found = {"processors": 2 * seconds, "leaves": 3, "mse": 1.5}
-        return Record(repeat=repeat, seconds=seconds, **call, **found)
-
-    cells = scaling.cells_of([record(r, s) for r, s in enumerate([9.0, 1.0, 3.0, 2.0])])
-    assert cells["fried", "fit"][100] == (2.0, 4.0, 9.0, 3, 1.5)
 
 
 def test_a_tiny_real_run_beside_a_peer(tmp_path, capsys):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from benchmarks.shared import read_records
@@ -69,16 +67,6 @@ def test_verdict_allows_three_printed_and_two_of_our_standard_errors():
         assert cell.verdict == verdict
 
 
-def test_single_runs_stand_ins_and_broken_fits_do_not_hold():
-    def verdict(*records):
-        return table1_report.make_cells(records)[0].verdict
-
-    assert verdict(record(mse=0.0)) == "too few runs"
-    stand_in = record(set="mumps_1968_2002", mse=0.0)
-    assert verdict(stand_in, replace(stand_in, repeat=1)) == "stand-in"
-    assert verdict(record(mse=math.nan), record(repeat=1)) == "misses"
-
-
 def test_summary_judges_linear_leaves_and_the_constant_ones_of_cart():
     def pair(**changed):
         return [record(**changed), record(repeat=1, **changed)]
@@ -101,23 +89,6 @@ def test_summary_judges_linear_leaves_and_the_constant_ones_of_cart():
     assert "too few runs: stock" in oblique
     assert "N/A: cart" in oblique
     assert "mumps" not in axis + oblique
-
-
-def test_the_start_of_the_paper_is_judged_and_the_other_one_alone_is_too():
-    def said(*starts):
-        records = [
-            record(mse=mse, repeat=i, start=start)
-            for start, mse in starts
-            for i in range(2)
-        ]
-        cells = table1_report.make_cells(records)
-        assert len(cells) == len(starts)
-        return table1_report.summary_text(cells)
-
-    assert "SECRET holds on 1 of" in said(("rows", 4.0), ("component", 99.0))
-    assert "SECRET holds on 0 of" in said(("rows", 99.0), ("component", 4.0))
-    assert "SECRET holds on 1 of" in said(("component", 4.0))
-    assert "SECRET holds on 1 of" in said((None, 4.0))
 
 
 def test_all_cells_of_the_paper_are_planned():
@@ -168,21 +139,6 @@ def test_a_set_that_cannot_be_loaded_stops_before_the_first_fit(fits, tmp_path):
     with pytest.raises(SystemExit, match=r"mumps_1968_2002 out of --sets"):
         table1.main([*arguments, "--out", str(tmp_path / "out")])
     assert not fits
-
-
-def test_real_rows_are_split_50_30_20_alike_for_all_methods(tmp_path):
-    rows = pd.DataFrame({"sex": list("MF") * 50, "size": range(100), "rings": 1.5})
-    rows.to_csv(tmp_path / "abalone.csv", index=False)
-    first = table1.make_experiment("abalone", 0, None, str(tmp_path))
-    again = table1.make_experiment("abalone", 0, None, str(tmp_path))
-    other = table1.make_experiment("abalone", 1, None, str(tmp_path))
-    sizes = [list(part.X["size"]) for part in first[:3]]
-    assert [len(part) for part in sizes] == [50, 30, 20]
-    assert sorted(np.concatenate(sizes)) == list(range(100))
-    assert sizes == [list(part.X["size"]) for part in again[:3]]
-    assert sizes != [list(part.X["size"]) for part in other[:3]]
-    assert first.seed == again.seed != other.seed
-    assert first.discrete == ["sex"]
 
 
 def test_a_tiny_real_run(tmp_path, capsys):

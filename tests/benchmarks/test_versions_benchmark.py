@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from benchmarks.accuracy import classes, versions
-from benchmarks.shared import Part
+from benchmarks.accuracy import versions
 
 ROOT = str(Path(__file__).parents[2])
 
@@ -54,25 +51,3 @@ def test_tables_with_classes_are_fitted_by_classifiers():
     assert 0 < error < 0.5  # the logarithm of three is 1.1
     assert numbers > 5
     assert seconds > 0
-
-
-def test_a_class_that_no_training_row_had_costs_most():
-    class Sure:
-        classes_ = np.array(["a", "b"])
-
-        def predict_proba(self, X):
-            return np.tile([0.25, 0.75], (len(X), 1))
-
-    found = classes.log_loss(Sure(), Part(range(3), np.array(["a", "b", "c"])))
-    assert found == pytest.approx(-np.log([0.25, 0.75, 1e-15]).mean())
-
-
-def test_the_peer_takes_text_as_categories_and_unseen_ones():
-    pytest.importorskip("lightgbm")
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"size, m": rng.normal(size=2000)})
-    frame["town"] = list("abcd") * 500
-    y = np.where(frame["town"] == "a", "yes", "no")
-    model = classes.lightgbm_classifier().fit(frame, y)
-    assert classes.log_loss(model, Part(frame, y)) < 0.05
-    assert model.predict_proba(frame.head(2).assign(town="new")).shape == (2, 2)
