@@ -14,7 +14,6 @@ import pytest
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
 from benchmarks.accuracy import hard_sets
-from benchmarks.accuracy import ours as accuracy_ours
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.learners import (
     FINDERS,
@@ -24,12 +23,11 @@ from benchmarks.accuracy.learners import (
     learners,
 )
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.accuracy.report import Record, Results, Run
+from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import (
     read_records,
 )
 from benchmarks.table1 import __main__ as table1
-from secret_jax.estimators.parameters import NAMED, value_of
 from secret_jax.estimators.planning import plan_of
 
 
@@ -134,42 +132,6 @@ def test_a_stopped_run_goes_on_where_it_was_stopped(
     assert "| houses | 20   | 3 " in printed.out
 
 
-def test_records_of_other_settings_and_other_data_are_kept_apart(
-    candidates, folder, tmp_path, capsys
-):
-    out = tmp_path / "accuracy.jsonl"
-    base = ["--folder", str(folder), "--out", str(out), "--target", "size"]
-    accuracy.main([*base, "--seeds", "1"])
-    candidates[0] = constant("zero", 0.0, key="newer")
-    capsys.readouterr()
-    accuracy.main([*base, "--seeds", "1", "--summary-only"])
-    assert "zero" not in capsys.readouterr().out
-    accuracy.main([*base, "--seeds", "1"])
-    assert len(out.read_text().splitlines()) == 4 + 2
-
-    frame = pd.read_csv(folder / "plain.csv")
-    (frame + 1).to_csv(folder / "plain.csv", index=False)
-    accuracy.main([*base, "--seeds", "1"])
-    made = [json.loads(line) for line in out.read_text().splitlines()[6:]]
-    assert [line["set"] for line in made] == ["plain", "plain"]
-
-
-def test_errors_are_relative_to_the_variance_of_the_test_target(candidates, folder):
-    (source,) = (
-        s for s in accuracy_data.folder_sources(folder, "price") if s.name == "houses"
-    )
-    experiment = accuracy_data.make_experiment(source, 0)
-    candidates.append(constant("mean", float(experiment.test.y.mean())))
-    run = Run(set="houses", model="mean", seed=0, data="", key="")
-    mean = accuracy.fit_one(run, candidates[2], experiment)
-    assert mean.error == pytest.approx(1)
-    assert mean.mse == pytest.approx(np.var(experiment.test.y))
-    assert (mean.rows, mean.columns, mean.seconds) == (20, 2, 0.25)
-    nothing = constant("zero", math.nan)
-    broken = accuracy.fit_one(run, nothing, experiment)
-    assert broken.error == math.inf
-
-
 def test_rows_are_those_of_the_other_benchmark(tmp_path):
     rows = pd.DataFrame({"sex": list("MF") * 50, "size": range(100), "rings": 1.5})
     rows.to_csv(tmp_path / "abalone.csv", index=False)
@@ -240,27 +202,6 @@ def test_peers_that_are_not_installed_are_left_out_in_words(monkeypatch, capsys)
     assert "cubist is left out" in said
     assert "pip install fast-model-trees" in said
     assert "pip install interpret-core" in said
-
-
-def options_of(setting):
-    """Parameters of a model of ours, and the fields and kinds of its values."""
-    found = setting.build().get_params()
-    kinds = {name: type(value_of(name, found[name])).__name__ for name in NAMED}
-    return found | kinds
-
-
-@pytest.mark.parametrize("name", accuracy_ours.ABLATIONS)
-def test_an_ablation_changes_one_option_and_nothing_else(name):
-    default = options_of(accuracy_ours.Setting())
-    found = options_of(accuracy_ours.ABLATIONS[name])
-    changed = {
-        option
-        for option in found.keys() | default.keys()
-        if found.get(option, ...) != default.get(option, ...)
-    }
-    (parameter,) = {option.partition("__")[0] for option in changed}
-    # Another kind of value has other fields; of the same kind one is changed.
-    assert parameter in changed or len(changed) == 1
 
 
 def test_a_tiny_real_run(tmp_path, capsys):

@@ -14,7 +14,6 @@ from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.reading import (
     numbers_of_cubist,
     numbers_of_lightgbm,
-    numbers_of_pilot,
 )
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import Experiment, Part
@@ -66,20 +65,6 @@ def test_boosted_trees_count_thresholds_values_and_coefficients():
     linear = {"num_leaves": 2, "tree_structure": split}
     assert numbers_of_lightgbm([constant]) == 2 + 3
     assert numbers_of_lightgbm([constant, linear]) == 5 + (1 + 2 + 2)
-
-
-def test_nodes_of_pilot_count_thresholds_constants_and_slopes():
-    nodes = [
-        ("lin", 1.0, 2.0, np.nan, np.nan),
-        ("blin", 1.0, 2.0, 3.0, 4.0),
-        ("con", 0.5, np.nan, np.nan, np.nan),
-        ("pconc", 1.0, np.nan, 3.0, np.nan),
-        ("pcon", 1.0, 0.0, 3.0, 0.0),
-        ("con", 0.0, np.nan, np.nan, np.nan),
-    ]
-    columns = ["intercept_left", "slope_left", "intercept_right", "slope_right"]
-    summary = pd.DataFrame(nodes, columns=["node_type", *columns])
-    assert numbers_of_pilot(summary) == 2 + 5 + 1 + 3 + 3 + 0
 
 
 def test_trees_and_linear_models_are_counted_where_they_are_fitted():

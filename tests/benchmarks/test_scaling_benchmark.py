@@ -10,12 +10,10 @@ import pytest
 
 from benchmarks import timing
 from benchmarks.scaling import __main__ as scaling
-from benchmarks.scaling import exhaustive
 from benchmarks.scaling.__main__ import PAPER, Record, ratio, slope
 from benchmarks.scaling.exhaustive import OutOfTimeError, exhaustive_tree
 from benchmarks.scaling.models import Contestant
 from benchmarks.shared import read_records
-from secret_jax.datasets import make_fried
 
 
 def residual(x, y):
@@ -51,22 +49,6 @@ def test_leaves_predict_by_least_squares_of_their_rows(rng):
     for rows in (left, ~left):
         rss = np.sum((tree.predict(x[rows]) - y[rows]) ** 2)
         assert rss == pytest.approx(residual(x[rows], y[rows]))
-
-
-def test_sampled_thresholds_are_fewer_and_time_is_limited(rng, monkeypatch):
-    x, y = make_fried(400, n_features=5, random_state=0)
-    tried = []
-    inside = exhaustive._running_grams
-
-    def counting(joint, cuts):
-        tried.append(len(cuts))
-        return inside(joint, cuts)
-
-    monkeypatch.setattr(exhaustive, "_running_grams", counting)
-    exhaustive_tree(x, y, share=0.01, min_samples_split=0.9)
-    assert tried == [4] * 5  # 1 % of the thresholds of 400 rows
-    with pytest.raises(OutOfTimeError):
-        exhaustive_tree(x, y, seconds=0.0)
 
 
 # ---- slopes and ratios
