@@ -13,6 +13,7 @@ import pytest
 from configurations import refusal
 from exported_code import RUNS, assert_predicts
 from handmade import load_tree, save_tree
+from node_batches import nodes_of
 from random_trees import encode, random_rows, random_tree, with_conjunctions
 
 from secret_jax import SecretClassifier, SecretRegressor
@@ -23,7 +24,7 @@ from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
-from secret_jax.splits.interface import Columns, Node
+from secret_jax.splits.interface import Columns
 from secret_jax.tree import blocks, decisions, routing, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
 from secret_jax.tree.plain import with_plain_splits
@@ -291,21 +292,10 @@ def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
     both = (x[..., 1] > 0.2) & (codes[..., 0] < 3) & (x[..., 1] < 1.2)
     y = (3 * both + 0.3 * rng.normal(size=both.shape)).astype(np.float32)
     y = y - y.mean(axis=1, keepdims=True)
-    nodes = Node(
-        x=x,
-        codes=codes,
-        targets=y[..., None],
-        weight=np.ones((3, n), np.float32),
-        min_weight=np.full(3, 5, np.float32),
-        random=np.zeros((3, 0), np.float32),
-        coefficient=np.zeros((3, 1, 1), np.float32),
-        degrees=np.ones(3, np.float32),
-        oblique=np.zeros(3, bool),
-        allowed=np.ones((3, 5), bool),
-        extra={},
-        columns=Columns(n_regressors=0, n_categories=5, oblique=False),
-    )
     finder = ConjunctiveSplits()
+    columns = Columns(n_regressors=0, n_categories=5, oblique=False)
+    least = np.full(3, 5, np.float32)
+    nodes = nodes_of(finder, x, y, codes, columns, min_weight=least)
     with np.errstate(all="ignore"):
         found = finder(nodes)
     assert (found.kind == SplitKind.CONJUNCTION).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from configurations import shop
 from scikit_trees import nodes_beside
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import CostComplexity, SecretClassifier, SecretRegressor
 from secret_jax.learners import CartSplits
@@ -100,15 +100,6 @@ def test_as_many_thresholds_as_rows_are_all_of_them():
     np.testing.assert_allclose(some.predict(frame), every.predict(frame), rtol=1e-6)
 
 
-def test_a_full_tree_has_a_leaf_for_every_row():
-    X, y = rows(9, n=150)
-    reference = DecisionTreeRegressor().fit(X, y)
-    ours = SecretRegressor.cart().fit(X, y)
-    # The last splits of two or three rows tie.
-    assert ours.n_leaves_ == reference.get_n_leaves() == 150
-    np.testing.assert_allclose(ours.predict(X), y, atol=1e-5)
-
-
 def test_weights_count_as_in_scikit_learn():
     X, y = rows(7)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
@@ -130,19 +121,6 @@ def test_several_outputs_are_those_of_scikit_learn():
     assert_same_tree(ours, reference, X)
 
 
-def test_gini_grows_the_classifier_of_scikit_learn():
-    # Large leaves: counts of few rows tie, and either split would be right.
-    X, y = rows(0, n=3000)
-    label = np.digitize(y, [-0.7, 0.6])
-    assert np.bincount(label).min() > 300
-    reference = DecisionTreeClassifier(min_samples_leaf=100, random_state=0)
-    reference.fit(X, label)
-    ours = cart("gini", min_samples_leaf=100).fit(X, np.eye(3)[label])
-    assert ours.n_leaves_ == reference.get_n_leaves() > 12
-    assert_same_tree(ours, reference, X)
-    np.testing.assert_allclose(ours.predict(X), reference.predict_proba(X), atol=1e-6)
-
-
 def test_cost_complexity_path_is_that_of_scikit_learn():
     X, y = rows(1)
     reference = DecisionTreeRegressor(min_samples_leaf=5)
@@ -154,16 +132,3 @@ def test_cost_complexity_path_is_that_of_scikit_learn():
     pruned = cart(prune=CostComplexity(alpha=alpha)).fit(X, y)
     reference.set_params(ccp_alpha=alpha).fit(X, y)
     assert_same_tree(pruned, reference, X)
-
-
-def test_discrete_attributes_get_the_best_subset():
-    random = np.random.default_rng(0)
-    code = random.integers(0, 6, 300)
-    level = np.array([0.0, 5.0, 0.1, 5.2, -0.2, 4.9])
-    y = level[code] + 0.1 * random.normal(size=300)
-    X = np.column_stack([code, random.normal(size=300)])
-    model = cart(max_depth=1).set_params(categorical_features=[0]).fit(X, y)
-    tree = model.tree_
-    assert tree.kind[0] == SplitKind.DISCRETE
-    sides = tree.goes_left[0]
-    assert set(np.flatnonzero(sides)) in ({0, 2, 4}, {1, 3, 5})

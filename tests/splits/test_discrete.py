@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 import reference
 
-from secret_jax import SecretRegressor
-from secret_jax.splits.discrete import best_subset, category_counts, gini_gain
+from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.splits.discrete import best_subset, gini_gain
+from secret_jax.tree.structure import SplitKind
 
 K = 6
 N_CASES = 200
@@ -26,25 +27,15 @@ def gain_of(joint):
 
 
 def test_gini_gain_is_its_definition(rng):
+    # Perfect splits, independent sides, all rows one way, and one class.
+    special = [[[1, 0], [0, 1]], [[1, 0], [0, 3]], [[2, 4], [1, 2]], [[1, 0], [2, 0]]]
+    special += [[[0, 1], [0, 2]], [[2, 3], [0, 0]]]
+    gains = [0.5, 0.375, 0.0, 0.0, 0.0, 0.0]
+    for joint, gain in zip(np.array(special, float), gains, strict=True):
+        for same in (joint, joint[:, ::-1], joint[::-1]):
+            assert gain_of(same) == pytest.approx(gain, abs=1e-7)
     for joint in rng.uniform(0, 1, (50, 2, 2)):
         assert gain_of(joint) == pytest.approx(reference.gini_gain(joint), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("joint", "gain"),
-    [
-        ([[1, 0], [0, 1]], 0.5),  # a perfect split of two equal classes
-        ([[1, 0], [0, 3]], 0.375),  # all the impurity that there was
-        ([[2, 4], [1, 2]], 0.0),  # independent
-        ([[1, 0], [2, 0]], 0.0),  # all rows one way
-        ([[0, 1], [0, 2]], 0.0),
-        ([[2, 3], [0, 0]], 0.0),  # one class
-    ],
-)
-def test_gini_gain_by_hand(joint, gain):
-    assert gain_of(joint) == pytest.approx(gain, abs=1e-7)
-    assert gain_of(np.transpose(joint)[::-1].T) == pytest.approx(gain, abs=1e-7)
-    assert gain_of(joint[::-1]) == pytest.approx(gain, abs=1e-7)
 
 
 @pytest.fixture
@@ -121,14 +112,6 @@ def test_absent_categories_follow_the_larger_side(counts):
     assert sides[clear][~present[clear]].all()
 
 
-def test_category_counts(rng):
-    codes = rng.integers(0, K, 50).astype(np.int32)
-    class_weight = rng.uniform(0, 2, (2, 50)).astype(np.float32)
-    got = category_counts(jnp.asarray(codes), jnp.asarray(class_weight), K)
-    expected = [np.bincount(codes, weight, K) for weight in class_weight]
-    np.testing.assert_allclose(got, expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize("prune", ["cross-validation", "holdout"])
 def test_categories_that_only_pruning_rows_have_follow_the_larger_side(prune):
     rng = np.random.default_rng(0)
@@ -142,3 +125,23 @@ def test_categories_that_only_pruning_rows_have_follow_the_larger_side(prune):
     model.fit(X, y, eval_set=(other, target))
     np.testing.assert_allclose(model.predict(other), target, atol=0.1)
     assert model.tree_.weight[model.tree_.is_leaf].sum() == 480
+
+
+@pytest.mark.parametrize("leaf", ["constant", "linear"])
+@pytest.mark.parametrize("splits", ["cart", "m5", "retis", "support", "phd", "rss"])
+def test_finders_divide_categories_by_their_levels(splits, leaf):
+    random = np.random.default_rng(0)
+    code, x = random.integers(0, 6, 400), random.normal(size=(400, 2))
+    level = np.array([0.0, 5.0, 0.1, 5.2, -0.2, 4.9])
+    y = level[code] + 0.1 * random.normal(size=400)
+    if leaf == "linear":  # then they are divided by what the equation leaves
+        y += x @ [2.0, -1.0]
+    model = SecretRegressor(
+        splits=splits, oblique=splits == "phd", categorical_features=[0], max_depth=1
+    )
+    model.set_params(leaf=LeastSquares(indicators=False), prune=None, distill=False)
+    if leaf == "constant":
+        model.set_params(leaf="constant")
+    tree = model.fit(np.column_stack([code, x]), y).tree_
+    assert tree.kind[0] == SplitKind.DISCRETE
+    assert set(np.flatnonzero(tree.goes_left[0])) in ({0, 2, 4}, {1, 3, 5})

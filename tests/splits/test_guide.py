@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from node_batches import nodes_of
 from scipy import stats
 
 from secret_jax import SecretRegressor
@@ -20,7 +21,7 @@ from secret_jax.learners.sign_tests import (
     sign_scores,
 )
 from secret_jax.splits.axis import projections
-from secret_jax.splits.interface import Columns, Node
+from secret_jax.splits.interface import Columns
 from secret_jax.tree.structure import SplitKind
 
 
@@ -51,20 +52,13 @@ def noise(n_nodes, n_rows, finder, seed=0, x=None, n_categories=(3,)):
     shape = (n_nodes, n_rows)
     x = random.normal(size=(*shape, 3)) if x is None else x
     codes = [random.integers(0, n, shape) for n in n_categories]
-    n_regressors, n_discrete = x.shape[2], len(codes)
-    return Node(
-        x=x.astype(np.float32),
-        codes=np.stack(codes, axis=2).astype(np.int32),
-        targets=random.normal(size=(*shape, 1)).astype(np.float32),
-        weight=np.ones(shape, np.float32),
-        min_weight=np.full(n_nodes, 2, np.float32),
+    return nodes_of(
+        finder,
+        x,
+        random.normal(size=shape),
+        np.stack(codes, axis=2),
+        Columns(x.shape[2], max(n_categories), oblique=False),
         random=random.random((n_nodes, finder.n_random(3)), dtype=np.float32),
-        coefficient=np.zeros((n_nodes, 1, 1 + n_regressors), np.float32),
-        degrees=np.ones(n_nodes, np.float32),
-        oblique=np.zeros(n_nodes, bool),
-        allowed=np.ones((n_nodes, n_regressors + n_discrete), bool),
-        extra={},
-        columns=Columns(n_regressors, max(n_categories), oblique=False),
     )
 
 

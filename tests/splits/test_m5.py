@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from node_batches import nodes_of
 
 from secret_jax import SecretRegressor
 from secret_jax.learners import CartSplits, M5Splits
-from secret_jax.splits.interface import Columns, Node
-from secret_jax.tree.structure import SplitKind
+from secret_jax.splits.interface import Columns
 
 LEAST = 8
 
@@ -102,33 +102,14 @@ def test_what_hardly_varies_is_not_split():
     assert m5(splits=M5Splits(least_deviation=0.0)).fit(X, y).n_leaves_ > 10
 
 
-def test_categories_are_divided_by_their_means():
-    random = np.random.default_rng(0)
-    code = random.integers(0, 6, 300)
-    y = np.array([0.0, 5.0, 0.1, 5.2, -0.2, 4.9])[code] + 0.1 * random.normal(size=300)
-    X = np.column_stack([code, random.normal(size=(300, 2))])
-    tree = m5(max_depth=1, categorical_features=[0]).fit(X, y).tree_
-    assert tree.kind[0] == SplitKind.DISCRETE
-    assert set(np.flatnonzero(tree.goes_left[0])) in ({0, 2, 4}, {1, 3, 5})
-
-
 def gain_of(x, target):
     """What the best split of one node of plain rows gains."""
-    node = Node(
-        x=x[:, None],
-        codes=np.zeros((len(x), 0), np.int32),
-        targets=target[:, None],
-        weight=np.ones(len(x), np.float32),
-        min_weight=np.asarray(LEAST, np.float32),
-        random=np.zeros(0, np.float32),
-        coefficient=np.zeros((1, 2), np.float32),
-        degrees=np.ones((), np.float32),
-        oblique=np.zeros((), bool),
-        allowed=np.ones(1, bool),
-        extra={},
-        columns=Columns(n_regressors=1, oblique=False),
-    )
-    return jax.jit(M5Splits())(jax.tree.map(jnp.asarray, node)).gain
+    columns = Columns(n_regressors=1, oblique=False)
+    least = np.full(1, LEAST, np.float32)
+    given = x[None, :, None], target[None], None, columns
+    nodes = nodes_of(M5Splits(), *given, min_weight=least)
+    node = jax.tree.map(lambda array: jnp.asarray(array[0]), nodes)
+    return jax.jit(M5Splits())(node).gain
 
 
 def test_noise_of_many_rows_gains_what_it_does_in_float64():

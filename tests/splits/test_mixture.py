@@ -198,51 +198,6 @@ def test_stops_at_the_first_small_rise(rows, tolerance):
     assert_same_mixture(got.parameters, as_mixture(same.parameters), tolerance=2e-5)
 
 
-def test_weights_equal_repetition(rows, rng):
-    z, _, responsibility = (array[:40] for array in rows)
-    times = rng.permutation(np.repeat([1, 2, 3, 4], 10))
-    copies = np.repeat(np.arange(40), times)
-
-    def padded(array, length):
-        padding = [(0, N - length)] + [(0, 0)] * (array.ndim - 1)
-        return np.pad(array, padding)
-
-    by_weight = fit(
-        *(padded(array, 40) for array in (z, times, responsibility)), max_iter=25
-    )
-    repeated = (z[copies], np.ones(len(copies)), responsibility[copies])
-    by_copy = fit(*(padded(array, len(copies)) for array in repeated), max_iter=25)
-    assert_same_mixture(
-        by_weight.parameters, as_mixture(by_copy.parameters), tolerance=2e-5
-    )
-    assert by_weight.objective == pytest.approx(by_copy.objective, abs=2e-6)
-
-
-def test_padding_changes_no_bit(rows):
-    z, weight, responsibility = (array.copy() for array in rows)
-    weight[100:] = 0
-    clean = fit(z, weight, responsibility, max_iter=20)
-    z[100:], responsibility[100:] = 77.0, 1.0
-    padded = fit(z, weight, responsibility, max_iter=20)
-    for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(padded), strict=True):
-        assert a.tobytes() == b.tobytes()
-
-
-def test_tiles_change_nothing(rows):
-    z, weight, responsibility = (np.asarray(a, np.float32) for a in rows)
-    active = np.ones(D, bool)
-    whole, cut = (
-        run(z, weight, responsibility, active, 20, tolerance=NEVER, n_tiles=n)
-        for n in (1, 4)
-    )
-    assert_same_mixture(
-        jax.tree.map(np.asarray, cut.parameters),
-        as_mixture(jax.tree.map(np.asarray, whole.parameters)),
-        tolerance=2e-5,
-    )
-    assert float(cut.objective) == pytest.approx(float(whole.objective), abs=2e-6)
-
-
 def test_many_rows_end_where_double_precision_does(rng):
     """The last rises are a ten-millionth of the objective."""
     n = 1 << 14
@@ -363,15 +318,6 @@ def test_two_point_masses():
     np.testing.assert_allclose(
         mixture.covariance[:, 0, 0], FLOOR / mixture.fraction, rtol=2e-3
     )
-
-
-def test_equal_rows():
-    """No dimension is active, so there is nothing to find, and nothing breaks."""
-    got = fit(
-        np.zeros((N, D)), np.ones(N), np.arange(N) < 9, max_iter=50, active=(False,) * D
-    )
-    assert_finite(got)
-    assert not got.parameters.mean.any()
 
 
 def test_indistinct_start_stays_indistinct(rows):

@@ -69,15 +69,5 @@ def test_the_direction_is_the_leading_one_and_the_cut_the_best_along_it(seed):
     assert ((projection <= limit) != (projection <= best)).sum() <= 1
 
 
-def test_single_attributes_and_categories_take_the_place_of_no_direction():
-    X, y = rows()
-    along_axes = fitted(X, y, oblique=False)
-    assert along_axes.kind[0] == SplitKind.AXIS
-    code = np.random.default_rng(1).integers(0, 4, len(y))
-    jump = 20.0 * np.isin(code, [1, 2])
-    model = SecretRegressor(
-        oblique=True, splits="phd", prune=None, max_depth=1, categorical_features=[0]
-    )
-    tree = model.fit(np.column_stack([code, X]), y + jump).tree_
-    assert tree.kind[0] == SplitKind.DISCRETE
-    assert set(np.flatnonzero(tree.goes_left[0])) in ({1, 2}, {0, 3})
+def test_without_oblique_splits_the_search_is_along_axes():
+    assert fitted(*rows(), oblique=False).kind[0] == SplitKind.AXIS

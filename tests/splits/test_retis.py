@@ -8,7 +8,6 @@ import pytest
 from benchmarks.scaling.exhaustive import exhaustive_tree
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import RetisSplits
-from secret_jax.tree.structure import SplitKind
 
 
 def rows(n=400, seed=0):
@@ -101,14 +100,3 @@ def test_a_side_has_rows_enough_for_its_model():
     y[:3] += 1000.0 * np.arange(1, 4)  # worth a leaf of their own, if there were one
     tree = retis(min_samples_leaf=1, min_samples_split=2).fit(X, y).tree_
     assert tree.weight[tree.is_leaf].min() >= 2 * 4
-
-
-def test_categories_are_divided_by_their_mean_residuals():
-    random = np.random.default_rng(0)
-    code = random.integers(0, 5, 400)
-    x = random.normal(size=(400, 2))
-    y = x @ [2.0, -1.0] + 4.0 * np.isin(code, [1, 4]) + 0.1 * random.normal(size=400)
-    X = np.column_stack([code, x])
-    tree = retis(max_depth=1, categorical_features=[0]).fit(X, y).tree_
-    assert tree.kind[0] == SplitKind.DISCRETE
-    assert set(np.flatnonzero(tree.goes_left[0])) in ({1, 4}, {0, 2, 3})

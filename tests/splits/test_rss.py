@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from node_batches import mixed_nodes, with_targets
+from node_batches import mixed_nodes, nodes_of, with_targets
 from scipy.special import ndtr
 
 from secret_jax import RssSplits, SecretRegressor
@@ -16,7 +16,7 @@ from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits
 from secret_jax.runtime.pieces import Pieces, piece_lengths
 from secret_jax.splits import directions, scoring, screening
-from secret_jax.splits.interface import Columns, Node, Roles
+from secret_jax.splits.interface import Roles
 from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
@@ -38,24 +38,11 @@ quantiles = jax.jit(screening.quantiles, static_argnums=2)
 def batch(y_of, n_rows=N_ROWS, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(N_NODES, N_ROWS, N_COLUMNS)).astype(np.float32)
-    y = y_of(x).astype(np.float32)
     weight = np.zeros((N_NODES, N_ROWS), np.float32)
     weight[:, :n_rows] = 1
     normal = rng.normal(size=(N_NODES, 2 * (N_COLUMNS + 1)))
-    return Node(
-        x=x,
-        codes=np.zeros((N_NODES, N_ROWS, 0), np.int32),
-        targets=y[:, :, None],
-        weight=weight,
-        min_weight=np.full(N_NODES, 5, np.float32),
-        random=ndtr(normal).astype(np.float32),
-        coefficient=np.zeros((N_NODES, 1, 1 + N_COLUMNS), np.float32),
-        degrees=np.ones(N_NODES, np.float32),
-        oblique=np.ones(N_NODES, bool),
-        allowed=np.ones((N_NODES, N_COLUMNS), bool),
-        extra={},
-        columns=Columns(n_regressors=N_COLUMNS),
-    )
+    more = {"weight": weight, "min_weight": np.full(N_NODES, 5, np.float32)}
+    return nodes_of(FINDER, x, y_of(x), random=ndtr(normal).astype(np.float32), **more)
 
 
 def find(nodes, **changes):
@@ -88,13 +75,6 @@ def test_an_oblique_crease_is_found(seed):
         assert cut == pytest.approx(0.3 / np.sqrt(2), abs=0.2)
 
 
-def test_a_tree_without_oblique_splits_gets_none():
-    nodes = batch(crease)
-    splits = find(replace(nodes, columns=replace(nodes.columns, oblique=False)))
-    assert (np.asarray(splits.kind) == SplitKind.AXIS).all()
-    assert (np.count_nonzero(splits.direction, axis=1) == 1).all()
-
-
 def test_oblique_splits_of_few_attributes():
     def plane(x):
         return np.abs(x[..., 0] + 0.9 * x[..., 1] + 0.1 * x[..., 2])
@@ -120,20 +100,6 @@ def test_a_sum_yields_to_the_shortest_that_loses_little():
         assert (found.gain >= 0.95 * dense.gain * (1 - 1e-5)).all()
         n_terms = np.count_nonzero(found.direction, axis=1)
         assert (n_terms == {0.02: 2, 0.9: 3}.get(rest, n_terms)).all()
-
-
-def test_a_node_does_not_feel_its_neighbours():
-    alone = batch(crease)
-    spoiled = replace(
-        alone,
-        x=np.stack([alone.x[0], np.full_like(alone.x[1], 3)]),
-        targets=np.stack([alone.targets[0], np.zeros_like(alone.targets[1])]),
-        weight=np.stack([alone.weight[0], np.zeros_like(alone.weight[1])]),
-    )
-    found = (jax.tree.leaves(find(nodes)) for nodes in (alone, spoiled))
-    for one, other in zip(*found, strict=True):
-        assert np.asarray(one)[0].tobytes() == np.asarray(other)[0].tobytes()
-        assert np.isfinite(np.asarray(other, np.float64)).all()
 
 
 def prepared(x, residual, n_model=None):
@@ -193,41 +159,6 @@ def test_screening_agrees_with_exact_scores():
     assert np.corrcoef(exact[usable], np.asarray(screened)[usable])[0, 1] > 0.98
     best = np.unravel_index(np.argmax(screened), screened.shape)
     assert exact[best] > 0.95 * exact.max()
-
-
-def test_screening_does_not_see_the_padding():
-    rng = np.random.default_rng(14)
-    x, residual = rng.normal(size=(300, 3)), rng.normal(size=300)
-    rows, _ = prepared(x, residual)
-    projection = jnp.asarray(x.T, jnp.float32)
-    cuts = quantiles(projection, rows.weight, 16)
-    # 300 rows are taken at once, 512 with padding in tiles of which one is empty.
-    at_once = screen(rows, projection, cuts, jnp.float32(20), n_model=3)
-
-    def longer(array, axis=0):
-        pairs = [(0, 0)] * array.ndim
-        pairs[axis] = (0, 212)
-        return jnp.pad(array, pairs, constant_values=np.float32(7))
-
-    wider = rows._replace(
-        coordinates=longer(rows.coordinates),
-        residual=longer(rows.residual),
-        weight=jnp.pad(rows.weight, (0, 212)),
-        products=longer(rows.products),
-    )
-    in_tiles = screen(wider, longer(projection, 1), cuts, jnp.float32(20), n_model=3)
-    assert np.isfinite(at_once).sum() > 30
-    np.testing.assert_allclose(in_tiles, at_once, rtol=1e-4, atol=1e-3)
-
-
-def test_quantiles_are_values_that_occur():
-    rng = np.random.default_rng(5)
-    values = rng.normal(size=(2, 200)).astype(np.float32)
-    weight = np.where(np.arange(200) < 100, 1.0, 0.0).astype(np.float32)
-    cuts = np.asarray(quantiles(jnp.asarray(values), jnp.asarray(weight), 4))
-    for row, own in zip(values[:, :100], cuts, strict=True):
-        expected = np.sort(row)[[0, 37, 62, 87]]
-        np.testing.assert_array_equal(own, expected)
 
 
 def test_discriminants_are_fishers():

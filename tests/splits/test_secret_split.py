@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from scipy.stats import norm
+from node_batches import nodes_of
 
 from secret_jax import SecretSplits
 from secret_jax.grow.program import find_splits
@@ -46,7 +46,6 @@ AXIS = LINEAR._replace(columns=replace(LINEAR.columns, oblique=False))
 CONSTANT = Settings(
     replace(LINEAR.finder, gain="counted"), replace(AXIS.columns, n_regressors=0)
 )
-DISCRETE_ONLY = LINEAR._replace(columns=replace(LINEAR.columns, n_regressors=0))
 EACH = pytest.mark.parametrize(
     "settings", [LINEAR, AXIS, CONSTANT], ids=["linear", "axis", "constant"]
 )
@@ -105,20 +104,9 @@ def batch(rng) -> Node:
     y[3] += np.where(b[3] < -0.2, 1 + a[3], -2.0 + b[3])
     weight[2] = rng.uniform(0.3, 2.0, N_ROWS)
     weight[3, 100:] = 0  # padding
-    return Node(
-        x=x.astype(np.float32),
-        codes=codes.astype(np.int32),
-        targets=y.astype(np.float32)[:, :, None],
-        weight=weight.astype(np.float32),
-        min_weight=np.full(N_NODES, 2.0, np.float32),
-        random=rng.random((N_NODES, 2 * N_STARTS), dtype=np.float32),
-        coefficient=np.zeros((N_NODES, 1, 3), np.float32),
-        degrees=np.zeros(N_NODES, np.float32),
-        oblique=np.ones(N_NODES, bool),
-        allowed=np.ones((N_NODES, N_CONTINUOUS + N_DISCRETE), bool),
-        extra={},
-        columns=LINEAR.columns,
-    )
+    random = rng.random((N_NODES, 2 * N_STARTS), dtype=np.float32)
+    more = {"weight": weight.astype(np.float32), "random": random}
+    return nodes_of(LINEAR.finder, x, y, codes, LINEAR.columns, **more)
 
 
 FIELDS_OF_ROWS = ("x", "codes", "targets", "weight")
@@ -226,25 +214,6 @@ def test_split_follows_the_reference(batch, settings, start):
         assert len(kinds) == 2
 
 
-def test_gain_of_the_normal_form_is_that_of_the_normal_distributions(batch):
-    """Brute force: the 2 x 2 table of class and side from sampled normal quantiles."""
-    found = split(batch, AXIS)
-    node, got = take(batch, 2), take(found, 2)
-    assert got.kind == SplitKind.AXIS
-    is_first, _ = expected_labels(node, AXIS)
-    projection = node.x @ got.direction
-    joint = np.zeros((2, 2))
-    quantile = norm.ppf((np.arange(200_000) + 0.5) / 200_000)
-    for label, row in zip((True, False), joint, strict=True):
-        share = node.weight * (is_first == label)
-        mean = np.average(projection, weights=share)
-        deviation = np.sqrt(np.average((projection - mean) ** 2, weights=share))
-        left = np.mean(mean + deviation * quantile <= got.threshold)
-        row[:] = share.sum() * np.array([left, 1 - left])
-    gain = got.gain / node.weight.sum()
-    assert gain == pytest.approx(reference.gini_gain(joint), abs=1e-4)
-
-
 def test_models_that_the_gaussians_imply(batch):
     """Each child gets the regressor of the Gaussian that mostly lies on its side."""
     found = split(batch, LINEAR)
@@ -270,20 +239,9 @@ def test_models_that_the_gaussians_imply(batch):
 def disturbances(rng) -> dict[str, Node]:
     """Nodes that no arithmetic likes, each as a batch of its own."""
     x = rng.normal(size=(N_ROWS, N_CONTINUOUS)).astype(np.float32)
-    plain = Node(
-        x=x,
-        codes=np.zeros((N_ROWS, N_DISCRETE), np.int32),
-        targets=x[:, :1] ** 2,
-        weight=np.ones(N_ROWS, np.float32),
-        min_weight=np.zeros((), np.float32),
-        random=np.zeros(2 * N_STARTS, np.float32),
-        coefficient=np.zeros((1, 3), np.float32),
-        degrees=np.zeros((), np.float32),
-        oblique=np.array(True),
-        allowed=np.ones(N_CONTINUOUS + N_DISCRETE, bool),
-        extra={},
-        columns=LINEAR.columns,
-    )
+    codes = np.zeros((1, N_ROWS, N_DISCRETE))
+    nodes = nodes_of(LINEAR.finder, x[None], x[None, :, :1] ** 2, codes, LINEAR.columns)
+    plain = jax.tree.map(lambda array: array[0], nodes)
     row = np.arange(N_ROWS)[:, None]
     point = (row < 9).astype(np.float32)
     far = np.where(row == 5, 1e18, 1e-18).astype(np.float32)
@@ -329,17 +287,6 @@ def test_split_is_the_same_whatever_else_is_in_the_batch(batch, rng, settings):
             )
 
 
-@EACH
-def test_split_is_the_same_wherever_it_is_in_the_batch(batch, settings):
-    alone = split(batch, settings)
-    for shift in range(1, N_NODES):
-        rolled = jax.tree.map(lambda array, by=shift: np.roll(array, by, axis=0), batch)
-        found = split(rolled, settings)
-        for index in range(N_NODES):
-            place = (index + shift) % N_NODES
-            assert node_bytes(found, place) == node_bytes(alone, index)
-
-
 def test_padding_of_a_node_changes_no_bit(rng):
     """Several tiles, the last of them in part; then two and fourteen of padding."""
     n_rows = 1100
@@ -352,20 +299,8 @@ def test_padding_of_a_node_changes_no_bit(rng):
             wider = [(0, 0), (0, n_padded - n_rows), (0, 0)][: values.ndim]
             return np.pad(values.astype(np.float32), wider)
 
-        node = Node(
-            x=pad(x),
-            codes=np.zeros((1, n_padded, 0), np.int32),
-            targets=pad(y),
-            weight=pad(np.ones((1, n_rows))),
-            min_weight=np.full(1, 2.0, np.float32),
-            random=np.full((1, 2), 0.3, np.float32),
-            coefficient=np.zeros((1, 1, 1 + N_CONTINUOUS), np.float32),
-            degrees=np.zeros(1, np.float32),
-            oblique=np.ones(1, bool),
-            allowed=np.ones((1, N_CONTINUOUS), bool),
-            extra={},
-            columns=Columns(n_regressors=N_CONTINUOUS),
-        )
+        weight, random = pad(np.ones((1, n_rows))), np.full((1, 2), 0.3, np.float32)
+        node = nodes_of(finder, pad(x), pad(y), weight=weight, random=random)
         return find_splits(node, 1, finder=finder, together=False)
 
     few, many = found(2048), found(8192)
@@ -389,12 +324,8 @@ def test_min_weight_is_honoured(batch, settings, min_weight):
             assert min(sides) >= min_weight
     if min_weight == 1.0:
         assert (found.kind != SplitKind.LEAF).all()
-
-
-@EACH
-def test_impossible_min_weight_gives_leaves(batch, settings):
-    least = np.array([64.5, 65.0, 1e6, np.inf], np.float32)
-    found = split(replace(batch, min_weight=least), settings)
+    impossible = np.array([64.5, 65.0, 1e6, np.inf], np.float32)
+    found = split(replace(batch, min_weight=impossible), settings)
     assert (found.kind == SplitKind.LEAF).all()
 
 
@@ -433,20 +364,6 @@ def test_two_point_masses_in_the_output_are_split(batch):
     np.testing.assert_allclose(found.gain / N_ROWS, 2 * share * (1 - share), atol=1e-5)
 
 
-def test_constant_and_duplicated_columns(batch):
-    """Neither is split on alone, and an oblique split goes without them."""
-    x = batch.x.copy()
-    x[0, :, 2] = 0.1
-    x[1:, :, 1] = x[1:, :, 0]
-    found = split(replace(batch, x=x), LINEAR)
-    assert np.isfinite(found.direction).all()
-    assert np.isfinite(found.child_models).all()
-    assert found.kind[0] == SplitKind.OBLIQUE
-    assert found.direction[0, 2] == 0
-    assert not (found.attribute[0] == 2 and found.kind[0] == SplitKind.AXIS)
-    assert (found.kind != SplitKind.LEAF).all()
-
-
 def test_a_collapsed_start_gives_way_to_another(batch):
     """The outlier alone would be the likelier component, but it is no component."""
     x = batch.x.copy()
@@ -476,14 +393,3 @@ def test_a_collapsed_start_gives_way_to_another(batch):
     second = split(replace(start, random=both), again)
     for index in range(N_NODES):
         assert node_bytes(second, index) == node_bytes(only_good, index)
-
-
-def test_tables_without_regressors_and_without_continuous_attributes(batch):
-    allowed = batch.allowed[:, N_CONTINUOUS:]
-    batch = replace(batch, x=batch.x[:, :, :0], allowed=allowed)
-    found = split(batch, DISCRETE_ONLY)
-    assert found.kind[1] == SplitKind.DISCRETE
-    assert found.attribute[1] == 1
-    # Each child's model is the mean of its Gaussian: one of them below, one above.
-    low, high = np.sort(found.child_models[1, :, 0, 0])
-    assert low < batch.targets[1].mean() < high

@@ -144,22 +144,6 @@ def test_the_gain_of_several_outputs_is_the_sum_of_their_ridge_gains():
         assert found.gain[k] == pytest.approx(explained, rel=1e-3)
 
 
-def test_models_that_the_gaussians_imply_for_several_outputs():
-    """Each output's model is what it is beside any other, up to its own labels."""
-    nodes = mixed_nodes(SECRET)
-    rng = np.random.default_rng(5)
-    noise = rng.normal(size=nodes.targets.shape).astype(np.float32)
-    # An output that follows the first one but for its scale and some noise.
-    more = with_targets(
-        nodes, np.concatenate([nodes.targets, 3 * nodes.targets + 0.05 * noise], axis=2)
-    )
-    found = find(more, SECRET)
-    assert found.child_models.shape == (N_NODES, 2, 2, 4)
-    first, second = found.child_models[:, :, 0], found.child_models[:, :, 1]
-    np.testing.assert_allclose(second, 3 * first, atol=0.1)
-    assert np.abs(first[1, 0] - first[1, 1]).max() > 0.5
-
-
 @pytest.mark.parametrize("first", [False, True])
 def test_implied_models_of_an_output_that_follows_from_the_others(first):
     nodes = mixed_nodes(SECRET)

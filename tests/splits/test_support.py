@@ -11,7 +11,6 @@ from scipy import stats
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import SupportSplits
 from secret_jax.learners.sign_tests import class_means, normal_score, t_statistics
-from secret_jax.tree.structure import SplitKind
 
 
 @jax.jit
@@ -85,13 +84,3 @@ def test_the_split_is_at_the_average_of_the_means_in_the_clearest_attribute(seed
     ]
     found = tree.gain[0] * tree.schema.target_scale**2
     assert found == pytest.approx(rss[0] - rss[1] - rss[2], rel=2e-3)
-
-
-def test_categories_take_part():
-    random = np.random.default_rng(0)
-    code = random.integers(0, 4, 400)
-    x = random.normal(size=(400, 2))
-    y = x @ [2.0, -1.0] + 2.0 * np.isin(code, [0, 3]) + 0.3 * random.normal(size=400)
-    model = support(categorical_features=[0]).fit(np.column_stack([code, x]), y)
-    assert model.tree_.kind[0] == SplitKind.DISCRETE
-    assert set(np.flatnonzero(model.tree_.goes_left[0])) in ({0, 3}, {1, 2})

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.compiled import CompiledSearch
 from secret_jax.runtime.linalg import written_out
 from secret_jax.splits.tiles import TILE, each_of, in_tiles, n_used, sum_of
 
@@ -55,18 +50,3 @@ def test_what_is_made_of_each_tile_is_zero_after_the_last(rng):
     np.testing.assert_allclose(found[1][:3], values[:3].sum(axis=1), rtol=1e-6)
     assert not found[0][3].any()
     assert found[1][3] == 0
-
-
-def test_few_sizes_do_for_nodes_of_finders_that_skip_padding():
-    def sizes(finder, *, together):
-        search = SimpleNamespace(_finder=finder, _together=together, _smallest=512)
-        rows = [1 << i for i in range(7, 20)]
-        return {
-            CompiledSearch._n_padded_rows(cast(CompiledSearch, search), n) for n in rows
-        }
-
-    every = {512 << 2 * i for i in range(6)}
-    assert sizes(RssSplits(), together=False) == every
-    # On processors alone: an accelerator computes padding.
-    assert sizes(SecretSplits(), together=True) == every
-    assert sizes(SecretSplits(), together=False) == {512, 1 << 13, 1 << 17, 1 << 19}
