@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from configurations import persons
 
 from secret_jax import (
     Distillation,
@@ -17,15 +18,6 @@ from secret_jax import (
 )
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.fit.refine import tao
-
-
-def persons(n_persons=50, n_rows=6):
-    """Rows of persons, whose levels are no function of what is known of them."""
-    rng = np.random.default_rng(0)
-    who = np.repeat(np.arange(n_persons), n_rows)
-    known, level = rng.uniform(size=(2, n_persons))
-    X = np.column_stack([known[who], rng.normal(size=len(who))])
-    return X, level[who] + 0.01 * rng.normal(size=len(who)), who
 
 
 def test_parts_hold_whole_groups_of_similar_weight():
@@ -58,20 +50,25 @@ def test_what_holds_for_no_other_person_is_not_learned(prune):
 )
 def test_passes_are_judged_by_other_persons(prune, distill, monkeypatch):
     X, y, who = persons()
-    seen, alternate = [], tao.alternate
+    grew, judged = [], []
+    improve, errors = tao._improve_level, tao.row_errors
 
-    def watched(tree, rows, check, *others):
-        seen.append((rows.group, None if check is None else check.group))
-        return alternate(tree, rows, check, *others)
+    def improved(tree, level, rows, *others):
+        grew.append(rows.group)
+        return improve(tree, level, rows, *others)
 
-    monkeypatch.setattr(tao, "alternate", watched)
+    def erring(tree, rows):
+        judged.append(rows.group)
+        return errors(tree, rows)
+
+    monkeypatch.setattr(tao, "_improve_level", improved)
+    monkeypatch.setattr(tao, "row_errors", erring)
     taught = Distillation(most_rise=100.0) if distill else False
     model = SecretRegressor(oblique=False, distill=taught, prune=prune, refine=Tao())
     model.fit(X, y, groups=who)
-    grew, judged = seen[0]
-    assert not set(grew) & set(judged)
-    assert len(set(grew) | set(judged)) == len(set(who))
-    assert 0.15 < len(judged) / len([*grew, *judged]) < 0.35
+    assert not set(grew[0]) & set(judged[0])
+    assert len(set(grew[0]) | set(judged[0])) == len(set(who))
+    assert 0.15 < len(judged[0]) / len([*grew[0], *judged[0]]) < 0.35
 
 
 def test_groups_and_other_rows_to_prune_on_are_refused():

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import refusal
+from configurations import persons, refusal
 from sklearn.metrics import r2_score
 
-from secret_jax import SecretForestRegressor, SecretRegressor
+from secret_jax import SecretForestRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.datasets import make_fried
 from secret_jax.ensemble.forest import out_of_bag
-from secret_jax.ensemble.growth import SPLITS
 from secret_jax.tree import routing
 
 FEW = {"n_estimators": 8, "min_samples_leaf": 12, "random_state": 0}
@@ -80,38 +78,6 @@ def test_the_error_out_of_the_bag_is_that_on_other_rows(fitted):
     assert shares[3] == shares.min() < 0.1
 
 
-def test_one_tree_of_all_rows_and_attributes_is_a_tree():
-    X, y = wave()
-    alone = {"bootstrap": False, "max_features": None, "max_leaf_nodes": 6}
-    forest = SecretForestRegressor(**FEW | alone | {"n_estimators": 2}).fit(X, y)
-    one, other = (trees[0] for trees in forest.ensemble_.boosters)
-    assert one.n_leaves == 6
-    np.testing.assert_array_equal(one.threshold, other.threshold)
-    tree = SecretRegressor(
-        splits=replace(SPLITS, sparse_terms=(2, 3), min_gain=0.0),
-        oblique=False,
-        max_leaf_nodes=6,
-        min_samples_leaf=12,
-        min_samples_split=24,
-        prune=None,
-        distill=False,
-        equation_tolerance=0.0,
-    )
-    # Its cuts lie at bounds of bins, and so not at the same rows.
-    said = tree.fit(X, y).predict(X)
-    assert r2_score(said, forest.predict(X)) > 0.9
-    assert r2_score(y, forest.predict(X)) > r2_score(y, said) - 0.02
-    assert not hasattr(forest, "oob_score_")
-
-
-def test_attributes_are_drawn_for_nodes():
-    X, y = wave()
-    trees = SecretForestRegressor(**FEW, max_features=1).fit(X, y).ensemble_.boosters
-    assert len({int(tree.attribute[0]) for (tree,) in trees}) >= 3
-    every = SecretForestRegressor(**FEW, max_features=None).fit(X, y).ensemble_.boosters
-    assert len({int(tree.attribute[0]) for (tree,) in every}) == 1
-
-
 def test_weights_files_and_refusals(fitted, tmp_path):
     model, *_ = fitted
     X, y = wave()
@@ -139,19 +105,6 @@ def test_copies_of_rows_are_drawn_one_by_one():
     weighted = SecretForestRegressor(**FEW).fit(X, y, weight)
     np.testing.assert_allclose(weighted.predict(X), copies.predict(X), atol=1e-6)
     assert weighted.oob_score_ == pytest.approx(copies.oob_score_, abs=1e-9)
-
-
-@pytest.mark.parametrize("place", ["out_of_bag", "Ensemble.of"])
-def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch, place):
-    def interrupted(*given):
-        raise KeyboardInterrupt
-
-    model = copy(fitted[0])
-    before = dict(vars(model))
-    monkeypatch.setattr(f"secret_jax.ensemble.forest.{place}", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(*wave())
-    assert vars(model) == before
 
 
 def test_trees_that_are_stored_keep_the_names_of_their_columns(fitted, monkeypatch):
@@ -194,17 +147,14 @@ def test_forests_do_not_depend_on_the_unit_of_weights():
 
 
 def test_groups_are_in_and_out_of_bags_as_a_whole():
-    random = np.random.default_rng(0)
-    who = np.repeat(np.arange(50), 6)
-    known, level = random.uniform(size=(2, 50))
-    X, y = np.column_stack([known[who], random.normal(size=300)]), level[who]
+    X, y, who = persons()
     options = FEW | {"min_samples_leaf": 2, "max_features": None}
     assert SecretForestRegressor(**options).fit(X, y).oob_score_ > 0.7
     model = SecretForestRegressor(**options).fit(X, y, groups=who)
     assert model.oob_score_ < 0.1
     outside = np.isfinite(model.oob_prediction_).reshape(50, 6)
     assert (outside.all(axis=1) | ~outside.any(axis=1)).all()
-    order = random.permutation(300)
+    order = np.random.default_rng(1).permutation(300)
     again = SecretForestRegressor(**options).fit(X[order], y[order], groups=who[order])
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     alone = SecretForestRegressor(**options).fit(X, y, groups=np.zeros(300))

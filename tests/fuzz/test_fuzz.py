@@ -6,7 +6,7 @@ from tests.fuzz import laws
 
 CASES = [
     ("tree", laws.LAWS[1:5]),
-    ("forest", laws.LAWS[2:6]),
+    ("forest", [*laws.LAWS[2:6], *laws.LAWS[9:]]),
     ("classes", laws.LAWS[8:]),
 ]
 

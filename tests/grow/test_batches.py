@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from node_batches import FEW_HINGES, N_NODES, N_ROWS, mixed_nodes, with_targets
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.program import find_splits, over_nodes
+from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 
@@ -44,21 +43,6 @@ def two_outputs(nodes):
     return with_targets(
         nodes, np.concatenate([nodes.targets, nodes.x[:, :, :1] ** 2 / 2], axis=2)
     )
-
-
-def test_over_nodes_is_the_function_of_each_node():
-    batch = {"a": jnp.arange(12.0).reshape(4, 3), "b": jnp.arange(4)}
-
-    def of_node(node):
-        return jnp.sum(node["a"]), node["b"] * 2
-
-    for together in (False, True):
-        total, twice = over_nodes(of_node, batch, 4, together=together)
-        assert np.asarray(total).tolist() == [3, 12, 21, 30]
-        assert np.asarray(twice).tolist() == [0, 2, 4, 6]
-    total, twice = over_nodes(of_node, batch, 2, together=False)
-    assert np.asarray(total).tolist() == [3, 12, 0, 0]
-    assert np.asarray(twice).tolist() == [0, 2, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from configurations import grow
+from configurations import encoded, grow
 
 from secret_jax import RssSplits
-from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
-from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.rows import Rows
 from secret_jax.grow import search
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import grown
@@ -34,9 +29,7 @@ def table():
     rng = np.random.default_rng(3)
     X = rng.uniform(size=(N_ROWS, 3))
     y = np.sin(9 * X[:, 0]) * X[:, 1] + rng.normal(size=N_ROWS)
-    schema = learn_schema(read_columns(X), y[:, None], np.ones(N_ROWS), ColumnOptions())
-    targets = schema.scale_targets(y[:, None])
-    return Rows(encode(schema, X), targets, np.ones(N_ROWS)), schema
+    return encoded(X, y)
 
 
 def root(**changes):

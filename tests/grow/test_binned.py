@@ -7,13 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import assert_same_tree, tree_bytes
+from configurations import assert_same_tree, encoded, tree_bytes
 
 from secret_jax import RssSplits
-from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
-from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
@@ -36,13 +32,6 @@ def root_of(n_rows=N_ROWS, **changes) -> Root:
     return Root(rows=np.arange(n_rows), **given | changes)
 
 
-def table_of(X: pd.DataFrame, y: np.ndarray, **options):
-    given = ColumnOptions(**options)
-    schema = learn_schema(read_columns(X), y[:, None], np.ones(len(y)), given)
-    targets = schema.scale_targets(y[:, None])
-    return Rows(encode(schema, X), targets, np.ones(len(y))), schema
-
-
 @pytest.fixture(scope="module")
 def levels():
     """Numbers of twelve levels, a colour, and slopes that change at a level."""
@@ -51,7 +40,7 @@ def levels():
     colour = rng.choice(list("rgbw"), N_ROWS)
     y = np.where(x[:, 1] > 1.4, 2 * x[:, 0], -x[:, 0]) + (colour == "r") * x[:, 2]
     X = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "colour": colour})
-    return table_of(X, y + 0.1 * rng.normal(size=N_ROWS))
+    return encoded(X, y + 0.1 * rng.normal(size=N_ROWS))
 
 
 def penalised_gain(x, residual, left, ridge):
@@ -106,7 +95,7 @@ def test_ends_of_many_values_are_not_cut_off_but_rare_ones_of_few_are():
         x[rare] += x.max()
         y = np.zeros(N_ROWS)
         y[rare] = 9.0
-        rows, schema = table_of(pd.DataFrame({"a": x}), y)
+        rows, schema = encoded(pd.DataFrame({"a": x}), y)
         tree = grow(rows, schema, root_of(constant=True, max_leaf_nodes=2))[0]
         right = (rows.table.x[:, 0] > tree.threshold[0]).sum()
         many = len(np.unique(x)) > 16
@@ -119,7 +108,7 @@ def test_constants_split_categories_as_brute_force_does():
     height = pd.Series({"r": 1.0, "g": 0.0, "b": 2.0, "w": 0.1, "k": 1.8})
     y = height[colour].to_numpy() + 0.1 * rng.normal(size=N_ROWS)
     X = pd.DataFrame({"a": rng.normal(size=N_ROWS), "colour": colour})
-    rows, schema = table_of(X, y)
+    rows, schema = encoded(X, y)
     tree = grow(rows, schema, root_of(constant=True, max_leaf_nodes=2))[0]
     names = np.array(schema.categories[0])
     assert tree.kind[0] == SplitKind.DISCRETE
@@ -137,7 +126,7 @@ def test_missing_values_go_where_they_belong():
     for high in (True, False):
         own = np.where(gap, 3.0 if high else 0.0, y)
         X = pd.DataFrame({"a": np.where(gap, np.nan, a)})
-        rows, schema = table_of(X, own, missing="learn", missing_indicators=False)
+        rows, schema = encoded(X, own, missing="learn", missing_indicators=False)
         tree = grow(rows, schema, root_of(constant=True, max_leaf_nodes=2))[0]
         column, indicator = schema.missing_columns[0]
         left = rows.table.x @ tree.direction[0] <= tree.threshold[0]
@@ -151,7 +140,7 @@ def test_oblique_nodes_find_the_direction_of_a_crease():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(N_ROWS, 4))
     y = np.abs(x[:, 0] + 2 * x[:, 1] - 0.3) + 0.05 * rng.normal(size=N_ROWS)
-    rows, schema = table_of(pd.DataFrame(x, columns=list("abcd")), y)
+    rows, schema = encoded(pd.DataFrame(x, columns=list("abcd")), y)
     axis, oblique = grow(
         rows,
         schema,
@@ -171,7 +160,7 @@ def test_directions_do_not_depend_on_which_nodes_are_searched_together():
     x = rng.normal(size=(N_ROWS, 30))
     y = np.abs(x[:, 0] + 2 * x[:, 1] - 0.3) + x[:, 2]
     gaps = pd.DataFrame(np.where(rng.random(x.shape) < 0.05, np.nan, x))
-    rows, schema = table_of(gaps.add_prefix("c"), y, missing="learn")
+    rows, schema = encoded(gaps.add_prefix("c"), y, missing="learn")
     parts = [rng.permutation(N_ROWS)[:n] for n in (N_ROWS, 251, 333)]
     roots = [
         replace(root_of(oblique=True, max_leaf_nodes=6), rows=part) for part in parts
@@ -187,7 +176,7 @@ def test_what_other_nodes_may_be_split_on_does_not_matter():
     x = rng.normal(size=(N_ROWS, 8)).round(1)
     y = np.abs(x @ rng.normal(size=8)) + 0.5 * rng.normal(size=N_ROWS)
     x[:, 4:][rng.random((N_ROWS, 4)) < 0.2] = np.nan
-    rows, schema = table_of(pd.DataFrame(x).add_prefix("c"), y, missing="learn")
+    rows, schema = encoded(pd.DataFrame(x).add_prefix("c"), y, missing="learn")
     columns = np.array([schema.position_of(i) for i in range(8)])
     roots = [
         root_of(allowed=np.isin(np.arange(schema.n_columns), columns[some]))
@@ -233,7 +222,7 @@ def test_bins_hold_the_values_up_to_their_bounds():
     rng = np.random.default_rng(4)
     y = rng.normal(size=3000)
     X = pd.DataFrame({"few": rng.integers(0, 5, 3000), "many": rng.normal(size=3000)})
-    rows, schema = table_of(X, y)
+    rows, schema = encoded(X, y)
     bins = Bins.of(rows.table, schema, n_bins=32)
     for code, column, edge in zip(bins.code.T, bins.column, bins.edge, strict=True):
         value = rows.table.x[:, column]
@@ -254,5 +243,5 @@ def test_bins_hold_the_values_up_to_their_bounds():
 def test_a_table_without_numbers_has_no_bins():
     table = Table(np.zeros((10, 0), np.float32), np.zeros((10, 1), np.int32))
     X = pd.DataFrame({"colour": list("rgrgrgrgrb")})
-    _, schema = table_of(X, np.arange(10.0))
+    _, schema = encoded(X, np.arange(10.0))
     assert Bins.of(table, schema).code.shape == (10, 0)

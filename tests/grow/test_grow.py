@@ -69,12 +69,6 @@ def test_links_kinds_and_weights_of_a_grown_tree_fit_together(configuration, tab
 
 
 @every_configuration
-def test_discrete_and_continuous_attributes_are_both_split_on(configuration):
-    kinds = set(grown(configuration, "with a colour").tree_.kind)
-    assert SplitKind.DISCRETE in kinds
-
-
-@every_configuration
 def test_without_oblique_splits_all_are_parallel_to_an_axis(configuration):
     assert SplitKind.OBLIQUE in grown(configuration, oblique=True).tree_.kind
     tree = grown(configuration, oblique=False, max_depth=1).tree_
@@ -165,20 +159,6 @@ def test_too_few_rows_for_the_split_finder_make_a_leaf(configuration):
         StopReason.MIN_SAMPLES_SPLIT,
     }
     assert np.isfinite(model.predict(X)).all()
-
-
-def test_a_mixture_that_always_collapses_leaves_no_usable_split():
-    X, y = crease(8)  # four dimensions need more than eight rows
-    tree = regressor("paper", prune=None).fit(X, y).tree_
-    assert reasons(tree) == {StopReason.NO_USABLE_SPLIT}
-
-
-@every_configuration
-def test_pruned_leaves_say_so(configuration):
-    X, y = crease()
-    model = regressor(configuration).fit(X, y, eval_set=crease(seed=7))
-    assert model.n_leaves_ < model.n_leaves_grown_
-    assert StopReason.PRUNED in reasons(model.tree_)
 
 
 @every_table

@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import grow, tree_bytes
+from configurations import encoded, grow, tree_bytes
 from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import SecretForestRegressor
-from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
-from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.rows import Rows
 from secret_jax.ensemble.forest import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.grow.frontier import Level, Places, Root
@@ -25,15 +20,11 @@ N_ROWS = 120
 N_TREES = 240
 
 
-def encoded(X):
+def table_of(X):
     y = np.asarray(X)[:, 0].astype(float) ** 3
     y = y + 0.1 * np.random.default_rng(1).normal(size=len(y))
-    options = ColumnOptions(
-        missing="learn", missing_indicators=True, category_indicators=True
-    )
-    schema = learn_schema(read_columns(X), y[:, None], np.ones(len(y)), options)
-    rows = Rows(encode(schema, X), schema.scale_targets(y[:, None]), np.ones(len(y)))
-    return rows, schema
+    options = {"missing_indicators": True, "category_indicators": True}
+    return encoded(X, y, missing="learn", **options)
 
 
 def stumps(rows, schema, n_trees=N_TREES, **options):
@@ -53,7 +44,7 @@ def stumps(rows, schema, n_trees=N_TREES, **options):
 @pytest.fixture(scope="module")
 def table():
     """Only the first of four columns says something about the target."""
-    return encoded(np.random.default_rng(0).normal(size=(N_ROWS, 4)))
+    return table_of(np.random.default_rng(0).normal(size=(N_ROWS, 4)))
 
 
 def test_every_attribute_is_drawn_as_often(table):
@@ -87,7 +78,7 @@ def test_draws_are_new_in_every_node_and_all_is_no_draw(table):
 def test_where_the_drawn_ones_give_no_split_others_are_drawn():
     X = np.zeros((N_ROWS, 4))
     X[:, 2] = np.random.default_rng(0).normal(size=N_ROWS)
-    for tree in stumps(*encoded(X), n_trees=20, max_features=1):
+    for tree in stumps(*table_of(X), n_trees=20, max_features=1):
         assert int(tree.attribute[0]) == 2
         assert tree.n_leaves == 2
 
@@ -102,7 +93,7 @@ def test_what_belongs_to_a_column_is_drawn_with_it():
             "colour": random.choice(["red", "blue"], N_ROWS),
         }
     )
-    rows, schema = encoded(X)
+    rows, schema = table_of(X)
     assert schema.n_columns == 4  # with indicators of a hole and of a colour
     assert n_inputs(schema) == 3
     allowed = np.ones(5, bool)

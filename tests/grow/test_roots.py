@@ -7,14 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import assert_same_tree, grow, tree_bytes
+from configurations import assert_same_tree, encoded, grow, tree_bytes
 
 from secret_jax import Ridge, RssSplits, SecretSplits
-from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
-from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.rows import Rows
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
@@ -44,9 +39,7 @@ def table():
     colour = rng.choice(list("rgb"), N_ROWS)
     y = crease(x) + (colour == "r") * x[:, 2] + 0.1 * rng.normal(size=N_ROWS)
     X = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "colour": colour})
-    schema = learn_schema(read_columns(X), y[:, None], np.ones(N_ROWS), ColumnOptions())
-    targets = schema.scale_targets(y[:, None])
-    return Rows(encode(schema, X), targets, np.ones(N_ROWS)), schema
+    return encoded(X, y)
 
 
 def root_of(rows, **changes):
@@ -176,25 +169,3 @@ def test_models_of_trees_side_by_side_are_those_that_grow_alone(table):
         1.0, np.average(x, axis=0, weights=own.weight)
     )
     assert level == pytest.approx(mean, abs=1e-6)
-
-
-def plain_table(n_rows):
-    """Rows of three numbers on two planes, and their schema."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(n_rows, 3))
-    y = crease(X) + 0.05 * rng.normal(size=n_rows)
-    schema = learn_schema(read_columns(X), y[:, None], np.ones(n_rows), ColumnOptions())
-    targets = schema.scale_targets(y[:, None])
-    return Rows(encode(schema, X), targets, np.ones(n_rows)), schema
-
-
-def test_the_papers_search_grows_both_trees_too():
-    rows, schema = plain_table(256)
-    options = GrowOptions(finder=FINDERS["secret"])
-    roots = [
-        root_of(np.arange(256), oblique=oblique, min_split_weight=60, min_leaf_weight=5)
-        for oblique in (False, True)
-    ]
-    axis, mixed = grow(rows, schema, options, roots)
-    assert (axis.kind != SplitKind.OBLIQUE).all()
-    assert (mixed.kind == SplitKind.OBLIQUE).any()

@@ -8,7 +8,6 @@ from node_batches import FEW_HINGES
 
 from secret_jax import SecretRegressor, SecretSplits
 from secret_jax.datasets import make_fried
-from secret_jax.grow.compiled import CompiledSearch
 
 SMALL = {"max_depth": 2, "min_samples_leaf": 40, "prune": None, "random_state": 0}
 
@@ -44,28 +43,3 @@ def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
     np.testing.assert_allclose(found.direction, expected.direction, atol=1e-4)
     np.testing.assert_allclose(found.threshold, expected.threshold, atol=1e-4)
     np.testing.assert_allclose(model.predict(X), prediction, atol=1e-4 * y.std())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_joined_batches_hold_all_nodes_and_compute_no_more_rows(seed):
-    search = object.__new__(CompiledSearch)
-    search._together, search._batch_rows, search._row_bytes = True, 1 << 14, 1 << 10
-    random = np.random.default_rng(seed)
-    counts = random.integers(1, 40, 6)
-    last = np.cumsum(counts)
-    sizes = [2048, 512, 2048, 512, 512, 2048]
-    nodes = np.split(np.arange(last[-1]), last[:-1])
-    alike = list(zip(sizes, nodes, strict=True))
-    joined = search._joined(alike)
-    assert sorted(np.concatenate([some for _, some in joined])) == list(range(last[-1]))
-    few = [(512, np.arange(3)), (512, np.array([3]))]
-    assert len(search._joined(few)) == 1
-    size_of = dict(zip(range(last[-1]), np.repeat(sizes, counts), strict=True))
-    assert all(size >= size_of[node] for size, some in joined for node in some)
-
-    def rows(batches):
-        return sum(
-            size * search._nodes_at_once(size, len(some)) for size, some in batches
-        )
-
-    assert rows(joined) <= rows(alike)

@@ -17,6 +17,12 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor, SecretSplits, SoftGates
+from secret_jax.data.columns import read_columns
+from secret_jax.data.encoding import encode
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
 from secret_jax.grow.grower import grown
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
@@ -98,6 +104,17 @@ def planes(n_rows: int = 128, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(X[:, 0] > 0, above, X @ [0.5, 2.0, 0.0])
 
 
+def persons(
+    n_persons: int = 50, n_rows: int = 6
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of persons, whose levels are no function of what is known of them."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(n_persons), n_rows)
+    known, level = rng.uniform(size=(2, n_persons))
+    X = np.column_stack([known[who], rng.normal(size=len(who))])
+    return X, level[who] + 0.01 * rng.normal(size=len(who)), who
+
+
 def _dyadic(values: Any) -> np.ndarray:
     return np.round(np.asarray(values) * 64) / 64
 
@@ -114,6 +131,13 @@ def refusal(*fragments: str) -> Iterator[None]:
 def grow(*arguments: Any) -> list[Tree]:
     """Grow several trees and return them alone; see `secret_jax.grow.grower.grown`."""
     return [each.tree for each in grown(*arguments)]
+
+
+def encoded(X: Any, y: np.ndarray, **options: Any) -> tuple[Rows, TableSchema]:
+    """A table as trees are grown on it, with the schema that it was read by."""
+    weight, targets = np.ones(len(y)), np.asarray(y).reshape(len(y), -1)
+    schema = learn_schema(read_columns(X), targets, weight, ColumnOptions(**options))
+    return Rows(encode(schema, X), schema.scale_targets(targets), weight), schema
 
 
 def tree_bytes(tree: Tree) -> dict[str, bytes]:

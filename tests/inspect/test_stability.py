@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from configurations import persons
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretClassifier, SecretRegressor
@@ -111,10 +112,7 @@ def test_weights_are_those_of_the_bayesian_bootstrap(grouped):
 
 
 def test_what_holds_for_no_other_person_is_not_found_again():
-    random = np.random.default_rng(0)
-    who = np.repeat(np.arange(50), 6)
-    known, level = random.uniform(size=(2, 50))
-    X, y = np.column_stack([known[who], random.normal(size=300)]), level[who]
+    X, y, who = persons()
     model = SecretRegressor(**{"oblique": False, "leaf": "constant"}).fit(X, y)
     draws = {"n_resamples": 4, "random_state": 0, "verbose": 0}
     careless = model.stability(X, y, **draws).attrs["n_leaves"]

@@ -39,15 +39,3 @@ def test_every_case(xp):
     assert found.dtype == bool
     assert found.tolist() == list(expected)
     assert {True, False} == set(expected)
-
-
-@pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
-def test_shapes_are_broadcast(xp):
-    projection = xp.asarray(np.arange(6, dtype=np.float32).reshape(3, 2))
-    threshold = xp.asarray(np.array([2.0, 1.0], np.float32))
-    discrete = xp.asarray(np.array([False, True]))
-    code = xp.asarray(np.array([[0], [-1], [1]], np.int32))
-    listed = xp.asarray(np.array([[True], [True], [False]]))
-    larger_left = xp.asarray(np.array(False))
-    found = goes_left(projection, threshold, discrete, code, listed, larger_left, xp)
-    assert found.tolist() == [[True, True], [True, False], [False, False]]

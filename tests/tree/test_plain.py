@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from decimal import Decimal
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,16 +16,11 @@ from secret_jax.data.device import encode_on_device
 from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, split_in_original_units
 from secret_jax.inspect.rounding import rounded_split
-from secret_jax.tree.plain import plain_number, with_plain_splits
+from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 
 MARGIN = 0.1  # of the gap between the rows on the two sides
-
-
-def digits(value: float) -> int:
-    """Significant digits of the shortest decimal that is this number."""
-    return len(Decimal(repr(value)).normalize().as_tuple().digits)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -79,18 +73,6 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
         step = 10.0 ** (exponent + 1)
         shorter = np.ceil((low + MARGIN * gap + close) / step) * step
         assert shorter > high - MARGIN * gap - close
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(0.1234, 0.1239), (-5.0, 17.0), (1e6, 1e6 + 3), (-2e-9, -1e-9)]
-)
-def test_a_plain_number_is_between(low, high):
-    found = plain_number(low, high)
-    assert low <= found <= high
-    # A decimal of as many digits as tell the two apart, and one more, is there.
-    assert (
-        digits(found) <= np.ceil(np.log10(max(abs(low), abs(high)) / (high - low))) + 1
-    )
 
 
 def whole_table(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
@@ -186,27 +168,3 @@ def test_a_second_time_changes_no_way_and_no_number_that_is_read():
             for t in (once, twice)
         ]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("name", ["abalone", "boston", "kin8nm"])
-def test_rows_of_real_tables_keep_their_way(data_home: Path, name, monkeypatch):
-    """The trees before and after, in a fit."""
-    path = data_home / f"{name}.csv"
-    frame = pd.read_csv(path).head(500)
-    y = frame.pop(frame.columns[-1]).to_numpy(float)
-    seen = []
-
-    def remembered(tree: Tree, table: Table) -> Tree:
-        plain = with_plain_splits(tree, table)
-        seen.append((tree, plain, table))
-        return plain
-
-    monkeypatch.setattr("secret_jax.fit.pipeline.with_plain_splits", remembered)
-    SecretRegressor(prune=None, distill=False, max_leaf_nodes=12).fit(frame, y)
-    ((before, after, table),) = seen
-    assert before.n_leaves > 4
-    np.testing.assert_array_equal(paths_of(before, table), paths_of(after, table))
-    for node in gaps(after, table):
-        split = split_in_original_units(after, node)
-        assert digits(rounded_split(split).threshold) <= 5

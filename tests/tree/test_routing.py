@@ -9,8 +9,6 @@ import pytest
 from handmade import (
     BUSHY,
     SHAPES,
-    STUMP,
-    UNSEEN,
     build_tree,
     goes_left,
     path_of,
@@ -22,7 +20,6 @@ from secret_jax.data.rows import Table
 from secret_jax.tree import blocks, routing, sums
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
-from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.walk import descend, left_of_splits, values_at
 
 
@@ -97,44 +94,6 @@ def test_rows_at_splits_of_their_own():
         order = np.random.default_rng(seed).permutation(500)
         moved = left_of_splits(tree, table, at[order], order)
         assert moved.tolist() == [expected[place] for place in order]
-
-
-def test_values_at_given_nodes():
-    tree, table = build_tree(BUSHY, seed=2, clip_margin=0.25, n_outputs=2), rows()
-    node = np.random.default_rng(0).integers(0, tree.n_nodes, 50)
-    expected = [
-        [prediction_of(tree, which, x, o) for o in (0, 1)]
-        for which, x in zip(node, table.x, strict=True)
-    ]
-    found = values_at(tree, table, node)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_a_row_on_the_threshold_goes_left():
-    tree = build_tree(STUMP, seed=0)
-    tree = dataclasses.replace(
-        tree,
-        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
-        direction=np.array([[1, 0], [0, 0], [0, 0]], np.float32),
-        threshold=np.array([0.1, 0, 0], np.float32),
-    )
-    at = np.float32(0.1)
-    x = np.array([[at, 0], [np.nextafter(at, np.float32(1)), 0]], np.float32)
-    assert apply(tree, Table(x, np.zeros((2, 1), np.int32))).tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("larger_left", [True, False])
-def test_an_unseen_category_goes_to_the_larger_child(larger_left):
-    tree = dataclasses.replace(
-        build_tree(STUMP, seed=0),
-        kind=np.array([SplitKind.DISCRETE, 0, 0], np.int32),
-        attribute=np.array([0, -1, -1], np.int32),
-        goes_left=np.array([[True, False, True], [0, 0, 0], [0, 0, 0]], bool),
-        larger_left=np.array([larger_left, False, False]),
-    )
-    codes = np.array([[0], [1], [2], [UNSEEN]], np.int32)
-    found = apply(tree, Table(np.zeros((4, 2), np.float32), codes))
-    assert found.tolist() == [1, 2, 1, 1 if larger_left else 2]
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -11,6 +11,7 @@ from handmade import (
     BUSHY,
     SHAPES,
     STUMP,
+    axis_stump,
     build_tree,
     goes_left,
     prediction_of,
@@ -24,7 +25,7 @@ from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.routing import apply, leaf_shares_of, paths_of, predict
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import Tree
 
 
 def shares_of(tree: Tree, node: int, x, codes) -> dict[int, float]:
@@ -117,18 +118,12 @@ def test_cutting_everything_makes_the_tree_hard():
     assert not compact(tree, np.zeros(tree.n_nodes, bool)).is_soft
 
 
-def axis_stump(width: float, sign: float = 1.0, scale: float = 4.0) -> Tree:
-    tree = build_tree(STUMP, seed=0)
-    schema = dataclasses.replace(tree.schema, scale=np.array([scale, 1.0]))
-    return dataclasses.replace(
-        tree,
-        schema=schema,
-        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
-        attribute=np.array([0, -1, -1], np.int32),
-        direction=np.array([[sign, 0], [0, 0], [0, 0]], np.float32),
-        threshold=np.array([0.25, 0, 0], np.float32),
-        gate_width=np.array([width, 0, 0], np.float32),
+def gate_in_units_of_four(sign: float = 1.0) -> Tree:
+    schema = dataclasses.replace(
+        build_tree(STUMP, seed=0).schema, scale=np.array([4.0, 1.0])
     )
+    width = np.array([0.125, 0, 0], np.float32)
+    return axis_stump(0, 0.25, sign, schema=schema, gate_width=width)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +131,7 @@ def axis_stump(width: float, sign: float = 1.0, scale: float = 4.0) -> Tree:
     [(1.0, "a <= 1 (soft, width 0.5)"), (-1.0, "a >= -1 (soft, width 0.5)")],
 )
 def test_the_width_is_told_in_the_units_of_the_attribute(sign, expected):
-    tree = axis_stump(0.125, sign)
+    tree = gate_in_units_of_four(sign)
     assert split_sentence(tree, 0) == expected
     text = export_text(tree)
     assert expected in text
@@ -145,7 +140,7 @@ def test_the_width_is_told_in_the_units_of_the_attribute(sign, expected):
 
 
 def test_the_picture_says_soft():
-    axes = plot_tree(axis_stump(0.125)).ax
+    axes = plot_tree(gate_in_units_of_four()).ax
     words = " ".join(text.get_text() for text in axes.texts)
     assert "soft splits" in words
     assert "width 0.5" in words

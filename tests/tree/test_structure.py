@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from configurations import refusal
-from handmade import BUSHY, CHAIN, LEAF, SHAPES, STUMP, build_tree, rows
+from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
 
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
@@ -29,13 +29,6 @@ def test_the_clipping_range_is_widened_by_the_margin():
     low, high = dataclasses.replace(tree, clip_margin=None).clip_range()
     assert np.isneginf(low).all()
     assert np.isposinf(high).all()
-
-
-def test_counts_and_depth():
-    tree = build_tree(CHAIN, seed=0)
-    assert (tree.n_nodes, tree.n_leaves, tree.max_depth) == (9, 5, 4)
-    assert (build_tree([LEAF], 0).n_leaves, build_tree([LEAF], 0).max_depth) == (1, 0)
-    assert [build_tree(STUMP, 0, n_outputs=n).n_outputs for n in (1, 2)] == [1, 2]
 
 
 def test_a_tree_cannot_be_changed():
@@ -126,13 +119,3 @@ def test_an_output_that_is_not_there_is_refused(which):
         tree.output(which)
     with pytest.raises(ValueError, match="output="):
         build_tree(STUMP, seed=0).output(which)
-
-
-def test_the_models_of_a_cut_tree_have_all_outputs():
-    tree = build_tree(BUSHY, seed=0, n_outputs=2)
-    kept = compact(tree, np.arange(tree.n_nodes) != 1)
-    for which in (0, 1):
-        assert_same_arrays(
-            kept.output(which),
-            compact(tree.output(which), np.arange(tree.n_nodes) != 1),
-        )
