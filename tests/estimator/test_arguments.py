@@ -246,18 +246,6 @@ def test_pictures_need_whole_rows():
             assert_meant(error)
 
 
-@pytest.mark.parametrize("make", ["make_3dsin", "make_fried", "make_cart"])
-def test_generators_of_data(make):
-    function = getattr(datasets, make)
-    for argument in ("n_samples", "noise", "n_features"):
-        if argument in function.__kwdefaults__ or argument == "n_samples":
-            check_junk(
-                argument,
-                function,
-                **({} if argument == "n_samples" else {"n_samples": 5}),
-            )
-
-
 def test_loaders_of_data(tmp_path):
     (tmp_path / "houses.csv").write_text("size,price\n1,10\n2,30\n")
     check_junk("name", datasets.load, data_home=tmp_path)

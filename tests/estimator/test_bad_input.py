@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import every_configuration, refusal, regressor, shop
+from configurations import refusal, regressor, shop
 
 from secret_jax import (
     Blend,
@@ -40,7 +40,6 @@ from secret_jax.learners import (
     RetisSplits,
     SupportSplits,
 )
-from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 60
 pytestmark = pytest.mark.usefixtures("as_users_run_it")
@@ -391,19 +390,6 @@ def test_a_failed_fit_leaves_the_old_one(frame, price, model):
         model.fit(frame.rename(columns={"width": "breadth"}), price * np.nan)
     assert model.feature_names_in_.tolist() == ["width", "colour", "height"]
     assert np.array_equal(model.predict(frame), before)
-
-
-@every_configuration
-def test_unseen_categories_get_one_warning_and_finite_predictions(configuration):
-    X, y = shop()
-    model = regressor(configuration, prune=None).fit(X, y)
-    assert SplitKind.DISCRETE in model.tree_.kind
-    with pytest.warns(UnseenCategoryWarning) as caught:
-        prediction = model.predict(X.assign(colour="violet"))
-    assert len(caught) == 1
-    assert "'colour'" in str(caught[0].message)
-    assert "'violet'" in str(caught[0].message)
-    assert np.isfinite(prediction).all()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from sklearn.utils.estimator_checks import (
     check_param_validation,
     parametrize_with_checks,
 )
-from sklearn.utils.validation import check_is_fitted
 
 from secret_jax import CostComplexity, RssSplits, SecretRegressor
 from secret_jax.grow.trees import Recipe
@@ -101,14 +100,6 @@ def test_a_pipeline_may_fill_in_what_is_missing_or_leave_it():
     assert filled.score(numbers, y) > 0
 
 
-def test_a_clone_is_unfitted_and_equal():
-    model = SecretRegressor.paper(leaf="constant").set_params(max_depth=0)
-    copy = clone(model.fit(*shop()))
-    assert copy.get_params() == model.get_params()
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        check_is_fitted(copy)
-
-
 def test_grid_search_in_spawned_processes_finds_what_one_process_finds():
     X, y = shop(96)
     grid = {"leaf": ["ridge", "constant"]}
@@ -149,15 +140,6 @@ def test_grid_search_over_the_fields_of_values():
     assert search.best_estimator_.prune == CostComplexity()
     # What was searched over is as it was.
     assert model.splits == "rss"
-
-
-def test_cross_validation_scores_are_those_of_the_parts():
-    X, y = shop(96)
-    model = SecretRegressor(max_depth=0, random_state=0)
-    scores = cross_val_score(model, X, y, cv=2)
-    half = len(y) // 2
-    last = clone(model).fit(X[:half], y[:half]).score(X[half:], y[half:])
-    assert scores[1] == pytest.approx(last, rel=1e-9)
 
 
 def test_weights_and_pruning_rows_are_routed():

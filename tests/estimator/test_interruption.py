@@ -1,7 +1,6 @@
 """Ctrl-C at every stage of a fit: the estimator is as it was, to the last byte.
 
-A fit that is interrupted during its refinement has its new hard tree, as `fit` says;
-the tests of the refinements look at them.
+A fit that is interrupted during its refinement has its new hard tree, as `fit` says.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from configurations import crease, regressor, shop, tree_bytes
+from configurations import FEW, crease, regressor, shop, tree_bytes
 from golden_files import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +86,25 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
         assert vars(unfitted) == unfitted.get_params(deep=False)
     monkeypatch.undo()
     assert tree_bytes(fitted.fit(*crease()).tree_) == expected
+
+
+@pytest.mark.parametrize(
+    ("refine", "place"),
+    [("tao", "tao._improve_level"), (FEW, "soft.starts.train_start")],
+)
+def test_an_interrupted_refinement_leaves_the_new_hard_tree(refine, place, monkeypatch):
+    options = {"prune": "holdout", "refine": refine}
+    hard = regressor("default", **options | {"refine": None}).fit(*crease(256))
+    model = regressor("default", **options)
+    stage = f"secret_jax.fit.refine.{place}"
+    monkeypatch.setattr(stage, at_call(1, lambda *given: None, []))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*crease(256))
+    assert tree_bytes(model.tree_) == tree_bytes(hard.tree_)
+    assert np.array_equal(model.predict(crease()[0]), hard.predict(crease()[0]))
+    assert model.n_leaves_grown_ == hard.n_leaves_grown_
+    assert model.n_features_in_ == 3
+    assert "soft" not in model.export_text()
 
 
 @drawn(60)

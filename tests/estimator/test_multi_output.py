@@ -78,39 +78,6 @@ def test_shapes_and_scores(configuration):
     assert model.feature_importances_.sum() == pytest.approx(1)
 
 
-@rss_and_em
-def test_one_tree_fits_each_output_nearly_as_well_as_its_own(configuration):
-    X, Y = creases(512)
-    X_test, Y_test = creases(512, seed=9)
-    together = regressor(configuration).fit(X, Y)
-    found = together.predict(X_test)
-    for i in range(2):
-        alone = regressor(configuration).fit(X, Y[:, i])
-        own = alone.score(X_test, Y_test[:, i])
-        assert own > 0.8
-        assert r2_score(Y_test[:, i], found[:, i]) > own - 0.03
-    baseline = np.abs(Y_test - Y.mean(axis=0)).mean(axis=0)
-    assert (np.abs(Y_test - found).mean(axis=0) < 0.3 * baseline).all()
-
-
-def test_every_leaf_has_the_least_squares_of_each_output():
-    X, Y = creases()
-    model = regressor("paper", prune=None, min_samples_leaf=12).fit(X, Y)
-    assert model.n_leaves_ > 1
-    leaf, found = model.apply(X), model.predict(X)
-    for node in np.unique(leaf):
-        rows = leaf == node
-        design = np.c_[np.ones(rows.sum()), X[rows]]
-        slopes = np.linalg.lstsq(design, Y[rows], rcond=None)[0]
-        expected = design @ slopes
-        np.testing.assert_allclose(found[rows], expected, rtol=1e-5, atol=1e-4)
-        error = np.mean((Y[rows] - expected) ** 2, axis=0)
-        scale = np.array(model.tree_.schema.target_scales)
-        np.testing.assert_allclose(
-            model.tree_.train_error[node] * scale**2, error, rtol=1e-5
-        )
-
-
 @every_refinement
 def test_all_outputs_take_one_way_through_the_tree(refine):
     X, Y = creases(256)
@@ -207,22 +174,6 @@ def test_rows_to_prune_on_have_all_outputs():
             regressor("default").fit(X, Y, eval_set=(others[0], wrong))
     with refusal("eval_set", "2 output(s)", "y has 1."):
         regressor("default").fit(X, Y[:, 0], eval_set=others)
-
-
-def test_every_output_has_a_say_in_pruning():
-    # Only the second output bends, and then only for some of the rows to prune on.
-    X, Y = creases(256)
-    straight = X @ [1.0, 2.0, 3.0]
-    Y = np.c_[straight + 0.1 * np.random.default_rng(0).normal(size=256), Y[:, 1]]
-    plane = regressor("default", max_depth=0, prune=None).fit(X, Y)
-    P, Q = creases(64, seed=3)
-    bent = np.c_[P @ [1.0, 2.0, 3.0], Q[:, 1]]
-    flat = np.c_[P @ [1.0, 2.0, 3.0], plane.predict(P)[:, 1]]
-    n_leaves = []
-    for told in (bent, flat):
-        model = regressor("default", prune=HoldOut(refit=False))
-        n_leaves.append(model.fit(X, Y, eval_set=(P, told)).n_leaves_)
-    assert n_leaves[0] > n_leaves[1] == 1
 
 
 def test_a_target_among_the_features_is_noticed_in_any_output():

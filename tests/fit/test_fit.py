@@ -104,12 +104,6 @@ def test_rows_that_prune_do_not_train_without_a_refit():
     assert model.tree_.weight[0] == 6000  # though a sample of them grew it
 
 
-def test_finders_of_axis_splits_grow_one_kind_of_tree():
-    assert plan(splits="rss").kinds == (False, True)
-    assert plan(splits="cart").kinds == plan(splits="guide", oblique=True).kinds
-    assert plan(splits="cart").kinds == (False,)
-
-
 @pytest.mark.parametrize("crease", [False, True])
 def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     random = np.random.default_rng(5)

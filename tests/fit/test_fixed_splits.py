@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from configurations import crease
 
 from secret_jax import (
     LeastSquares,
@@ -100,18 +101,19 @@ def test_other_forms_are_refused(given, message):
     "splits", [SecretSplits, RssSplits], ids=["implied models", "least squares"]
 )
 def test_sides_of_a_fixed_split_have_models_of_their_own_rows(splits):
-    X, y = make_fried(400, random_state=0)
-    X = pd.DataFrame(X, columns=[f"x{i}" for i in range(10)])
+    X, y = crease()  # of a shape that other tests have compiled programs for
+    X = pd.DataFrame(X, columns=["a", "b", "c"])
     leaf = MixtureLeaf if splits is SecretSplits else LeastSquares
+    few = {"n_starts": 1} if splits is SecretSplits else {}
     model = SecretRegressor(
-        splits=splits(fixed_splits=("x9", 0.3)),
+        splits=splits(fixed_splits=("c", 0.3), **few),
         leaf=leaf(clip_margin=None, tail_share=0.0),
         prune=None,
         distill=False,
         max_leaf_nodes=2,
         equation_tolerance=0,
     ).fit(X, y)
-    left, saved = (X["x9"] <= 0.3).to_numpy(), 0.0
+    left, saved = (X["c"] <= 0.3).to_numpy(), 0.0
     columns = np.column_stack([np.ones(len(y)), X])
     for side in (left, ~left):
         best = np.linalg.lstsq(columns[side], y[side])[0]

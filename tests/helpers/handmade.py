@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 UNSEEN = -1
@@ -119,6 +122,15 @@ def rows(n_rows: int = 50, seed: int = 0) -> Table:
     x = rng.normal(size=(n_rows, 2)).astype(np.float32)
     codes = rng.integers(UNSEEN, 3, (n_rows, 1)).astype(np.int32)
     return Table(x, codes)
+
+
+def subtrees(tree: Tree) -> Iterator[Tree]:
+    """All that pruning may leave of a tree."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    for choice in itertools.product([False, True], repeat=len(inner)):
+        keep = np.zeros(tree.n_nodes, bool)
+        keep[inner] = choice
+        yield compact(tree, keep)
 
 
 # What a tree does, as plain loops

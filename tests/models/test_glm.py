@@ -188,15 +188,6 @@ def test_ridges_of_classes_that_are_nearly_parted_are_not_too_weak():
     assert log_loss(label[new], model.predict_proba(X[new])) < 0.15
 
 
-def test_with_many_rows_or_without_a_penalty_the_way_is_as_chosen():
-    X, label = blobs(2, n=300)
-    group = root_group(X, (label == 1).astype(float)[:, None], np.ones(300))
-    base = np.zeros((1, 1, 4))
-    for factor, rows in ((1.2, 300), (0.0, 60)):
-        few = root_group(*(each[:rows] for each in (X, group.targets, group.weight)))
-        assert newton.best_ways(CrossEntropy(), few, few, base, factor, 5) == [0]
-
-
 def test_every_root_chooses_for_itself():
     X, label = blobs(3, n=90, seed=2)
     targets, weight = np.eye(3)[label], np.ones(90)

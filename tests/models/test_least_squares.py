@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from handmade import LEAF, build_tree
 
-from secret_jax.data.rows import Rows, Table
 from secret_jax.models.errors import mean_squared_errors
-from secret_jax.models.fitting import fit_models
 from secret_jax.models.linear import (
     Constant,
     LeastSquares,
@@ -152,26 +150,6 @@ def test_inner_nodes_add_up(rows, offset):
         np.testing.assert_allclose(
             models[node, 0, 1:], expected[1:], rtol=1e-6, atol=1e-8
         )
-
-
-def test_empty_leaves(rows):
-    x, y, weight, leaf = rows
-    leaf = np.where(np.isin(leaf, [5, 6]), 3, leaf)  # nodes 4, 5 and 6 have no rows
-    got = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
-    full = node_statistics(x, y, weight, leaf, PARENT[:5], DEPTH[:5])
-    assert got.weight.tolist()[4:] == [0, 0, 0]
-    assert (got.lower[4:] == np.inf).all()
-    assert (got.upper[4:] == -np.inf).all()
-    for a, b in zip(got, full, strict=True):
-        np.testing.assert_allclose(a[:4], b[:4], rtol=1e-12, atol=1e-12)
-    assert np.isfinite(least_squares(got)).all()
-    rows = Rows(Table(x, np.zeros((len(x), 0), int)), y[:, None], weight)
-    tree = build_tree(LINKS, seed=0)
-    (tree,) = fit_models([tree], [rows], LeastSquares(), statistics=got)
-    models = tree.coefficient
-    for node in (4, 5, 6):
-        assert np.array_equal(models[node], models[2])
-    assert not np.array_equal(models[3], models[1])
 
 
 # Errors

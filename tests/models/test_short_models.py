@@ -226,13 +226,3 @@ def test_degrees_are_the_parameters_of_the_node_itself(smoothed, tmp_path):
     corrected = replace(tree, corrects_parent=True)
     assert (model_degrees(corrected) >= tree.degrees).all()
     assert model_degrees(corrected).sum() > tree.degrees.sum()
-
-
-def test_the_estimator_takes_them_on_tables_with_categories():
-    frame, price = shop()
-    errors = {}
-    for leaf in ("simple", "m5", "constant"):
-        model = SecretRegressor(leaf=leaf, oblique=False, random_state=0)
-        model.fit(frame, price)
-        errors[leaf] = np.mean((model.predict(frame) - price) ** 2)
-    assert errors["m5"] < min(errors["simple"], errors["constant"])

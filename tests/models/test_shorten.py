@@ -147,18 +147,6 @@ def test_what_is_exactly_linear_stays_exact(tolerance):
     np.testing.assert_allclose(prediction, rows.targets, atol=2e-5)
 
 
-def test_weights_are_repetitions():
-    rows = noisy_rows(7, 200)
-    weight = np.random.default_rng(7).integers(1, 4, 200)
-    tree = tree_on_numbers("bushy", 2, P)
-    _, by_weight = both(tree, rows._replace(weight=weight.astype(float)), 0.1)
-    _, by_copies = both(tree, rows.take(np.repeat(np.arange(200), weight)), 0.1)
-    for name in ("coefficient", "standard_error", "train_error"):
-        np.testing.assert_allclose(
-            getattr(by_weight, name), getattr(by_copies, name), rtol=1e-7, atol=1e-9
-        )
-
-
 def test_order_and_units_of_the_columns_do_not_matter():
     rows = noisy_rows(8)
     tree = tree_on_numbers("root", 0, P)

@@ -83,16 +83,6 @@ def test_standard_errors_choose_as_the_book_says_with_scikit_learns_trees(seed, 
     np.testing.assert_allclose(said, expected.predict(x), atol=1e-5)
 
 
-def test_a_standard_error_makes_trees_smaller():
-    X, y = noisy_steps(0)
-    sizes = [
-        SecretRegressor.cart(prune=rule, min_samples_leaf=5).fit(X, y).n_leaves_
-        for rule in (StandardErrors(factor=0.0), "guide", "cart")
-    ]
-    assert sizes[0] >= sizes[1] >= sizes[2] > 1
-    assert sizes[0] > sizes[2]
-
-
 @pytest.mark.parametrize("leaf", ["linear", "m5"])
 def test_m5_keeps_what_its_estimate_says_is_better(leaf):
     X, y = crease()

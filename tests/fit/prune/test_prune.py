@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 from configurations import crease, regressor
-from handmade import SHAPES, build_tree, rows
+from handmade import SHAPES, build_tree, rows, subtrees
 
 from secret_jax import CrossValidation, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows
@@ -39,14 +38,6 @@ def error_of(tree: Tree, part: Rows) -> float:
     return float(part.weight @ (residual**2).sum(axis=1))
 
 
-def subtrees(tree: Tree):
-    inner = np.flatnonzero(~tree.is_leaf)
-    for choice in itertools.product([False, True], repeat=len(inner)):
-        keep = np.zeros(tree.n_nodes, bool)
-        keep[inner] = choice
-        yield compact(tree, keep)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("clip_margin", [None, 0.1])
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -60,32 +51,6 @@ def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
         assert error == pytest.approx(best, rel=1e-4)
         assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
         assert fold_trees == ()
-
-
-def test_outputs_count_alike_in_standardised_units():
-    """Of two outputs each has its own best subtree; the sum of the errors decides."""
-    given = evidence(2)
-    sizes = set()
-    for seed in range(6):
-        tree = build_tree(SHAPES["bushy"], seed, n_outputs=2)
-        each = []
-        for i in (0, 1):
-            part = given.held_out
-            part = part._replace(targets=part.targets[:, [i]])
-            each.append(HoldOut()(tree.output(i), given._replace(held_out=part)))
-        both = HoldOut()(tree, given)
-        sizes.add(len({found.tree.n_leaves for found in (*each, both)}))
-        assert both.value >= each[0].value + each[1].value - 1e-6
-        alike = dataclasses.replace(
-            tree, coefficient=np.repeat(tree.coefficient[:, :1], 2, axis=1)
-        )
-        same = given.held_out._replace(
-            targets=np.repeat(given.held_out.targets[:, :1], 2, axis=1)
-        )
-        doubled = HoldOut()(alike, given._replace(held_out=same))
-        assert doubled.value == pytest.approx(2 * each[0].value)
-        assert np.array_equal(doubled.tree.left, each[0].tree.left)
-    assert max(sizes) > 1
 
 
 def test_a_tie_goes_to_the_smaller_tree():
@@ -174,18 +139,6 @@ def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
     assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
 
 
-@pytest.mark.parametrize("clip_margin", [None, 0.1])
-def test_a_pruning_row_of_weight_two_is_two_rows(clip_margin):
-    weight = np.random.default_rng(3).integers(0, 3, 50)
-    repeat = np.repeat(np.arange(50), weight)
-    tree = build_tree(SHAPES["bushy"], seed=1, clip_margin=clip_margin)
-    once = evidence(weight=weight.astype(float)).held_out
-    repeated = evidence().held_out.take(repeat)
-    np.testing.assert_allclose(
-        node_errors(tree, once), node_errors(tree, repeated), rtol=1e-9
-    )
-
-
 @pytest.mark.parametrize("configuration", ["default", "paper"])
 def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
     X, y = crease()
@@ -239,18 +192,3 @@ def test_auto_keeps_the_better_of_both_trees(two_planes):
         errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
     assert errors[True] < 0.5 * errors[False]
     assert errors["auto"] == errors[True]
-
-
-def test_refitting_uses_the_pruning_rows(two_planes):
-    X, y, _ = two_planes
-    eval_set = (X + 0.01, y + 10)
-    models = [
-        SecretRegressor(max_depth=0, prune=HoldOut(refit=refit), random_state=0).fit(
-            X, y, eval_set=eval_set
-        )
-        for refit in (False, True)
-    ]
-    means = [model.predict(X).mean() - y.mean() for model in models]
-    assert means[0] == pytest.approx(0, abs=0.1)
-    assert means[1] == pytest.approx(5, abs=0.3)
-    assert [model.tree_.weight[0] for model in models] == [256, 512]

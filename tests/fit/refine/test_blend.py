@@ -84,17 +84,3 @@ def test_widths_that_are_given_are_those_that_are_tried():
     gate = soft.tree_.gate_width > 0
     linear = ~soft.tree_.is_leaf & (soft.tree_.kind != SplitKind.DISCRETE)
     assert np.array_equal(gate, linear)
-
-
-def test_several_outputs_share_their_gates():
-    random = np.random.default_rng(0)
-    X = random.uniform(-3, 3, (1200, 2))
-    y = np.sin(X[:, 0]) * np.sin(X[:, 1])
-    targets = np.stack([y, np.cos(X[:, 0] + X[:, 1])], axis=1)
-    hard, soft = (fit(refine, X[:600], targets[:600]) for refine in (None, "blend"))
-    assert soft.tree_.is_soft
-    errors = [
-        np.sum(np.mean((m.predict(X[600:]) - targets[600:]) ** 2, axis=0))
-        for m in (hard, soft)
-    ]
-    assert errors[1] < errors[0]

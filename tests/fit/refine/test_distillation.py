@@ -11,7 +11,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.datasets import make_fried
-from secret_jax.fit.refine.distillation import between, mean_prediction
+from secret_jax.fit.refine.distillation import between
 
 
 def fitted_pair(X, y, **parameters):
@@ -102,15 +102,6 @@ def test_points_between_keep_categories_and_missing_values(rng, modelled):
         )
     a = (1 - share) * table.x[first, 0] + share * table.x[second, 0]
     np.testing.assert_allclose(points.x[:, 0], a, atol=1e-6)
-
-
-def test_the_mean_on_the_host_is_that_of_predictions():
-    X, y = make_fried(400, random_state=5)
-    models = [SecretRegressor(prune=p, random_state=0).fit(X, y) for p in ("aic", None)]
-    schema = models[0].tree_.schema
-    found = mean_prediction([model.tree_ for model in models], encode(schema, X))
-    expected = np.mean([model.predict(X) for model in models], axis=0)
-    np.testing.assert_allclose(schema.restore_targets(found), expected, rtol=1e-4)
 
 
 def test_a_tree_of_several_outputs_learns_all_of_them():

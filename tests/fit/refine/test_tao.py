@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from configurations import assert_same_tree, crease, planes, regressor, shop, tree_bytes
+from configurations import assert_same_tree, crease, planes, regressor, shop
 
 from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor, Tao
 from secret_jax.data.encoding import encode
@@ -35,7 +35,13 @@ TABLES = {
     "noise": noise,
     "3dsin": lambda: make_3dsin(400, random_state=0),
     "fried": lambda: make_fried(300, random_state=0),
+    "two outputs": lambda: two_outputs(),
 }
+
+
+def two_outputs():
+    X, y = make_3dsin(500, random_state=0)
+    return X, np.stack([y, X[:, 0] * X[:, 1] / 3], axis=1)
 
 
 def recipe_of(tree, leaf):
@@ -83,6 +89,7 @@ def objectives(monkeypatch):
         *(("crease", leaf) for leaf in ("ridge", "linear", "constant")),
         *(("shop", "ridge"), ("planes", "linear"), ("noise", "constant")),
         *(("3dsin", "ridge"), ("fried", "linear")),
+        *(("two outputs", "ridge"), ("two outputs", "linear")),
     ],
 )
 def test_the_objective_never_rises(table, leaf, objectives):
@@ -91,8 +98,15 @@ def test_the_objective_never_rises(table, leaf, objectives):
     assert len(objectives) > 1
     assert (np.diff(objectives) <= 0).all()
     assert objectives[0] == subtree_costs(tree)[0]
+    each = [subtree_costs(tree.output(i))[0] for i in range(tree.n_outputs)]
+    assert objectives[0] == pytest.approx(sum(each))
     reached = subtree_costs(found.tree)[0]  # after the pass that the rows chose
     assert np.isclose(objectives, reached, rtol=1e-6).any()
+    if tree.n_outputs > 1:
+        assert reached == pytest.approx(objectives[-1])
+        assert objectives[-1] < objectives[0]
+        again = fit_models([found.tree], [training], recipe.leaf)[0]
+        assert_same_tree(again, found.tree)
 
 
 @pytest.mark.parametrize("table", ["crease", "shop", "fried"])
@@ -206,48 +220,9 @@ def test_trees_of_the_paper_can_be_refined(configuration):
     assert model.score(X, y) > 0.8
 
 
-def test_an_interruption_leaves_the_tree_as_it_was(monkeypatch):
-    X, y = crease()
-    plain = regressor("default").fit(X, y)
-
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(tao_module, "_improve_level", interrupted)
-    model = regressor("default", refine="tao")
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert tree_bytes(model.tree_) == tree_bytes(plain.tree_)
-    assert np.array_equal(model.predict(X), plain.predict(X))
-    assert model.n_features_in_ == 3
-
-
 def test_a_single_leaf_and_a_single_row():
     X, y = crease()
     for part, options in ((X, {"max_depth": 0}), (X[:1], {})):
         model = regressor("default", refine="tao", **options).fit(part, y[: len(part)])
         assert model.n_leaves_ == 1
         assert np.isfinite(predict(model.tree_, encode(model.tree_.schema, X))).all()
-
-
-@pytest.mark.parametrize("leaf", ["ridge", "linear"])
-def test_splits_of_several_outputs_are_chosen_for_their_sum(leaf, objectives):
-    X, y = make_3dsin(500, random_state=0)
-    targets = np.stack([y, X[:, 0] * X[:, 1] / 3], axis=1)
-    options = {"prune": None, "min_samples_leaf": 6, "oblique": True}
-    model = regressor("default", leaf=leaf, **options).fit(X, targets)
-    tree = model.tree_
-    recipe = recipe_of(tree, leaf)
-    targets = tree.schema.scale_targets(targets)
-    order = np.random.default_rng(0).permutation(len(y))
-    training = Rows(encode(tree.schema, X), targets, np.ones(len(y))).take(order)
-    tree = fit_models([tree], [training], recipe.leaf)[0]
-    costs = subtree_costs(tree)[0]
-    each = [subtree_costs(tree.output(i))[0] for i in (0, 1)]
-    assert costs == pytest.approx(sum(each))
-    found = improve(tree, training, training, recipe, EAGER)
-    assert (np.diff(objectives) <= 0).all()
-    assert objectives[-1] < objectives[0]
-    reached = subtree_costs(found.tree)[0]
-    assert reached == pytest.approx(objectives[-1])
-    assert_same_tree(fit_models([found.tree], [training], recipe.leaf)[0], found.tree)
