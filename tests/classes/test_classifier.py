@@ -109,23 +109,6 @@ def test_decisions_are_the_logarithms_of_odds(two, several, iris):
     )
 
 
-def test_text_and_missing_values_are_columns_like_any_other():
-    random = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "colour": random.choice(["red", "green", "blue"], 300),
-            "width": random.normal(size=300),
-        }
-    )
-    label = np.where((frame["colour"] == "red") ^ (frame["width"] > 0), "in", "out")
-    frame.loc[::7, "width"] = np.nan
-    model = SecretClassifier(oblique=False, prune=None, distill=False)
-    model.fit(frame, label)
-    there = frame["width"].notna()
-    assert (model.predict(frame) == label)[there].mean() > 0.95
-    assert "[colour = red]" in model.export_text()
-
-
 def test_a_pruning_set_has_the_same_classes(iris):
     X, new, y, expected = iris
     model = SecretClassifier(splits="cart", prune="holdout", leaf="constant")

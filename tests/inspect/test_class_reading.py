@@ -10,7 +10,6 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from random_trees import (
-    NAMES,
     TOWNS,
     class_tree,
     encode,
@@ -24,10 +23,8 @@ from secret_jax import SecretClassifier
 from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import model_equation
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
@@ -137,19 +134,6 @@ def test_every_box_has_a_bar_of_its_shares(names):
         assert any(box.x0 <= extent.x0 and extent.x1 <= box.x1 for box in boxes)
 
 
-def test_boxes_have_the_numbers_of_the_text():
-    tree = random_tree(0, 2)
-    said = "\n".join(text.get_text() for text in plot_tree(tree).ax.texts)
-    said = re.sub(r"\s+", " ", said)
-    for leaf in np.flatnonzero(tree.is_leaf):
-        equation = model_equation(tree, int(leaf)).removeprefix("rings = ")
-        assert equation in said
-    # What has no room is told, and the constant stays what it is.
-    (few, all_terms) = (model_equation(tree, 1, max_terms=n) for n in (1, None))
-    assert few.split()[:3] == all_terms.split()[:3]
-    assert re.search(r"\(what 3 smaller terms add on average\)$", few)
-
-
 @pytest.mark.parametrize("names", [["no", "yes"], SIX])
 def test_leaves_show_the_equation_of_their_most_frequent_class(names):
     model = fitted(names)
@@ -208,25 +192,6 @@ def test_long_names_stay_on_the_picture_of_a_leaf():
 @pytest.fixture
 def coarse(monkeypatch):
     monkeypatch.setattr("secret_jax.inspect.plot.partition._RESOLUTION", 20)
-
-
-@pytest.mark.usefixtures("coarse")
-def test_slices_show_probabilities():
-    model = fitted(["no", "yes"])
-    X, y = rows_of(model)
-    held = X.iloc[0].to_dict()
-    at = {name: held[name] for name in NAMES if name not in ("length", "age")}
-    ax = model.plot_partition("length", "age", at=at, data=(X, y)).ax
-    image = ax.images[0]
-    left, right, low, high = image.get_extent()
-    middle = (np.arange(20) + 0.5) / 20
-    length, age = np.meshgrid(
-        left + (right - left) * middle, low + (high - low) * middle
-    )
-    cells = pd.DataFrame({"length": length.ravel(), "age": age.ravel()}).assign(**at)
-    expected = model.predict_proba(cells[list(NAMES)])[:, 1].reshape(20, 20)
-    assert np.mean(np.abs(image.get_array() - expected) > 1e-5) < 0.02
-    assert ax.figure.axes[-1].get_ylabel() == "probability of yes"
 
 
 @pytest.mark.usefixtures("coarse")

@@ -6,19 +6,17 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import shop
 from exported_code import RUNS, assert_predicts
 from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
 from random_trees import random_frame, random_tree, with_gates
 
-from secret_jax import Ridge, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.data import encoding
-from secret_jax.data.rows import Table
 from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.code.onnx import columns
 from secret_jax.losses.deviance import QuasiPoisson
-from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
 
 
@@ -64,24 +62,6 @@ def test_soft_trees(run, clip_leaves, clip_margin):
 def test_gates_are_no_sql():
     with pytest.raises(ValueError, match=r"harden\(\)"):
         export_code(with_gates(random_tree(3, 12)), "sql")
-
-
-@every
-@pytest.mark.parametrize("shape", SHAPES)
-def test_all_shapes(run, shape):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "colour": rng.choice(["red", "green", "blue", "odd ' one"], 100),
-            "a": rng.normal(size=100),
-            "b": rng.normal(size=100),
-        }
-    )
-    for seed in range(2):
-        tree = build_tree(SHAPES[shape], seed, 0.25)
-        soft = with_gates(tree, seed)
-        for made in (tree, soft) if run in OF_GATES.values() else (tree,):
-            assert_predicts(run(made, frame), predicted(made, frame), made)
 
 
 @every
@@ -164,27 +144,6 @@ def test_a_sum_is_written_once_however_it_is_clipped():
         assert clipped.count(column) == free.count(column) > 0
 
 
-def test_categories_of_all_plain_kinds():
-    tree = build_tree(STUMP, seed=0)
-    for values in ((False, True), (1.0, 2.5, 7.0), ("it's", "b")):
-        more = ("more", "most") if isinstance(values[0], str) else (8.0, 9.0)
-        categories = (*values, *more)[:3]
-        tree = dataclasses.replace(
-            tree,
-            kind=np.array([SplitKind.DISCRETE, 0, 0], np.int32),
-            attribute=np.array([0, -1, -1], np.int32),
-            goes_left=np.array([[True, False, True], [0, 0, 0], [0, 0, 0]], bool),
-            schema=dataclasses.replace(tree.schema, categories=(categories,)),
-        )
-        frame = pd.DataFrame({"colour": list(values), "a": 0.3, "b": 0.1})
-        codes = np.arange(len(values), dtype=np.int32)[:, None]
-        x = np.tile(np.float32([0.3, 0.1]), (len(values), 1))
-        expected = predict(tree, Table(x, codes))
-        assert len(set(apply(tree, Table(x, codes)))) == 2
-        for run in RUNS.values():
-            assert_predicts(run(tree, frame), expected, tree)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -239,34 +198,6 @@ def test_categories_without_a_literal_are_named():
     schema = dataclasses.replace(tree.schema, categories=(dates[:3], dates))
     with pytest.raises(TypeError, match=r"has the category Timestamp\("):
         export_code(dataclasses.replace(tree, schema=schema))
-
-
-@pytest.mark.parametrize("missing_values", ["learn", "mean"])
-def test_missing_values_go_where_predict_sends_them(missing_values):
-    rng = np.random.default_rng(3)
-    X, y = shop(256)
-    X["width"] = X["width"].mask(rng.random(256) < 0.25)
-    X["colour"] = X["colour"].mask(rng.random(256) < 0.2)
-    y = y + 6 * X["width"].isna() - 4 * X["colour"].isna()
-    model = SecretRegressor(
-        random_state=0,
-        oblique=False,
-        prune=None,
-        max_leaf_nodes=6,
-        missing_values=missing_values,
-        leaf=Ridge(indicators=True),
-    )
-    tree = model.fit(X, y).tree_
-    assert tree.n_leaves > 2
-    assert tree.schema.indicators
-    X.loc[:20, "height"] = np.nan  # had none in training
-    for made in (tree, with_gates(tree, hard_share=0.0)):
-        expected = predicted(made, X)
-        for run in (OF_GATES if made.is_soft else RUNS).values():
-            assert_predicts(run(made, X), expected, made)
-    why = model.explain(X)
-    np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())
-    assert "missing" in why.row_text(int(np.argmax(X["width"].isna())))
 
 
 def test_what_an_unknown_category_counts_as_is_asked_at_one_place(monkeypatch):

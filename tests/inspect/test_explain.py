@@ -151,15 +151,6 @@ def test_categories_that_are_numbers_have_all_their_digits_everywhere():
     assert not any(".0" in term for term in terms)
 
 
-def test_contributions_as_a_data_frame(shop_model):
-    model, X, _ = shop_model
-    why = model.explain(X[:10])
-    frame = why.to_dataframe()
-    sums = frame[["baseline", *X, "clipping"]].sum(axis=1)
-    np.testing.assert_allclose(sums, frame["prediction"], rtol=1e-9)
-    assert list(frame["path"]) == list(why.path)
-
-
 def test_names_of_the_table_give_way_to_those_of_the_columns():
     tree = build_tree(STUMP, seed=0)
     schema = dataclasses.replace(tree.schema, names=("colour", "prediction", "leaf"))

@@ -121,32 +121,6 @@ def test_the_fewest_rows_for_a_coverage(coverage, needed):
         conformal_factor(scores[1:], np.ones(needed - 1), coverage)
 
 
-def test_coverage_holds_over_repeated_tables():
-    # The tree is one; calibration and new rows are drawn anew each time. With 24
-    # calibration rows coverage 0.8 means rank 20 of 25: exactly 0.8 for continuous
-    # scores, over both draws.
-    rng = np.random.default_rng(3)
-
-    def draw(n_rows):
-        X = rng.normal(size=(n_rows, 2))
-        return X, np.abs(X[:, 0]) + (0.2 + 0.5 * (X[:, 1] > 0)) * rng.normal(
-            size=n_rows
-        )
-
-    model = SecretRegressor(random_state=0).fit(*draw(500))
-    X, y = draw(400 * 30)
-    prediction, deviation = model.predict(X, return_std=True)
-    score = (np.abs(y - prediction) / deviation).reshape(400, 30)
-    covered = 0
-    for row in score:
-        scores = np.sort(row[:24]), np.ones(24)
-        covered += np.sum(row[24:] <= conformal_factor(*scores, 0.8))
-    # Of a table's six new rows the hits go together; its mean has a variance of
-    # var(beta(20, 5)) + its binomial share.
-    spread = math.sqrt((0.16 / 26 + 0.16 / 6) / 400)
-    assert covered / 2400 == pytest.approx(0.8, abs=3.5 * spread)
-
-
 @pytest.mark.parametrize("refine", [None, "blend"])
 def test_intervals_through_the_estimator(refine):
     X, y = shop(256)

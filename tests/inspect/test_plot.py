@@ -115,15 +115,6 @@ def test_color_follows_the_mean_of_the_target():
     assert "mean of rings" in texts(ax)
 
 
-def test_max_depth_draws_inner_nodes_with_their_model():
-    tree = random_tree(4, 8)
-    ax = plot_tree(tree, max_depth=1).ax
-    assert len(extents(ax, FancyBboxPatch)) == 3
-    below = re.findall(r"(\d) (?:leaf|leaves) below", "\n".join(texts(ax)))
-    ends = sum(bool(tree.is_leaf[child]) for child in (tree.left[0], tree.right[0]))
-    assert sum(map(int, below)) + ends == 8
-
-
 def test_a_large_tree_is_cut_where_it_can_be_read():
     tree = random_tree(21, 21)
     ax = plot_tree(tree).ax
@@ -145,13 +136,6 @@ def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
     stopped = replace(tree, stop_reason=np.array([StopReason.MAX_DEPTH], np.int32))
     said = texts(plot_tree(stopped).ax)
     assert "max_depth reached: this is a linear regression" in said
-
-
-def test_the_figure_grows_with_the_tree():
-    def size(n_leaves):
-        return plot_tree(random_tree(4, n_leaves)).ax.get_figure().get_size_inches()
-
-    assert (size(9) > size(3)).all()
 
 
 def test_dollars_in_names_are_no_formula():

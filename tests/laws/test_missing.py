@@ -296,17 +296,6 @@ fitted_with_holes = pytest.mark.parametrize(
 
 
 @fitted_with_holes
-def test_a_saved_model_treats_gaps_as_before(kind, tmp_path):
-    model, X, _ = with_holes_fitted(kind)
-    model.save(tmp_path / "model")
-    loaded = SecretRegressor.load(tmp_path / "model")
-    assert loaded.tree_.schema.missing_columns == model.tree_.schema.missing_columns
-    assert loaded.tree_.schema.missing_shares == model.tree_.schema.missing_shares
-    assert loaded.export_text() == model.export_text()
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-
-@fitted_with_holes
 def test_code_treats_gaps_as_the_tree_does(kind):
     model, X, _ = with_holes_fitted(kind)
     assert model.tree_.n_leaves > 1

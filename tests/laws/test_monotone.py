@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 
 from secret_jax import (
     ClassSplits,
-    Constant,
     KernelTreeClassifier,
     KernelTreeRegressor,
     LeastSquares,
@@ -268,30 +267,6 @@ def test_what_is_added_to_a_tree_keeps_no_order_and_is_refused(composed, tree):
     model = composed(tree=tree(monotonic_cst=DIRECTIONS))
     with pytest.raises(ValueError, match="keeps no order"):
         model.fit(X, y > y.mean() if tree is SecretClassifier else y)
-
-
-def test_exported_code_keeps_the_order():
-    table, target = patients()
-    model = SecretRegressor(monotonic_cst=DIRECTIONS, leaf=Constant(), prune=None)
-    model.set_params(max_leaf_nodes=6).fit(table, target)
-    scope: dict = {}
-    exec(model.export_code(), scope)
-    assert greatest_violation(
-        lambda rows: np.array(
-            [scope["predict"](row) for row in rows.to_dict("records")]
-        ),
-        table,
-        n_pairs=200,
-    ) <= 2e-6 * np.std(target)
-
-
-def test_a_model_file_keeps_the_constraints(tmp_path):
-    table, target = patients(200)
-    model = SecretRegressor(monotonic_cst={"age": 1}, oblique=False).fit(table, target)
-    model.save(tmp_path / "model")
-    again = SecretRegressor.load(tmp_path / "model")
-    assert again.tree_.schema.monotonic == model.tree_.schema.monotonic == ((0, 1),)
-    np.testing.assert_array_equal(again.predict(table), model.predict(table))
 
 
 def test_constant_columns_beside_directions_are_fitted_and_kept(tmp_path):

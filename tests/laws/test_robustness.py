@@ -1,16 +1,14 @@
 """Whatever table is given: a reason for a refusal, or a tree with finite predictions.
 
-See `strange_tables` for how to draw many more examples than a usual run of the tests.
+Other parameters and estimators are those of `tests.fuzz`.
 """
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,13 +16,11 @@ from configurations import tree_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import assert_meant, only_deserved_warnings
-from strange_tables import COLUMNS, MANY, Case, cases, drawn
+from strange_tables import COLUMNS, Case, cases, drawn
 
-from secret_jax import CostComplexity, HoldOut, RssSplits, SecretRegressor, SecretSplits
-from secret_jax.runtime.programs import forget_programs
+from secret_jax import SecretRegressor
 
-# Rows of 64 to 128, unlike the options that follow, decide which programs are compiled.
-_FEW = {
+_OPTIONS = {
     "oblique": ["auto", False],
     "leaf": ["ridge", "linear"],
     "prune": ["auto", None, "icomp"],
@@ -34,57 +30,15 @@ _FEW = {
     "max_depth": [0, 1],
     "random_state": [0],
 }
-_PAPER = [
-    SecretSplits(gain=gain, start=start, n_starts=n_starts, max_iter=steps, tol=tol)
-    for gain, start, n_starts, steps, tol in (
-        ("normal", "component", 4, 50, 1e-6),
-        ("counted", "rows", 1, 50, 0.0),
-        ("normal", "rows", 4, 1, 1.0),
-    )
-]
-_RSS = [RssSplits(max_split_features=n) for n in (None, 1, 2)]
-_ANY = {
-    "oblique": ["auto", True, False],
-    "splits": ["rss", *_RSS, *_PAPER, "cart", "guide", "m5", "retis", "support", "phd"],
-    "leaf": ["ridge", "linear", "constant", "implied", "simple", "m5"],
-    "leaf__clip_margin": [0.1, 0.0, None, 1e6],
-    "leaf__clip_min_samples": [50, 0],
-    "prune": [
-        *("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
-        *("cart", "guide", "m5"),
-        *(
-            HoldOut(fraction=f, refit=r)
-            for f in (0.01, 0.25, 0.99)
-            for r in (True, False)
-        ),
-        *(CostComplexity(alpha=alpha) for alpha in (0.0, 1.0)),
-    ],
-    "refine": [None, None, "tao", "blend"],
-    "distill": [True, False],
-    "min_samples_split": [0.05, 2, 0.5],
-    "min_samples_leaf": ["auto", 1, 5, 0.2],
-    "splits__min_gain": ["auto", 0.0, 5.0],
-    "max_depth": [None, 0, 1, 3],
-    "max_leaf_nodes": [None, 1, 3],
-    "splits__max_samples": [2048, None, 16],
-    "leaf__indicators": ["auto", True, False],
-    "missing_values": ["learn", "mean", "error"],
-    "categorical_features": [None, None, [0]],
-    "split_features": [None, None, [0]],
-    "random_state": [0, 1, None],
-}
 
 
-def options() -> st.SearchStrategy[dict[str, Any]]:
-    choices = _ANY if MANY else _FEW
-    return st.fixed_dictionaries(
-        {}, optional={name: st.sampled_from(values) for name, values in choices.items()}
-    )
+OPTIONS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {}, optional={name: st.sampled_from(given) for name, given in _OPTIONS.items()}
+)
 
 
 def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
     """A fitted model, or None after a refusal with a reason."""
-    _forget_programs()
     model = SecretRegressor().set_params(**chosen)
     try:
         return model.fit(case.X, case.y, case.weight)
@@ -92,16 +46,6 @@ def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
         assert_meant(error)
         assert vars(model) == model.get_params(deep=False)  # as if nothing had happened
         return None
-
-
-_fits = itertools.count(1)
-
-
-def _forget_programs() -> None:
-    """Thousands of programs would use up the memory maps of the process."""
-    if next(_fits) % 250 == 0:
-        forget_programs()
-        jax.clear_caches()
 
 
 def exaggerated(X: Any) -> Any:
@@ -121,7 +65,7 @@ def exaggerated(X: Any) -> Any:
 
 
 @drawn(30)
-@given(cases(), options())
+@given(cases(), OPTIONS)
 def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
     with only_deserved_warnings():
         model = fitted(case, chosen)
@@ -212,14 +156,13 @@ _EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
     st.lists(st.integers(-30, 30), min_size=4, max_size=4),
-    st.sampled_from([None, "tao", "blend"] if MANY else [None]),
 )
-def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers, refine):
+def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers):
     rng = np.random.default_rng(seed)
     X = np.column_stack([COLUMNS[kind](rng, 100) for kind in kinds]).astype(float)
     y = np.abs(np.clip(X[:, 0], -9, 9)) + rng.normal(size=100)
     *units, unit = 2.0 ** np.array(powers)
-    options = {"random_state": 0, "min_samples_split": 0.1, "refine": refine}
+    options = {"random_state": 0, "min_samples_split": 0.1}
     model = SecretRegressor(**options).fit(X, y)
     other = SecretRegressor(**options).fit(X * units, y * unit)
     # Plain numbers are plain in units of the data: only these may differ, and no row

@@ -55,6 +55,44 @@ def test_a_power_of_two_changes_no_bit(loss, power):
     np.testing.assert_array_equal(other.predict(X), 2.0**power * model.predict(X))
 
 
+UNIT = 2.0**-20
+CASES = {
+    "CART": {"splits": "cart", "leaf": "constant"},
+    "holdout": {"prune": "holdout"},
+    "directions": {"monotonic_cst": [1, 0, 0, 0]},
+    "sums of columns": {"leaf": Ridge(clip_margin=None), "oblique": True},
+    "zeros": {"y": table(7, zeros=True)[1]},
+    "no counts": {"weight": np.random.default_rng(2).uniform(0.2, 3.0, 400)},
+    "two amounts": {
+        "y": np.stack([table(7)[1], table(6)[1]], axis=1),
+        "factor": np.array([4.0, 0.5]),
+        "max_leaf_nodes": 4,
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whatever_the_amounts_and_the_tree_are(case):
+    X, y = table(7)
+    given = {"y": y, "factor": UNIT} | CASES[case]
+    model, other = both(QuasiPoisson(), X=X, **given)
+    factor = given["factor"]
+    np.testing.assert_array_equal(other.predict(X), factor * model.predict(X))
+    y = given["y"][:200]
+    again, others = model.refit(X[:200], y), other.refit(X[:200], factor * y)
+    np.testing.assert_array_equal(others.predict(X), factor * again.predict(X))
+
+
+@BY_LOSS
+def test_orders_of_rows_and_units_of_attributes_change_no_bit(loss):
+    X, y = table(3)
+    model = SecretRegressor(loss=loss, prune=FOLDS).fit(X, y)
+    order, unit = np.random.default_rng(3).permutation(len(y)), [1, 1024, 1, 0.125]
+    for other, target, rows in ((X[order], y[order], X), (X * unit, y, X * unit)):
+        again = SecretRegressor(loss=loss, prune=FOLDS).fit(other, target)
+        np.testing.assert_array_equal(again.predict(rows), model.predict(X))
+
+
 @BY_LOSS
 def test_any_factor_changes_rounding_alone(loss):
     X, y = table(1)
@@ -62,54 +100,6 @@ def test_any_factor_changes_rounding_alone(loss):
     model, other = both(loss, 1000.0, X, y, weight)
     np.testing.assert_allclose(other.predict(X), 1000.0 * model.predict(X), rtol=1e-6)
     np.testing.assert_array_equal(other.tree_.kind, model.tree_.kind)
-
-
-def test_amounts_of_zero_and_weights_that_are_no_counts():
-    X, y = table(2, zeros=True)
-    weight = np.random.default_rng(2).uniform(0.2, 3.0, len(y))
-    model, other = both(QuasiPoisson(), 0.25, X, y, weight)
-    np.testing.assert_array_equal(other.predict(X), 0.25 * model.predict(X))
-
-
-@BY_LOSS
-def test_rows_in_another_order_are_the_same_tree(loss):
-    X, y = table(3)
-    order = np.random.default_rng(3).permutation(len(y))
-    model = SecretRegressor(loss=loss, prune=FOLDS).fit(X, y)
-    other = SecretRegressor(loss=loss, prune=FOLDS).fit(X[order], y[order])
-    np.testing.assert_array_equal(other.predict(X), model.predict(X))
-
-
-@BY_LOSS
-def test_an_attribute_in_another_unit_is_the_same_tree(loss):
-    X, y = table(4)
-    unit = np.array([1.0, 1024.0, 1.0, 0.125])
-    model = SecretRegressor(loss=loss, prune=FOLDS).fit(X, y)
-    other = SecretRegressor(loss=loss, prune=FOLDS).fit(X * unit, y)
-    np.testing.assert_array_equal(other.predict(X * unit), model.predict(X))
-
-
-def test_each_of_several_amounts_may_have_another_unit():
-    X, y = table(5)
-    Y, factors = np.stack([y, table(6)[1]], axis=1), np.array([4.0, 0.5])
-    model, other = both(QuasiPoisson(), factors, X, Y, max_leaf_nodes=4)
-    np.testing.assert_array_equal(other.predict(X), factors * model.predict(X))
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"splits": "cart", "leaf": "constant"},
-        {"prune": "holdout"},
-        {"monotonic_cst": [1, 0, 0, 0]},
-        {"leaf": Ridge(clip_margin=None), "oblique": True},
-    ],
-    ids=lambda one: "-".join(one),
-)
-def test_whatever_grows_and_prunes_the_tree(parameters):
-    X, y = table(7)
-    model, other = both(QuasiPoisson(), 2.0**-20, X, y, **parameters)
-    np.testing.assert_array_equal(other.predict(X), 2.0**-20 * model.predict(X))
 
 
 @BY_LOSS
@@ -157,13 +147,6 @@ def test_a_loss_of_ones_own_in_shares_of_the_mean():
     )
     deviations = [each.predict(X, return_std=True)[1] for each in (model, other)]
     np.testing.assert_allclose(deviations[1], 1000.0 * deviations[0], rtol=1e-5)
-
-
-def test_new_equations_are_of_the_unit():
-    X, y = table(9)
-    model, other = both("gamma", 16.0, X, y)
-    again, others = model.refit(X[:200], y[:200]), other.refit(X[:200], 16 * y[:200])
-    np.testing.assert_array_equal(others.predict(X), 16.0 * again.predict(X))
 
 
 @pytest.mark.parametrize("loss", ["auto", "gamma"])

@@ -31,82 +31,6 @@ def normal(rng, *shape):
     return rng.normal(size=(N_NODES, *shape)).astype(np.float32)
 
 
-def test_the_largest_in_their_order(rng):
-    values = rng.integers(0, 4, (N_NODES, 9)).astype(np.float32)
-    values[0, :3] = -np.inf
-    found = both(lambda values: arrays.largest(values, 4), values)
-    expected = np.argsort(-values, axis=1, kind="stable")[:, :4]
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_entries_of_nodes(rng):
-    array = normal(rng, 5, 2)
-    one, some = rng.integers(0, 5, N_NODES), rng.integers(0, 5, (N_NODES, 3))
-    each = range(N_NODES)
-    for index in (one, some):
-
-        def taken(array, index):
-            return arrays.taken(array, index, array.ndim - 2)
-
-        expected = np.stack([array[i][index[i]] for i in each])
-        np.testing.assert_array_equal(both(taken, array, index), expected)
-
-
-def test_one_of_two_for_each_node(rng):
-    a, b = normal(rng, 4, 2), normal(rng, 4, 2)
-    for chosen in ([True] * 3, [False] * 3, [True, False, True]):
-        chosen = np.array(chosen)
-        expected = np.where(chosen[:, None, None], a, b)
-        np.testing.assert_array_equal(both(arrays.where_each, chosen, a, b), expected)
-        asked = []
-
-        def first(asked=asked):
-            asked.append("first")
-            return a
-
-        def second(asked=asked):
-            asked.append("second")
-            return b
-
-        np.testing.assert_array_equal(arrays.either(chosen, first, second), expected)
-        assert len(asked) == 1 + (chosen.any() and not chosen.all())
-    found = jax.vmap(lambda chosen, a, b: arrays.either(chosen, lambda: a, lambda: b))(
-        jnp.asarray([True, False, True]), jnp.asarray(a), jnp.asarray(b)
-    )
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_only_what_improves_goes_on():
-    rows = np.arange(4.0, dtype=np.float32)
-    searched = []
-
-    def step(nodes, state):
-        searched.append(len(nodes))
-        more = arrays.namespace(state).minimum(state + 1, nodes)
-        return more, more > state
-
-    def narrowed(nodes, mask):
-        return nodes[mask]
-
-    start = np.zeros(4, np.float32)
-    found = arrays.improved(5, step, rows, start, narrowed)
-    assert searched == [4, 3, 2, 1]
-    jax_found = arrays.improved(
-        5, step, jnp.asarray(rows), jnp.asarray(start), narrowed
-    )
-    np.testing.assert_array_equal(found, jax_found)
-    np.testing.assert_array_equal(found, [0, 1, 2, 3])
-
-
-def test_one_entry_after_the_other(rng):
-    values = normal(rng, 4, 2)
-
-    def stacked(values):
-        return arrays.stacked(lambda one: one * 2, values)
-
-    np.testing.assert_array_equal(both(stacked, values), 2 * values)
-
-
 def test_sums_by_code(rng):
     codes = rng.integers(0, 4, (N_NODES, N_ROWS)).astype(np.int32)
     values = normal(rng, N_ROWS)
@@ -140,17 +64,6 @@ def test_weighted_quantiles(rng, weights):
         place = np.ceil(share.astype(float) * len(repeated) - 1e-3).astype(int) - 1
         expected = repeated[np.maximum(place, 0)]
         np.testing.assert_array_equal(found[node, direction], expected)
-
-
-def test_products_of_pairs(rng):
-    design = normal(rng, N_ROWS, 4)
-    found = both(arrays.products_of_pairs, design)
-    column, row = np.tril_indices(4)
-    np.testing.assert_array_equal(found, design[..., row] * design[..., column])
-    with linalg.written_out():
-        np.testing.assert_array_equal(
-            arrays.products_of_pairs(jnp.asarray(design)), found
-        )
 
 
 def test_sums_below(rng):

@@ -139,9 +139,3 @@ def test_a_gpu_gives_the_tree_of_the_processor(data):
     model = SecretRegressor(device="gpu", **SMALL).fit(X, y)
     expected = SecretRegressor(device="cpu", **SMALL).fit(X, y)
     np.testing.assert_allclose(model.score(X, y), expected.score(X, y), atol=0.02)
-
-
-def test_the_bound_on_memory_holds_in_threads_too():
-    with config_context(working_memory=7):
-        limits = set(in_blocks(lambda rows: rows_at_once(1 << 12, 1 << 20), 9, block=1))
-        assert limits == {rows_at_once(1 << 12, 1 << 20)} == {1024}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.runtime.hashing import mix, random_numbers, uniform
+from secret_jax.runtime.hashing import mix, random_numbers
 
 
 def test_mix_is_splitmix64():
@@ -16,17 +16,6 @@ def test_mix_is_splitmix64():
         "0x6e789e6aa1b965f4",
         "0x6c45d188009454f",
     ]
-
-
-def test_uniform():
-    numbers = uniform(np.arange(100_000))
-    assert numbers.dtype == np.float64
-    assert 0 <= numbers.min() < 1e-4
-    assert 1 - 1e-4 < numbers.max() < 1
-    histogram = np.bincount((numbers * 20).astype(int), minlength=20)
-    # Five standard deviations of a binomial count.
-    assert np.abs(histogram - 5000).max() < 5 * np.sqrt(5000)
-    assert np.array_equal(numbers[:10], uniform(np.arange(10)))
 
 
 def test_random_numbers_are_those_of_their_key_alone():
