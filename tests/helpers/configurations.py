@@ -105,14 +105,14 @@ def planes(n_rows: int = 128, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def persons(
-    n_persons: int = 50, n_rows: int = 6
+    n_persons: int = 50, n_rows: int = 6, noise: float = 0.01
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of persons, whose levels are no function of what is known of them."""
     rng = np.random.default_rng(0)
     who = np.repeat(np.arange(n_persons), n_rows)
     known, level = rng.uniform(size=(2, n_persons))
     X = np.column_stack([known[who], rng.normal(size=len(who))])
-    return X, level[who] + 0.01 * rng.normal(size=len(who)), who
+    return X, level[who] + noise * rng.normal(size=len(who)), who
 
 
 def _dyadic(values: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tracemalloc
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from handmade import load_tree, save_tree
+from random_trees import TOWNS, random_tree
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -21,7 +23,7 @@ from secret_jax import (
     SecretRegressor,
     SecretSplits,
 )
-from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.schema import TableSchema
 from secret_jax.interfaces import LeafModel
 from secret_jax.tree.file import (
     FORMAT_VERSION,
@@ -30,64 +32,35 @@ from secret_jax.tree.file import (
     save_model,
     write,
 )
-from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 
 def example_tree(
     categories: tuple = ("F", "I", "M"), clip_margin=0.1, n_outputs: int = 1
 ) -> Tree:
-    """Three leaves below an oblique and a discrete split, with awkward numbers."""
-    third = 1 / 3
-    schema = TableSchema(
-        names=("länge", "sex", "x y"),
-        named=True,
-        roles=(Role.REGRESSOR, Role.DISCRETE, Role.SPLIT),
-        continuous=(0, 2),
-        n_regressors=1,
-        center=np.array([third, -1e300]),
-        scale=np.array([np.nextafter(1.0, 2.0), 5e-324]),
-        discrete=(1,),
-        categories=(categories,),
+    """Three leaves with awkward numbers, names and columns."""
+    tree = random_tree(0, 3, clip_margin=clip_margin, n_outputs=n_outputs)
+    schema = dataclasses.replace(
+        tree.schema,
+        names=("länge", "sex", "x y", *tree.schema.names[3:]),
+        center=np.array([1 / 3, -1e300, 0.1 + 0.2, 0.0, 7.0]),
+        scale=np.array([np.nextafter(1.0, 2.0), 5e-324, 1.0, 1e-7, 1e300]),
+        categories=(categories, TOWNS),
         target_names=("rings", "größe")[:n_outputs],
         target_centers=(0.1 + 0.2, -1e300)[:n_outputs],
-        target_scales=(third * 1e-7, 5e-324)[:n_outputs],
+        target_scales=(1e-7 / 3, 5e-324)[:n_outputs],
+        missing_shares=((0, 1 / 3),),
+        whole=(2,),
+        tails=((0, -1 / 3, 1e300),),
+        monotonic=((0, 1), (2, -1)),
     )
-    integers = {
-        "left": [1, -1, 3, -1, -1],
-        "right": [2, -1, 4, -1, -1],
-        "parent": [-1, 0, 0, 2, 2],
-        "depth": [0, 1, 1, 2, 2],
-        "kind": [SplitKind.OBLIQUE, 0, SplitKind.DISCRETE, 0, 0],
-        "attribute": [-1, -1, 0, -1, -1],
-        "stop_reason": [0, StopReason.PRUNED, 0, StopReason.PURE, StopReason.PURE],
-    }
-    goes_left = np.zeros((5, len(categories)), bool)
-    goes_left[2, ::2] = True
-    direction = np.zeros((5, 2), np.float32)
-    direction[0] = [0.6, -0.8]
-    model = np.random.default_rng(0).normal(size=(5, n_outputs, 2))
-    error = np.array([1.0, third, 0.5, 0.25, 0.125])
-    return Tree(
-        **{name: np.array(value, np.int32) for name, value in integers.items()},
-        direction=direction,
-        threshold=np.array([third, 0, 0, 0, 0], np.float32),
-        goes_left=goes_left,
-        larger_left=np.array([True, False, True, False, False]),
-        coefficient=model,
-        lower=np.full((5, n_outputs), -2.0),
-        upper=np.full((5, n_outputs), third),
-        weight=np.array([10.0, 4, 6, 3, 3]),
-        train_error=np.stack([error, error / 3], axis=1)[:, :n_outputs],
-        degrees=np.array([3.0, 2.0, 1.5, 1.0, 1.0]),
-        mean=model[:, :, 0] / 3,
-        deviation=model[:, :, 1] ** 2,
-        center=model[:, 0, :1] * third,
-        spread=np.array([[third], [0.0], [5e-324], [1.0], [1e300]]),
-        standard_error=np.where(model > 0, np.nan, -model),
-        gate_width=np.array([0.0, 0.25, 0.0, 0.0, 0.0], np.float32),
-        gain=np.array([0.4, 0, 0.2, 0, 0], np.float32),
+    model = tree.coefficient
+    return dataclasses.replace(
+        tree,
         schema=schema,
-        clip_margin=clip_margin,
+        standard_error=np.where(model > 0, np.nan, -model),
+        gate_width=np.array([0.25, 0.0, 0.0, 0.0, 0.0], np.float32),
+        spread=np.abs(model[:, 0, 1:]) * [1 / 3, 0.0, 5e-324, 1e300],
     )
 
 
@@ -153,7 +126,7 @@ def test_a_tree_comes_back_bit_for_bit(tmp_path, clip_margin, n_outputs):
 )
 def test_categories_keep_their_types(tmp_path, categories):
     save_tree(example_tree(categories), tmp_path / "tree.model")
-    (found,) = load_tree(tmp_path / "tree.model").schema.categories
+    found, _ = load_tree(tmp_path / "tree.model").schema.categories
     assert [(type(value), value) for value in found] == [
         (type(value), value) for value in categories
     ]
@@ -234,9 +207,9 @@ def test_every_truncation_is_noticed(saved):
 @pytest.mark.parametrize(
     ("change", "members"),
     [
-        (rewrite, {"fitted.tree_.coefficient": np.zeros((5, 1, 2))}),
+        (rewrite, {"fitted.tree_.coefficient": np.zeros((5, 1, 5))}),
         (rewrite, {"fitted.tree_.threshold": np.zeros(5)}),
-        (rewrite, {"fitted.tree_.schema.center": np.zeros(2)}),
+        (rewrite, {"fitted.tree_.schema.center": np.zeros(5)}),
         (rewrite, {"fitted.tree_.left": np.array([{}] * 5, object)}),
         (rewrite_header, {"content": {}}),
         (rewrite_header, {"checksum": "0" * 64}),
@@ -281,7 +254,7 @@ def test_a_member_that_is_longer_than_it_says_is_unpacked_no_further(saved):
     long = 50_000_128
     for position in range(len(content) - 4):
         if content[position : position + 4] == long.to_bytes(4, "little"):
-            content[position : position + 4] = (208).to_bytes(4, "little")
+            content[position : position + 4] = (328).to_bytes(4, "little")
     saved.write_bytes(content)
     tracemalloc.start()
     try:
@@ -314,8 +287,8 @@ class Model(BaseEstimator):
 def fitted_model(**parameters) -> Model:
     model = Model(**parameters)
     model.tree_ = example_tree()
-    model.feature_names_in_ = np.array(["länge", "sex", "x y"], object)
-    model.n_features_in_ = np.int64(3)
+    model.feature_names_in_ = np.array(model.tree_.schema.names, object)
+    model.n_features_in_ = np.int64(7)
     model.path_ = np.array([0.1, np.inf], np.float32)
     return model
 
@@ -332,8 +305,8 @@ def test_an_estimator_comes_back(tmp_path):
     }
     assert_same_tree(found.tree_, model.tree_)
     assert found.feature_names_in_.dtype == object
-    assert found.feature_names_in_.tolist() == ["länge", "sex", "x y"]
-    assert found.n_features_in_ == 3
+    assert found.feature_names_in_.tolist()[:3] == ["länge", "sex", "x y"]
+    assert found.n_features_in_ == 7
     assert found.path_.dtype == np.float32
     assert np.array_equal(found.path_, model.path_)
     assert_same_tree(load_tree(path), model.tree_)
