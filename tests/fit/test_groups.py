@@ -51,17 +51,17 @@ def test_what_holds_for_no_other_person_is_not_learned(prune):
 def test_passes_are_judged_by_other_persons(prune, distill, monkeypatch):
     X, y, who = persons()
     grew, judged = [], []
-    improve, errors = tao._improve_level, tao.row_errors
+    fit, errors = tao.fit_models, tao.row_errors
 
-    def improved(tree, level, rows, *others):
-        grew.append(rows.group)
-        return improve(tree, level, rows, *others)
+    def fitted(trees, parts, *others):
+        grew.extend(part.group for part in parts)
+        return fit(trees, parts, *others)
 
     def erring(tree, rows):
         judged.append(rows.group)
         return errors(tree, rows)
 
-    monkeypatch.setattr(tao, "_improve_level", improved)
+    monkeypatch.setattr(tao, "fit_models", fitted)
     monkeypatch.setattr(tao, "row_errors", erring)
     taught = Distillation(most_rise=100.0) if distill else False
     model = SecretRegressor(oblique=False, distill=taught, prune=prune, refine=Tao())
