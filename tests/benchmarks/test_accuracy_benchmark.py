@@ -94,20 +94,6 @@ def test_ratio_is_the_geometric_mean_over_sets_of_the_mean_errors():
     assert results.wins("a", "b") == results.wins("b", "a") == 1
 
 
-def test_ratios_use_the_seeds_and_sets_that_both_models_have():
-    results = Results(
-        [
-            record("a", "one", 0, 0.2),
-            record("a", "one", 1, 9.0),
-            record("b", "one", 0, 0.1),
-            record("a", "two", 0, 9.0),
-        ]
-    )
-    assert results.ratio("a", "b")[0] == pytest.approx(2)
-    nothing = Results([record("a", "one"), record("b", "two")])
-    assert math.isnan(nothing.ratio("a", "b")[0])
-
-
 def test_a_stopped_run_goes_on_where_it_was_stopped(
     candidates, folder, tmp_path, capsys
 ):

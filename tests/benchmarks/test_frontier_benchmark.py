@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.accuracy import encoding, frontier
+from benchmarks.accuracy import frontier
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.reading import (
     numbers_of_cubist,
-    numbers_of_lightgbm,
 )
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import Experiment, Part
@@ -35,18 +34,6 @@ coeff="1" att="x0" coeff="2"
 """
 
 
-def experiment_with_gaps() -> Experiment:
-    """Five rows: a number and a text that are missing once, each before the test."""
-    X = pd.DataFrame(
-        {
-            "a size, in m": [1.0, np.nan, 3.0, 4.0, np.nan],
-            "town": ["x, y", "z", "z", None, "new"],
-        }
-    )
-    parts = [Part(X.iloc[r], np.array(r, float)) for r in ([0, 1], [2, 3], [4])]
-    return Experiment(*parts, discrete=["town"], seed=0)
-
-
 def record(model: str, name: str, seed: int, error: float, numbers: int | None):
     run = {"set": name, "model": model, "seed": seed, "data": "", "key": "k"}
     made = {"mse": error, "leaves": 1, "seconds": 0.1, "rows": 8, "columns": 2}
@@ -56,15 +43,6 @@ def record(model: str, name: str, seed: int, error: float, numbers: int | None):
 def test_rules_of_cubist_count_conditions_constants_and_coefficients():
     # Three conditions and an equation of three; one and one; none and two.
     assert numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
-
-
-def test_boosted_trees_count_thresholds_values_and_coefficients():
-    constant = {"num_leaves": 3, "tree_structure": {"left_child": {"leaf_value": 1.0}}}
-    leaves = [{"leaf_const": 0.1, "leaf_coeff": [1.0, 2.0]}, {"leaf_coeff": []}]
-    split = {"left_child": leaves[0], "right_child": leaves[1]}
-    linear = {"num_leaves": 2, "tree_structure": split}
-    assert numbers_of_lightgbm([constant]) == 2 + 3
-    assert numbers_of_lightgbm([constant, linear]) == 5 + (1 + 2 + 2)
 
 
 def test_trees_and_linear_models_are_counted_where_they_are_fitted():
@@ -78,24 +56,6 @@ def test_trees_and_linear_models_are_counted_where_they_are_fitted():
     cart, ridge = accuracy_peers.peers(["cart", "ridge"], None)
     assert cart.run(experiment).numbers == 3 + 4
     assert ridge.run(experiment).numbers == 1 + 1 + 4
-
-
-def test_missing_text_is_a_category_and_missing_numbers_are_said():
-    experiment = experiment_with_gaps()
-    encoded = encoding.numbers(experiment)
-    # The size, then indicators of a missing town, of "x, y" and of "z".
-    np.testing.assert_array_equal(
-        encoded.X_both[:, 1:], [[0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
-    )
-    np.testing.assert_array_equal(encoded.X_both[:, 0], [1, np.nan, 3, 4])
-    filled = encoding.filled().fit(encoded.X_both)
-    found = filled.transform(encoded.X_both)
-    np.testing.assert_allclose(found[:, 0], [1, 8 / 3, 3, 4])
-    np.testing.assert_array_equal(found[:, -1], [0, 1, 0, 0])
-    for peer in accuracy_peers.peers(["ridge", "cart"], None):
-        assert np.isfinite(peer.run(experiment).prediction).all()
-    native = encoding.native(experiment).X_both
-    assert list(native["c1"].isna()) == [False, False, False, True]
 
 
 def test_all_tables_are_a_geometric_mean_of_means_over_splits():

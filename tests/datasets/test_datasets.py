@@ -1,8 +1,6 @@
 """Synthetic sets against closed forms; loading from folders, and from a fake OpenML."""
 
 import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -198,20 +196,6 @@ def test_bad_files_are_refused_with_a_reason(folder, text, message):
     (folder / "bad.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
         load("bad", folder)
-
-
-def test_pandas_is_needed_only_to_load():
-    program = (
-        "import sys; sys.modules['pandas'] = None\n"
-        "from secret_jax.datasets import load, make_3dsin\n"
-        "make_3dsin(4)\n"
-        "try: load('abalone')\n"
-        "except ImportError as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "secret-jax[data]" in done.stdout
 
 
 # OpenML

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from copy import copy
-
 import numpy as np
-import pandas as pd
 import pytest
 from configurations import persons, refusal
 from sklearn.metrics import r2_score
@@ -105,25 +101,6 @@ def test_copies_of_rows_are_drawn_one_by_one():
     weighted = SecretForestRegressor(**FEW).fit(X, y, weight)
     np.testing.assert_allclose(weighted.predict(X), copies.predict(X), atol=1e-6)
     assert weighted.oob_score_ == pytest.approx(copies.oob_score_, abs=1e-9)
-
-
-def test_trees_that_are_stored_keep_the_names_of_their_columns(fitted, monkeypatch):
-    model, computing = copy(fitted[0]), type(fitted[0])._computing
-
-    @contextmanager
-    def interrupted_at_the_end(*given):
-        with computing(*given):
-            yield
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(model), "_computing", interrupted_at_the_end)
-    X, y = wave()
-    X = pd.DataFrame(X).add_prefix("wide ").assign(more=0.5 * np.arange(len(y)))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    monkeypatch.undo()
-    assert model.feature_names_in_.tolist() == list(X)
-    assert model.predict(X).shape == y.shape
 
 
 def test_leaves_of_many_rows_are_larger_unless_asked_otherwise():

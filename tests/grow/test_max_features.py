@@ -9,7 +9,6 @@ from configurations import encoded, grow, tree_bytes
 from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import SecretForestRegressor
 from secret_jax.ensemble.forest import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.grow.frontier import Level, Places, Root
@@ -135,19 +134,3 @@ def test_numbers_of_attributes_are_those_of_scikit_learn(most, n_features):
     expected = DecisionTreeRegressor(max_features=most).fit(X, X[:, 0]).max_features_
     found = features_of_node(most, n_features)
     assert min(n_features, found or n_features) == expected
-
-
-def test_the_seed_of_an_estimator_draws():
-    random = np.random.default_rng(2)
-    X = random.normal(size=(N_ROWS, 4))
-    y = X @ [1.0, 2.0, 3.0, 4.0] + random.normal(size=N_ROWS)
-
-    def trees(seed):
-        model = SecretForestRegressor(
-            n_estimators=2, max_features=1, bootstrap=False, random_state=seed
-        )
-        boosters = model.fit(X, y).ensemble_.boosters
-        return [tree_bytes(tree) for (tree,) in boosters]
-
-    assert trees(0) == trees(0)
-    assert trees(0) != trees(1)

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from configurations import assert_same_tree, encoded, grow, tree_bytes
 
-from secret_jax import Ridge, RssSplits, SecretSplits
+from secret_jax import RssSplits, SecretSplits
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.search import GrowOptions
-from secret_jax.grow.trees import Recipe
 from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 
@@ -140,32 +139,3 @@ def test_trees_of_one_key_get_the_same_random_numbers(table):
     first, second, other = map(tree_bytes, grow(rows, schema, options, roots))
     assert first == second
     assert first != other
-
-
-def test_models_of_trees_side_by_side_are_those_that_grow_alone(table):
-    rows, schema = table
-    recipe = Recipe(
-        schema=schema,
-        options=GrowOptions(finder=CartSplits()),
-        leaf=Ridge(),
-        min_split_weight=30.0,
-        min_leaf_weight=8.0,
-        oblique=False,
-        seed=0,
-    )
-    roots = mixed_roots()
-    together = recipe.attach(recipe.grow(rows, roots), rows, roots)
-    for root, tree in zip(roots, together, strict=True):
-        (alone,) = recipe.attach(recipe.grow(rows, [root]), rows, [root])
-        assert_same_tree(tree, alone, tolerance=1e-9)
-        weight = np.ones(len(root.rows)) if root.weight is None else root.weight
-        assert tree.weight[0] == pytest.approx(weight.sum())
-    # The models are those of the root's own targets.
-    np.testing.assert_allclose(together[4].coefficient, 0)
-    own = roots[2]
-    mean = np.average(own.targets[:, 0], weights=own.weight)
-    x = rows.table.x[own.rows]
-    level = together[2].coefficient[0, 0] @ np.append(
-        1.0, np.average(x, axis=0, weights=own.weight)
-    )
-    assert level == pytest.approx(mean, abs=1e-6)

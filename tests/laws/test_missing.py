@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from configurations import every_configuration, refusal, regressor, shop
+from configurations import every_configuration, regressor, shop
 from exported_code import assert_predicts, by_python, by_sql
 
 from secret_jax import LeastSquares, Ridge, SecretRegressor
@@ -337,11 +337,3 @@ def test_gates_keep_the_side_and_the_form(side):
     gaps = encode(hard.schema, X[np.isnan(X[:, 0])])
     share = leaf_shares_of(soft, gaps)[:, 0]
     assert (share > 0.9).all() if side == "left" else (share < 0.1).all()
-
-
-def test_infinity_and_missing_targets_stay_errors():
-    X, y = holes()
-    with refusal("infinity", "'width'", "row 3"):
-        regressor("default").fit(X.assign(width=np.where(X.index == 3, np.inf, 0)), y)
-    with refusal("NaN", "row 5"):
-        regressor("default").fit(X, y.where(y.index != 5))

@@ -213,30 +213,3 @@ def test_counts_have_a_unit():
     assert Poisson().scaling(*given) == (0.0, 1.0)
     assert QuasiPoisson().scaling(*given) == (0.0, 4.0)
     assert Quantile().scaling(*given) != (0.0, 1.0)
-
-
-def test_deviations_of_a_loss_without_a_link_have_the_unit_of_the_target():
-    @dataclass(frozen=True, kw_only=True)
-    class Squares(Loss):
-        def losses(self, targets, value):
-            return (targets - value) ** 2
-
-        def working(self, targets, value):
-            return targets - value, np.ones_like(targets)
-
-        def constant(self, targets, weight):
-            return weight @ targets / weight.sum()
-
-        def noise(self, error, mean):
-            return error
-
-        def deviations(self, prediction, deviation):
-            return deviation
-
-    X, y = table(14)
-    ours, theirs = (
-        SecretRegressor(loss=loss, max_depth=0, leaf="linear").fit(X, 1000.0 * y)
-        for loss in (Squares(), "squared")
-    )
-    deviations = [each.predict(X, return_std=True)[1] for each in (ours, theirs)]
-    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.05)

@@ -241,7 +241,7 @@ def disturbances(rng) -> dict[str, Node]:
     x = rng.normal(size=(N_ROWS, N_CONTINUOUS)).astype(np.float32)
     codes = np.zeros((1, N_ROWS, N_DISCRETE))
     nodes = nodes_of(LINEAR.finder, x[None], x[None, :, :1] ** 2, codes, LINEAR.columns)
-    plain = jax.tree.map(lambda array: array[0], nodes)
+    plain = jax.tree.map(lambda array: np.asarray(array[0]), nodes)
     row = np.arange(N_ROWS)[:, None]
     point = (row < 9).astype(np.float32)
     far = np.where(row == 5, 1e18, 1e-18).astype(np.float32)

@@ -109,14 +109,6 @@ def test_awkward_classes(head, search):
     assert model.score(x, names) > 0.8
 
 
-def test_weights_of_classes_that_are_no_counts_have_no_scale():
-    weight = np.random.default_rng(0).uniform(0.5, 1.5, len(Y))
-    one, other = (
-        KernelTreeClassifier(TREE).fit(X, Y, w) for w in (weight, weight / 99)
-    )
-    np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), atol=1e-6)
-
-
 def test_search_of_a_head_for_classes():
     model = KernelTreeClassifier(TREE, head="rbf", search="greedy").fit(X, Y)
     assert model.head_ == model.search_.head

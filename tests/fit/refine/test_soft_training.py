@@ -16,7 +16,6 @@ from random_trees import with_gates
 
 from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.pipeline import refine_tree
 from secret_jax.fit.refine.soft import starts as starts_module
 from secret_jax.fit.refine.soft.parameters import (
     Parameters,
@@ -35,7 +34,6 @@ from secret_jax.fit.refine.soft.steps import (
     train_chunk,
     train_start,
 )
-from secret_jax.fit.rivals import fit_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.tree.routing import predict, values
@@ -297,18 +295,6 @@ def test_one_leaf_has_nothing_to_soften():
     assert model.n_leaves_ == 1
     np.testing.assert_allclose(model.predict(X), y, atol=0.5)
     assert fit("blend", X, y).n_leaves_ == 1
-
-
-def test_training_tells_how_many_of_its_steps_are_done():
-    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
-    heard: list = []
-    plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(fit_tree(plan, model._given(*crease(256), None)[0], None))
-    told = [step for step in heard if step.stage == "training gates"]
-    done = [step.done for step in told]
-    assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
-    assert {step.total for step in told} == {FEW.max_steps}
-    assert all(step.detail.endswith(" starts") for step in told)
 
 
 @pytest.mark.parametrize(
