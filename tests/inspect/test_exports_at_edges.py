@@ -26,7 +26,7 @@ def mixed_table() -> tuple[pd.DataFrame, np.ndarray]:
         {
             "fenced": rng.random(n) < 0.5,
             "size": pd.Series(rng.choice(["s", "m", "l", None], n), dtype=sizes),
-            "zip": rng.choice(["1", "it's", "10"], n),
+            "zip": rng.choice(["a", "it's", "10"], n),
             "kind": rng.choice([0.0, 1.0, 2.5], n),
             "area": rng.normal(100.0, 20.0, n).round(1),
             "sold": pd.Timestamp("2020-01-01")
