@@ -31,7 +31,7 @@ def table() -> tuple[pd.DataFrame, np.ndarray]:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        {"oblique": "auto"},
         {"distill": False},
         {"prune": "holdout"},
         {"prune": "bic"},
@@ -41,7 +41,8 @@ def table() -> tuple[pd.DataFrame, np.ndarray]:
 )
 def test_fixed_splits_stay_although_noise_chose_them(options):
     X, y = table()
-    model = SecretRegressor(splits=RssSplits(fixed_splits=FIXED), **options).fit(X, y)
+    given = {"splits": RssSplits(fixed_splits=FIXED), "oblique": False} | options
+    model = SecretRegressor(**given).fit(X, y)
     segment = [X["x9"] <= 0.3137, np.where(X["x9"] <= 0.3137, X["town"] < "c", False)]
     segment[1] = np.where(segment[0], segment[1], X["x8"] <= 0.5)
     frame = pd.DataFrame({"leaf": model.apply(X), "s": 2 * segment[0] + segment[1]})
@@ -52,9 +53,8 @@ def test_fixed_splits_stay_although_noise_chose_them(options):
 
 def test_classes_have_fixed_splits_too():
     X, y = table()
-    model = SecretClassifier(splits=RssSplits(fixed_splits=("town", "a"))).fit(
-        X, y > 14
-    )
+    splits = RssSplits(fixed_splits=("town", "a"))
+    model = SecretClassifier(splits=splits, oblique=False).fit(X, y > 14)
     assert model.export_text().count("if town in {a}") == 1
 
 
