@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.boosting import Boosting
+from secret_jax.ensemble.boosting import Boosted
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.model import Boosted
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.targets import Targets
@@ -28,19 +28,17 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
     2000). For two classes the trees predict log-odds; for more a tree predicts a score
     of each class, and probabilities are proportional to the exponentials of the scores.
-    The size of the trees, the number of rounds, and the weight of trees with constants
-    in their leaves are chosen by cross-entropy, as `SecretBoostingRegressor` does by
-    squared error.
+    The number of rounds is chosen by cross-entropy, as `SecretBoostingRegressor` does
+    by squared error.
 
     Parameters
     ----------
-    max_leaf_nodes : "auto", int or TreeSize, default="auto"
-        Size of the trees, as in `SecretBoostingRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
-    learning_rate, max_iter, early_stopping, n_iter_no_change, subsample, n_folds, \
-            ensemble, warm_start, missing_values, categorical_features, \
-            split_features, monotonic_cst, random_state, device, verbose
+    max_leaf_nodes, learning_rate, max_iter, early_stopping, n_iter_no_change, \
+            subsample, n_folds, ensemble, warm_start, missing_values, \
+            categorical_features, split_features, monotonic_cst, random_state, \
+            device, verbose
         As in `SecretBoostingRegressor`.
 
     Attributes
@@ -48,8 +46,8 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     classes_ : ndarray of shape (n_classes,)
     target_name_ : str
         As in `SecretClassifier`.
-    ensemble_, n_iter_, size_, shares_, n_trees_, size_errors_, \
-            feature_importances_, n_features_in_, feature_names_in_
+    ensemble_, n_iter_, n_trees_, feature_importances_, n_features_in_, \
+            feature_names_in_
         As in `SecretBoostingRegressor`; the first models are logistic regressions.
     validation_errors_, validation_error_
         As there, but mean cross-entropies in nats.
@@ -112,14 +110,11 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
 
-    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
-        super()._keep(boosting, found, targets)
-        rows = boosting.training
+    def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
+        super()._learn(rows, found, targets)
         if found.unseen is not None:
-            known = np.isfinite(found.unseen).all(axis=1)
-            member = with_all_classes(rows.targets[known]) > 0.5
-            said = _probabilities(found.unseen[known])
-            self._calibrated(said, member, rows.weight[known])
+            member = with_all_classes(rows.targets) > 0.5
+            self._calibrated(_probabilities(found.unseen), member, rows.weight)
 
     def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)

@@ -14,8 +14,9 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.boosting import Boosted
 from secret_jax.ensemble.growth import total_error
-from secret_jax.ensemble.model import Boosted, Ensemble
+from secret_jax.ensemble.model import Ensemble
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.fit.prune.interface import Evidence
@@ -58,12 +59,11 @@ class Teacher(NamedTuple):
             return lambda table: loss.prediction(ensemble.values(table))
 
         predict, unseen = told_by(ensemble), ensemble.values(rows.table)
-        parts = [] if boosted is None or len(boosted.parts) < 2 else boosted.parts
-        if boosted is not None and boosted.unseen is not None:
-            unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
-        folds = [told_by(boosted.of_fold(i)) for i in range(len(parts)) if boosted]
-        masks = [np.isin(np.arange(rows.n_rows), part) for part in parts]
-        return cls(predict, loss.prediction(unseen), folds, masks)
+        if boosted is None or boosted.unseen is None:
+            return cls(predict, loss.prediction(unseen), [], [])
+        masks = [np.isin(np.arange(rows.n_rows), part) for part in boosted.parts]
+        folds = [told_by(fold) for fold in boosted.folds]
+        return cls(predict, loss.prediction(boosted.unseen), folds, masks)
 
 
 class Distilled(NamedTuple):

@@ -85,7 +85,11 @@ class DistillingMixin(BoostingEstimator):
         with self._fitting(X) as (_, progress):
             boosted = None
             if X is None:
-                rows, boosted = self._some_rows(None), self._boosted
+                if "_rows" not in vars(self):
+                    raise ValueError(
+                        "A model from a file knows no rows. Give some of them as X."
+                    )
+                rows, boosted = self._rows, self._boosted
             else:
                 X = validated(self, X, reset=False)
                 _, rows, _ = self._read(plan, X, y, sample_weight, schema)

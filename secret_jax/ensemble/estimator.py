@@ -16,7 +16,7 @@ from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import every_row
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.reading import BoosterInspection
+from secret_jax.ensemble.reading import EnsembleInspection
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
@@ -38,7 +38,7 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(BoosterInspection, TableEstimator):
+class EnsembleEstimator(EnsembleInspection, TableEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _predicts_with: ClassVar[str] = "ensemble_"
