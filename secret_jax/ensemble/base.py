@@ -1,7 +1,7 @@
-"""Base of boosters: parameters, fits, warm starts."""
+"""Base of boosters: parameters and fits."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from secret_jax.data import validation
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosted, boosted
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.growth import BoostOptions
 from secret_jax.estimators.targets import Targets
@@ -20,10 +20,6 @@ from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
-
-# Parameters that a warm start may change: number of rounds, device, verbosity.
-_MAY_CHANGE = {"max_iter", "early_stopping", "n_iter_no_change", "warm_start"}
-_MAY_CHANGE |= {"verbose", "device"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,7 +34,6 @@ class BoostingEstimator(EnsembleEstimator):
     subsample: Annotated[float, real(0.0, 1.0, closed="right")] = 0.7
     n_folds: Annotated[int, at_least(2)] = 5
     ensemble: bool = True
-    warm_start: bool = False
     # What the values of the sums mean.
     _loss: ClassVar[Loss] = SQUARED_ERROR
 
@@ -78,46 +73,22 @@ class BoostingEstimator(EnsembleEstimator):
 
         Notes
         -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or
-        with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
-        The KeyboardInterrupt is passed on in both cases.
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was.
         """
-        restored = validation.names_restored(self, "_boosting")
+        restored = validation.names_restored(self, "_boosted")
         with restored, self._fitting(X) as (reading, progress):
-            boosting = vars(self).get("_boosting") if self.warm_start else None
-            schema, options = None, self._options(reading.seed)
-            if boosting is not None:
-                self._check_same_parameters()
-                schema = boosting.schema
-                options = replace(options, seed=boosting.seed)
-            X = validation.validated(self, X, reset=boosting is None)
+            X = validation.validated(self, X, reset=True)
             schema, rows, targets = self._read(
-                reading, X, y, sample_weight, schema, groups
+                reading, X, y, sample_weight, groups=groups
             )
             others = self._eval_rows(eval_set, schema, targets)
-            if boosting is None:
-                boosting = Boosting(options, rows, schema, others)
-            else:
-                told = "X, y, sample_weight or groups"
-                _check_same_rows(boosting.training, rows, told)
-                _check_same_rows(boosting.others, others, "eval_set")
-            try:
-                boosting.run(options, Stage("boosting", progress))
-            except KeyboardInterrupt:
-                if self.warm_start and boosting.n_rounds >= 0:
-                    self._keep(boosting, options, targets)
-                raise
-            self._keep(boosting, options, targets)
+            options, stage = self._options(reading.seed), Stage("boosting", progress)
+            found = boosted(options, rows, schema, others, stage)
+            new = object.__new__(type(self))
+            vars(new).update(vars(self))
+            new._learn(rows, found, targets)
+            self.__dict__ = vars(new)  # at one stroke
         return self
-
-    def _keep(
-        self, boosting: Boosting, options: BoostOptions, targets: Targets
-    ) -> None:
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
-        new._boosting, new._grown_with = boosting, self._fixed_parameters()
-        new._learn(boosting.training, boosting.result(options), targets)
-        self.__dict__ = vars(new)  # at one stroke: an interruption leaves all as it was
 
     def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
         """Set the fitted attributes."""
@@ -130,38 +101,9 @@ class BoostingEstimator(EnsembleEstimator):
         self._boosted, self._rows = found, rows
 
     def _options(self, seed: int) -> BoostOptions:
-        return BoostOptions(
-            max_leaf_nodes=int(self.max_leaf_nodes),
-            learning_rate=float(self.learning_rate),
-            subsample=float(self.subsample),
-            loss=self._loss,
-            seed=seed,
-            max_iter=int(self.max_iter),
-            early_stopping=bool(self.early_stopping),
-            patience=int(self.n_iter_no_change),
-            n_folds=int(self.n_folds),
-            average=bool(self.ensemble),
-        )
-
-    def _fixed_parameters(self) -> dict[str, Any]:
-        parameters = self.get_params(deep=False)
-        return {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
-
-    def _check_same_parameters(self) -> None:
-        """Raise an error unless a warm start can go on with the trees so far."""
-        for name, value in self._fixed_parameters().items():
-            old = self._grown_with[name]
-            same = type(value) is type(old) and np.array_equal(value, old)
-            if value is not old and not same:
-                raise ValueError(
-                    f"{name} is {value!r}, but the trees that warm_start goes on with "
-                    f"were grown with {old!r}. Set it back, or set warm_start=False."
-                )
-        if not self.early_stopping and self.max_iter < self.n_iter_:
-            raise ValueError(
-                f"max_iter={self.max_iter} is less than the {self.n_iter_} rounds that "
-                "warm_start goes on with. Ask for more, or set warm_start=False."
-            )
+        names = {each.name for each in fields(BoostOptions)} - {"loss", "seed"}
+        given = {name: getattr(self, name) for name in names}
+        return BoostOptions(loss=self._loss, seed=seed, **given)
 
     def _eval_rows(
         self, eval_set: Any, schema: TableSchema, training: Targets
@@ -202,19 +144,3 @@ class BoostingEstimator(EnsembleEstimator):
         """Number of trees of all boosters, not counting their first models."""
         check_is_fitted(self)
         return self.ensemble_.n_trees
-
-
-def _check_same_rows(before: Rows | None, rows: Rows | None, name: str) -> None:
-    """Raise an error unless rows equal those of the trees so far."""
-    if before is None or rows is None:
-        same = before is rows
-    else:
-        pairs: Any = zip(
-            (*before.table, *before[1:]), (*rows.table, *rows[1:]), strict=True
-        )
-        same = all(np.array_equal(*pair) for pair in pairs)
-    if not same:
-        raise ValueError(
-            f"warm_start goes on with the rows of the last fit, but {name} is not what "
-            "it was. Fit with the same rows, or set warm_start=False."
-        )

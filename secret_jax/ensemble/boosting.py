@@ -6,11 +6,16 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.growth import Booster, BoostOptions, add_round, bins_of
+from secret_jax.ensemble.growth import (
+    Booster,
+    BoostOptions,
+    add_round,
+    bins_of,
+    total_error,
+)
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
-from secret_jax.tree.sums import TreeSum
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
@@ -31,112 +36,88 @@ class Boosted(NamedTuple):
     errors: np.ndarray
 
 
-class Boosting:
-    """Boosters of a fit, which grow until their errors on held-out rows rise.
+def boosted(
+    options: BoostOptions,
+    rows: Rows,
+    schema: TableSchema,
+    others: Rows | None,
+    stage: Stage,
+) -> Boosted:
+    """Grow boosters, until their errors on held-out rows rise if they stop early.
 
-    ``rows``: in hash order; ``others``: rows for early stopping, in place of folds.
+    ``rows``: in hash order; ``others``: rows to hold out in place of folds.
     """
+    bins, (folds, whole) = bins_of(rows, schema), _begun(options, rows, others)
+    rows = rows if others is None else join([rows, others])
+    boosters = [*folds, whole]
+    judged = [each for each in boosters if len(each.held_out)]
+    weight = sum(rows.weight[each.held_out].sum() for each in judged)
+    errors: list[float] = []
+    best, said = 0, [whole.prediction]
+    for number in range(1 + options.max_iter):
+        told = f"error {errors[best]:.4g} in unseen rows" if errors else ""
+        stage.at(number, options.max_iter, told)
+        add_round(boosters, rows, schema, options, bins)
+        if judged:
+            lost = [
+                total_error(
+                    options.loss,
+                    rows.take(each.held_out),
+                    each.prediction[each.held_out],
+                )
+                for each in judged
+            ]
+            errors.append(sum(lost) / weight)
+        stops = options.early_stopping
+        if number == 0 or not stops or (judged and errors[-1] < errors[best]):
+            best, said = number, [each.prediction for each in folds]
+        # Without held-out rows nothing says when to stop: the first model is kept.
+        if stops and (not judged or number - best >= options.n_iter_no_change):
+            break
+    unseen = np.empty_like(rows.targets) if folds else None
+    for each, value in zip(folds, said, strict=True):
+        unseen[each.held_out] = value[each.held_out]
+    members = boosters if options.ensemble else [whole]
+    return Boosted(
+        ensemble=_ensemble(members, best, options),
+        folds=[_ensemble([each], best, options) for each in folds],
+        parts=[each.held_out for each in folds],
+        unseen=unseen,
+        errors=np.array(errors),
+    )
 
-    def __init__(
-        self,
-        options: BoostOptions,
-        rows: Rows,
-        schema: TableSchema,
-        others: Rows | None = None,
-    ):
-        self.training, self.others, self.schema = rows, others, schema
-        self.seed = options.seed
-        self._rows = rows if others is None else join([rows, others])
-        self._bins = bins_of(rows, schema)  # of those that train
-        nothing = np.arange(0)
-        if others is not None:
-            self._folds, held_out = [], rows.n_rows + np.arange(others.n_rows)
-        elif rows.n_rows > MOST_FOLDED:
-            first = _parts(rows, _HELD_OUT_FOLDS)[0]
-            self._folds, held_out = [], first if options.early_stopping else nothing
-        else:
-            needed = options.early_stopping or options.average
-            parts = _parts(rows, options.n_folds) if needed else []
-            self._folds = [self._booster(*fold) for fold in enumerate(parts)]
-            held_out = nothing
-        self._whole = self._booster(len(self._folds), held_out)
 
-    def _booster(self, key: int, held_out: np.ndarray) -> Booster:
-        trains = np.ones(self._rows.n_rows, bool)
-        trains[held_out] = False
+def _begun(
+    options: BoostOptions, rows: Rows, others: Rows | None
+) -> tuple[list[Booster], Booster]:
+    """Boosters of the folds, and the one that no fold is held out of."""
+
+    def booster(key: int, held_out: np.ndarray) -> Booster:
+        n_others = 0 if others is None else others.n_rows
         return Booster(
             key=key,
-            training=np.flatnonzero(trains[: self.training.n_rows]),
+            training=np.setdiff1d(np.arange(rows.n_rows), held_out),
             held_out=held_out,
-            prediction=np.zeros_like(self._rows.targets),
+            prediction=np.zeros((rows.n_rows + n_others, rows.targets.shape[1])),
         )
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds so far; the first tree, a single leaf, is not counted."""
-        return len(self._whole.trees) - 1
-
-    @property
-    def _judged(self) -> list[Booster]:
-        """Boosters with held-out rows."""
-        return [each for each in (*self._folds, self._whole) if len(each.held_out)]
-
-    @property
-    def _errors(self) -> np.ndarray:
-        """Mean loss on held-out rows after each round, the first without any."""
-        judged = self._judged
-        if not judged:
-            return np.zeros(0)
-        weight = sum(self._rows.weight[each.held_out].sum() for each in judged)
-        return np.sum([each.losses for each in judged], axis=0) / weight
-
-    def run(self, options: BoostOptions, stage: Stage) -> None:
-        """Grow until no more rounds are needed."""
-        while not self._is_done(options):
-            errors = self._errors
-            told = f"error {errors.min():.4g} in unseen rows" if errors.size else ""
-            stage.at(max(self.n_rounds, 0), options.max_iter, told)
-            boosters = [*self._folds, self._whole]
-            add_round(boosters, self._rows, self.schema, options, self._bins)
-
-    def _is_done(self, options: BoostOptions) -> bool:
-        if self.n_rounds < 0 or not options.early_stopping:
-            return self.n_rounds >= options.max_iter
-        errors = self._errors
-        stalled = not errors.size or self.n_rounds - errors.argmin() >= options.patience
-        return bool(stalled) or self.n_rounds >= options.max_iter
-
-    def result(self, options: BoostOptions) -> Boosted:
-        """Boosters of the best round, or of the last one, and what they leave out."""
-        n_rounds, errors = min(self.n_rounds, options.max_iter), self._errors
-        if options.early_stopping:  # without held-out rows there is no estimate
-            n_rounds = int(errors.argmin()) if errors.size else 0
-        folds = [each.trees[: 1 + n_rounds] for each in self._folds]
-        whole = self._whole.trees[: 1 + n_rounds]
-        members = [*folds, whole] if options.average else [whole]
-        return Boosted(
-            ensemble=Ensemble.of(members, options.learning_rate),
-            folds=[Ensemble.of([trees], options.learning_rate) for trees in folds],
-            parts=[each.held_out for each in self._folds],
-            unseen=self._unseen(n_rounds, options) if self._folds else None,
-            errors=errors,
-        )
-
-    def _unseen(self, n_rounds: int, options: BoostOptions) -> np.ndarray:
-        """Predictions after a round of rows by boosters that have not seen them."""
-        value = np.empty_like(self._rows.targets)
-        for booster in self._folds:
-            # Fewer trees came after the round than before it.
-            later, unseen = booster.trees[1 + n_rounds :], booster.held_out
-            value[unseen] = booster.prediction[unseen]
-            if later:
-                sum_of_later = TreeSum(
-                    later, np.full(len(later), options.learning_rate)
-                )
-                value[unseen] -= sum_of_later.values(self._rows.table.take(unseen))
-        return value
+    nothing = np.arange(0)
+    if others is not None:
+        return [], booster(0, rows.n_rows + np.arange(others.n_rows))
+    many, stops = rows.n_rows > MOST_FOLDED, options.early_stopping
+    if not stops and (many or not options.ensemble):
+        return [], booster(0, nothing)
+    n_folds = _HELD_OUT_FOLDS if many else options.n_folds
+    masks = parts_of(rows.weight, n_folds, group=rows.group)
+    parts = [np.flatnonzero(mask) for mask in masks]
+    if many:
+        return [], booster(0, parts[0])
+    folds = [booster(*fold) for fold in enumerate(parts)]
+    return folds, booster(len(folds), nothing)
 
 
-def _parts(rows: Rows, n_folds: int) -> list[np.ndarray]:
-    parts = parts_of(rows.weight, n_folds, group=rows.group)
-    return [np.flatnonzero(part) for part in parts]
+def _ensemble(
+    boosters: list[Booster], n_rounds: int, options: BoostOptions
+) -> Ensemble:
+    trees = [each.trees[: 1 + n_rounds] for each in boosters]
+    return Ensemble.of(trees, options.learning_rate)

@@ -36,7 +36,7 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     max_leaf_nodes, learning_rate, max_iter, early_stopping, n_iter_no_change, \
-            subsample, n_folds, ensemble, warm_start, missing_values, \
+            subsample, n_folds, ensemble, missing_values, \
             categorical_features, split_features, monotonic_cst, random_state, \
             device, verbose
         As in `SecretBoostingRegressor`.

@@ -129,9 +129,8 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file.save_model`.
 
-        The rows that trained it are not in the file: a loaded model predicts, explains
-        and is exported, but `distill` asks for rows then, and ``warm_start`` begins
-        anew.
+        The rows that trained it are not in the file: a loaded model predicts and is
+        exported, but `distill` asks for rows then.
         """
         super().save(path)
 

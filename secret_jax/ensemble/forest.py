@@ -15,7 +15,7 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
+from secret_jax.ensemble.growth import SPLITS, bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.grow.attributes import n_inputs
@@ -168,6 +168,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                     schema,
                     bins,
                     [self._root(rows, least, key, bag) for key, bag in pairs],
+                    SPLITS,
                     max_leaf_nodes=self.max_leaf_nodes,
                     max_features=n_features,
                 )

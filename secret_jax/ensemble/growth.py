@@ -31,6 +31,8 @@ from secret_jax.tree.structure import Tree
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits.
 SPLITS = RssSplits(n_hessian=1, n_finalists=3, sparse_terms=())
+# Of boosters, where one tree mends another: as accurate, in less time.
+BOOSTER_SPLITS = replace(SPLITS, hinge_steps=1, max_split_features=None)
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
 # The greatest curvature of cross-entropy, of two classes and of more.
@@ -49,9 +51,9 @@ class BoostOptions:
     # Maximum number of rounds, or with ``early_stopping=False`` their number.
     max_iter: int
     early_stopping: bool
-    patience: int  # rounds without a lower error on held-out rows before it stops
+    n_iter_no_change: int  # rounds without a lower error on held-out rows to stop after
     n_folds: int
-    average: bool  # whether the boosters of the folds are part of the model
+    ensemble: bool  # whether the boosters of the folds are part of the model
 
 
 def bins_of(rows: Rows, schema: TableSchema) -> Bins | None:
@@ -64,13 +66,14 @@ def grown_with_models(
     schema: TableSchema,
     bins: Bins | None,
     roots: Sequence[Root],
+    finder: RssSplits,
     *,
     max_leaf_nodes: int | None = None,
     max_features: int | None = None,
 ) -> list[Tree]:
     """Grow trees with linear models in their leaves, on the roots' weights."""
     options = GrowOptions(
-        finder=SPLITS,
+        finder=finder,
         min_gain=0.0,
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
@@ -95,8 +98,6 @@ class Booster:
     # standardised units.
     prediction: np.ndarray
     trees: list[Tree] = field(default_factory=list)  # the first is a single leaf
-    # Total loss on the held-out rows after each tree.
-    losses: list[float] = field(default_factory=list)
 
 
 def add_round(
@@ -106,25 +107,16 @@ def add_round(
     options: BoostOptions,
     bins: Bins | None,
 ) -> None:
-    """Grow the next tree of every booster, all together.
-
-    An interruption leaves all boosters unchanged.
-    """
+    """Grow the next tree of every booster, all together."""
     roots = [_root(booster, rows, options) for booster in boosters]
-    trees, step = grown_with_models(rows, schema, bins, roots), options.learning_rate
-    if not boosters[0].trees:
-        step = 1.0
-        if options.loss.labels(schema.target_names) is not None:
-            trees = _started(trees, [rows.take(root.rows) for root in roots])
-    new: list[tuple[np.ndarray, float]] = []
+    trees = grown_with_models(rows, schema, bins, roots, BOOSTER_SPLITS)
+    is_first = not boosters[0].trees
+    step = 1.0 if is_first else options.learning_rate
+    if is_first and options.loss.labels(schema.target_names) is not None:
+        trees = _started(trees, [rows.take(root.rows) for root in roots])
     for booster, tree in zip(boosters, trees, strict=True):
-        prediction = booster.prediction + step * values(tree, rows.table)
-        judges, said = rows.take(booster.held_out), prediction[booster.held_out]
-        new.append((prediction, total_error(options.loss, judges, said)))
-    for booster, tree, (prediction, error) in zip(boosters, trees, new, strict=True):
         booster.trees.append(tree)
-        booster.prediction = prediction
-        booster.losses.append(error)
+        booster.prediction = booster.prediction + step * values(tree, rows.table)
 
 
 def total_error(loss: Loss, rows: Rows, value: np.ndarray) -> float:

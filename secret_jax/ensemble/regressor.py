@@ -48,9 +48,6 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     ensemble : bool, default=True
         Whether to predict with the mean of the boosters of all folds and the one of all
         rows. False: only the latter; a sixth of the size, at a few per cent more error.
-    warm_start : bool, default=False
-        Whether another `fit` to the same rows continues with the present trees. After
-        an interrupted fit the rounds so far are kept.
     missing_values, categorical_features, split_features, monotonic_cst
         Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None

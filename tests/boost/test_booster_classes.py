@@ -119,15 +119,8 @@ def test_the_cross_entropy_says_when_to_stop():
     assert not hasattr(unfitted, "classes_")
 
 
-def test_warm_starts_weights_and_files(three, tmp_path):
+def test_weights_and_files(three, tmp_path):
     X, y = rings()
-    going = SecretBoostingClassifier(
-        **SMALL | {"max_iter": 2, "early_stopping": False}, warm_start=True
-    )
-    going.fit(X, y).set_params(max_iter=4, early_stopping=False).fit(X, y)
-    np.testing.assert_allclose(
-        going.predict_proba(X), three.predict_proba(X), atol=1e-4
-    )
     weight = {"low": 0.5, "middle": 1, "top": 0.5}
     weighted = SecretBoostingClassifier(**SMALL, class_weight=weight).fit(X, y)
     # Weights of classes are weights of their rows, but no copies of them.

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from configurations import refusal, shop, tree_bytes
 
-import secret_jax.ensemble.boosting as boosting_module
 from secret_jax import (
     SecretBoostingRegressor,
     SecretForestRegressor,
@@ -127,80 +126,26 @@ def test_rounds_are_chosen_by_rows_left_out():
         np.testing.assert_allclose(unseen[part], said, atol=1e-5)
 
 
-def test_warm_start_goes_on_where_the_last_fit_stopped(model):
-    X, y = wave()
-    going = SecretBoostingRegressor(**SMALL, warm_start=True)
-    going.set_params(max_iter=2, early_stopping=False).fit(X, y)
-    assert going.n_iter_ == 2
-    going.set_params(max_iter=4, early_stopping=False).fit(X, y)
-    np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
-    with refusal("max_iter=3", "4 rounds", "warm_start"):
-        going.set_params(max_iter=3, early_stopping=False).fit(X, y)
-    for name, other in {"learning_rate": 0.3, "missing_values": "mean"}.items():
-        before = getattr(going, name)
-        with refusal(f"{name} is {other!r}", f"with {before!r}", "warm_start=False"):
-            going.set_params(max_iter=5, **{name: other}).fit(X, y)
-        going.set_params(**{name: before})
-    with refusal("not what it was", "same rows", "warm_start=False"):
-        going.fit(X + 0.01, y)
-    with refusal("not what it was"):
-        going.fit(X, y + np.eye(1, len(y))[0])
-    with refusal("sample_weight"):
-        going.fit(X, y, sample_weight=1 + np.arange(len(y)) % 2)
-    with refusal("not what it was"):
-        going.fit(X[1:], y[1:])
-    with refusal("eval_set is not what it was"):
-        going.fit(X, y, eval_set=(X, y))
-
-
-def interrupted_at(number, monkeypatch):
-    add, calls = boosting_module.add_round, []
-
-    def call(*given):
-        calls.append(len(calls))
-        if len(calls) == number:
-            raise KeyboardInterrupt
-        add(*given)
-
-    monkeypatch.setattr(boosting_module, "add_round", call)
-
-
-def interrupted():
-    raise KeyboardInterrupt
-
-
 def test_an_interrupted_fit_changes_nothing(monkeypatch):
     X, y = wave()
-    model = SecretBoostingRegressor(
-        **SMALL | {"max_iter": 1, "early_stopping": False}
-    ).fit(X[:, :2], y)
-    before = model.predict(X[:, :2])
-    interrupted_at(3, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        model.set_params(max_iter=4, early_stopping=False).fit(X, y)
-    assert model.n_features_in_ == 2
+    model = SecretBoostingRegressor(**SMALL).fit(X[:, :2], y)
+    before, state = model.predict(X[:, :2]), dict(vars(model))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    # While trees grow, and while errors of the new trees are measured.
+    of_regressor = "secret_jax.ensemble.regressor.SecretBoostingRegressor"
+    for place in (
+        "secret_jax.ensemble.boosting.add_round",
+        f"{of_regressor}._calibrate",
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, y)
+        assert vars(model) == state
     np.testing.assert_array_equal(model.predict(X[:, :2]), before)
-    # Nor one that is interrupted while errors of the new trees are measured.
-    state = dict(vars(model))
-    place = "secret_jax.ensemble.regressor.SecretBoostingRegressor._calibrate"
-    monkeypatch.undo()
-    monkeypatch.setattr(place, lambda *given: interrupted())
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert vars(model) == state
-
-
-def test_warm_start_keeps_the_rounds_so_far(model, monkeypatch):
-    X, y = wave()
-    going = SecretBoostingRegressor(**SMALL, warm_start=True)
-    with monkeypatch.context() as patch:
-        interrupted_at(4, patch)
-        with pytest.raises(KeyboardInterrupt):
-            going.fit(X, y)
-    assert going.n_iter_ == 2
-    assert going.score(X, y) > 0.5
-    going.fit(X, y)
-    np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
 
 
 def test_an_evaluation_set_says_when_to_stop(model):
