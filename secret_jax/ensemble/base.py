@@ -95,9 +95,8 @@ class BoostingEstimator(EnsembleEstimator):
         forget_calibration(self)
         vars(self).update(targets.learned)
         self.ensemble_, self.validation_errors_ = found.ensemble, found.errors
-        known = len(found.errors) > 0
-        error = found.errors[found.ensemble.n_rounds] if known else np.nan
-        self.validation_error_ = float(error)
+        errors, n_rounds = found.errors, found.ensemble.n_rounds
+        self.validation_error_ = float(errors[n_rounds]) if errors.size else np.nan
         self._boosted, self._rows = found, rows
 
     def _options(self, seed: int) -> BoostOptions:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from sklearn.metrics import r2_score
 
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.sampling import ROW_ORDER
@@ -73,13 +74,7 @@ class Distilled(NamedTuple):
     # the variance of the target, or of classes mean cross-entropy; without folds NaN.
     error: float
     fidelity: float  # R² of the student to the boosters on the same rows
-
-
-class _Cut(NamedTuple):
-    tree: Tree
-    value: float  # by which kinds are compared
-    error: float
-    fidelity: float
+    value: float  # by which kinds of trees are compared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,17 +120,16 @@ class Lesson:
         n_each = len(lessons)
         first = range(0, len(trees), n_each)
         cuts = [self._cut(trees[at : at + n_each]) for at in first]
-        best = min(range(len(cuts)), key=lambda which: cuts[which].value)
-        chosen, whole = cuts[best], trees[best * n_each]
+        chosen = min(cuts, key=lambda each: each.value)
         least = 0.5 * recipe.min_leaf_weight
         tree = measured_on(chosen.tree, rows, recipe.leaf, least)
         tree = with_plain_splits(tree, rows.table)
         statistics = node_statistics(tree, rows)
         tolerance = self.plan.equation_tolerance
         tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
-        return Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)
+        return chosen._replace(tree=tree)
 
-    def _cut(self, trees: Sequence[Tree]) -> _Cut:
+    def _cut(self, trees: Sequence[Tree]) -> Distilled:
         """Prune a student, and measure its fold students on held-out rows."""
         (whole, *fold_trees), rows = trees, self.rows
         value = None
@@ -152,23 +146,22 @@ class Lesson:
         else:
             most = self.max_leaf_nodes or _MOST_LEAVES
             tree, *fold_trees = (of_size(each, most) for each in trees)
-        lost = own = other = 0.0
-        for each, predict, part in zip(
-            fold_trees, self.teacher.folds, self.teacher.parts, strict=True
-        ):
-            held_out = rows.take(part)
-            said, teaching = values(each, held_out.table), predict(held_out.table)
-            prediction = each.loss.prediction(said)
-            lost += total_error(each.loss, held_out, said)
-            own += _square(teaching - prediction, held_out)
-            mean = held_out.weight @ teaching / held_out.weight.sum()
-            other += _square(teaching - mean, held_out)
         if not fold_trees:
             total = total_error(tree.loss, rows, values(tree, rows.table))
-            return _Cut(tree, total, np.nan, np.nan)
-        error = lost / rows.weight.sum()
-        fidelity = 1.0 - own / other if other > 0 else np.nan
-        return _Cut(tree, error if value is None else value, error, fidelity)
+            return Distilled(tree, whole.n_leaves, np.nan, np.nan, total)
+        said = np.empty_like(rows.targets)
+        for each, part in zip(fold_trees, self.teacher.parts, strict=True):
+            said[part] = values(each, rows.table.take(part))
+        error = total_error(tree.loss, rows, said) / rows.weight.sum()
+        fidelity = r2_score(
+            self.teacher.unseen,
+            tree.loss.prediction(said),
+            sample_weight=rows.weight,
+            multioutput="variance_weighted",
+            force_finite=False,
+        )
+        value = error if value is None else value
+        return Distilled(tree, whole.n_leaves, error, float(fidelity), value)
 
     def _recipe(self, learned: Rows) -> Recipe:
         """Settings as for a tree of the rows, with half the least leaf weight."""
@@ -180,7 +173,3 @@ class Lesson:
             min_split_weight=ratio * recipe.min_split_weight,
             min_leaf_weight=0.5 * ratio * recipe.min_leaf_weight,
         )
-
-
-def _square(difference: np.ndarray, rows: Rows) -> float:
-    return float(rows.weight @ (difference**2).sum(axis=1))

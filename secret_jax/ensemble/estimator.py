@@ -106,10 +106,8 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
         ``X``: checked.
         """
         weight = validation.checked_weight(sample_weight, X)
-        copies, targets = (
-            validation.copies_of(weight),
-            self._targets(y, X, weight, schema),
-        )
+        copies = validation.copies_of(weight)
+        targets = self._targets(y, X, weight, schema)
         weight = validation.scaled_weight(targets.weight, copies)
         group = None if groups is None else group_numbers(groups, len(weight))
         if schema is None:
@@ -125,14 +123,6 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
         """Number of targets."""
         check_is_fitted(self)
         return self.ensemble_.schema.n_outputs
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`.
-
-        The rows that trained it are not in the file: a loaded model predicts and is
-        exported, but `distill` asks for rows then.
-        """
-        super().save(path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
