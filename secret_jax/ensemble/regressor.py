@@ -30,7 +30,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     ----------
     max_leaf_nodes : int, default=16
         Maximum number of leaves of a tree.
-    learning_rate : float, default=0.2
+    learning_rate : float, default=0.25
         Share of each tree in the prediction.
     max_iter : int, default=1000
         Maximum number of trees of each booster after its first model. 0: the first
@@ -38,7 +38,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     early_stopping : bool, default=True
         Whether to stop where the error on rows left out, or on ``eval_set``, has not
         fallen for ``n_iter_no_change`` rounds. False: exactly ``max_iter`` rounds.
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=5
         Rounds without a lower error after which the boosters stop.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
