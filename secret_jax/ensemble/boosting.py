@@ -15,6 +15,7 @@ from secret_jax.ensemble.growth import (
 )
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
@@ -49,32 +50,20 @@ def boosted(
     """
     bins, (folds, whole) = bins_of(rows, schema), _begun(options, rows, others)
     rows = rows if others is None else join([rows, others])
-    boosters = [*folds, whole]
+    boosters, stops = [*folds, whole], options.early_stopping
     judged = [each for each in boosters if len(each.held_out)]
-    weight = sum(rows.weight[each.held_out].sum() for each in judged)
-    errors: list[float] = []
-    best, said = 0, [whole.prediction]
+    errors, best, said = list[float](), 0, list[np.ndarray]()
     for number in range(1 + options.max_iter):
-        told = f"error {errors[best]:.4g} in unseen rows" if errors else ""
+        told = f"error {errors[best]:.4g} in unseen rows" if number and judged else ""
         stage.at(number, options.max_iter, told)
         add_round(boosters, rows, schema, options, bins)
-        if judged:
-            lost = [
-                total_error(
-                    options.loss,
-                    rows.take(each.held_out),
-                    each.prediction[each.held_out],
-                )
-                for each in judged
-            ]
-            errors.append(sum(lost) / weight)
-        stops = options.early_stopping
-        if number == 0 or not stops or (judged and errors[-1] < errors[best]):
+        errors.append(_error(judged, rows, options.loss))
+        if number == 0 or not stops or errors[-1] < errors[best]:
             best, said = number, [each.prediction for each in folds]
         # Without held-out rows nothing says when to stop: the first model is kept.
         if stops and (not judged or number - best >= options.n_iter_no_change):
             break
-    unseen = np.empty_like(rows.targets) if folds else None
+    unseen = np.empty_like(rows.targets)
     for each, value in zip(folds, said, strict=True):
         unseen[each.held_out] = value[each.held_out]
     members = boosters if options.ensemble else [whole]
@@ -82,9 +71,19 @@ def boosted(
         ensemble=_ensemble(members, best, options),
         folds=[_ensemble([each], best, options) for each in folds],
         parts=[each.held_out for each in folds],
-        unseen=unseen,
-        errors=np.array(errors),
+        unseen=unseen if folds else None,
+        errors=np.array(errors if judged else []),
     )
+
+
+def _error(judged: list[Booster], rows: Rows, loss: Loss) -> float:
+    """Mean loss of boosters on the rows that each has not seen; NaN without any."""
+    lost = weight = 0.0
+    for each in judged:
+        unseen = rows.take(each.held_out)
+        lost += total_error(loss, unseen, each.prediction[each.held_out])
+        weight += float(unseen.weight.sum())
+    return lost / weight if judged else np.nan
 
 
 def _begun(
