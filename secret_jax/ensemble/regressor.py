@@ -29,7 +29,8 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     Parameters
     ----------
     max_leaf_nodes : int, default=16
-        Maximum number of leaves of a tree.
+        Maximum number of leaves of a tree, whose splits are on one column or on sums of
+        several.
     learning_rate : float, default=0.25
         Share of each tree in the prediction.
     max_iter : int, default=1000
