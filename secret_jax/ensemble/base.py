@@ -27,7 +27,7 @@ class BoostingEstimator(EnsembleEstimator):
     """Base of the boosters; a subclass defines the outputs and predictions."""
 
     max_leaf_nodes: Annotated[int, at_least(1)] = 16
-    learning_rate: Annotated[float, real(0.0, 1.0, closed="right")] = 0.25
+    learning_rate: Annotated[float, real(0.0, 1.0, closed="right")] = 0.2
     max_iter: Annotated[int, at_least(0)] = 1000
     early_stopping: bool = True
     n_iter_no_change: Annotated[int, at_least(1)] = 5

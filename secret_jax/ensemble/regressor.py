@@ -31,7 +31,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     max_leaf_nodes : int, default=16
         Maximum number of leaves of a tree, whose splits are on one column or on sums of
         several.
-    learning_rate : float, default=0.25
+    learning_rate : float, default=0.2
         Share of each tree in the prediction.
     max_iter : int, default=1000
         Maximum number of trees of each booster after its first model. 0: the first
