@@ -16,7 +16,7 @@ from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import every_row
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.reading import BoosterInspection
+from secret_jax.ensemble.reading import EnsembleInspection
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
@@ -38,7 +38,7 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(BoosterInspection, TableEstimator):
+class EnsembleEstimator(EnsembleInspection, TableEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _predicts_with: ClassVar[str] = "ensemble_"
@@ -106,10 +106,8 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         ``X``: checked.
         """
         weight = validation.checked_weight(sample_weight, X)
-        copies, targets = (
-            validation.copies_of(weight),
-            self._targets(y, X, weight, schema),
-        )
+        copies = validation.copies_of(weight)
+        targets = self._targets(y, X, weight, schema)
         weight = validation.scaled_weight(targets.weight, copies)
         group = None if groups is None else group_numbers(groups, len(weight))
         if schema is None:
@@ -125,15 +123,6 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         """Number of targets."""
         check_is_fitted(self)
         return self.ensemble_.schema.n_outputs
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`.
-
-        The rows that trained it are not in the file: a loaded model predicts, explains
-        and is exported, but `distill` asks for rows then, and ``warm_start`` begins
-        anew.
-        """
-        super().save(path)
 
     @classmethod
     def load(cls, path: Any) -> Self:

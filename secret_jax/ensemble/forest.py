@@ -15,9 +15,8 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
+from secret_jax.ensemble.growth import SPLITS, bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.frontier import Root
@@ -157,7 +156,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             bags = [self._bag(rows, reading.seed, i) for i in range(self.n_estimators)]
             bins = bins_of(rows, schema)
             stage, trees = Stage("growing a forest", progress), list[Tree]()
-            size = self._size(rows)
+            least = self._least_weight(rows)
             n_features = features_of_node(self.max_features, n_inputs(schema))
 
             def grow(some: slice) -> list[Tree]:
@@ -168,7 +167,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                     rows,
                     schema,
                     bins,
-                    [self._root(rows, size, key, bag) for key, bag in pairs],
+                    [self._root(rows, least, key, bag) for key, bag in pairs],
+                    SPLITS,
                     max_leaf_nodes=self.max_leaf_nodes,
                     max_features=n_features,
                 )
@@ -179,7 +179,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                 trees += some
                 stage.at(len(trees), len(bags))
             outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
-            ensemble = Ensemble.of([[tree] for tree in trees], 1.0, size)
+            ensemble = Ensemble.of([[tree] for tree in trees], 1.0)
             fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": rows}
             if outside is not None:
                 score = _score(rows.targets, outside, rows.weight)
@@ -194,16 +194,13 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             self.__dict__ = before | fitted
         return self
 
-    def _size(self, rows: Rows) -> TreeSize:
+    def _least_weight(self, rows: Rows) -> float:
+        """Least weight of a leaf, or, below 1, the share of its tree's weight."""
         least = self.min_samples_leaf
         if isinstance(least, str):
             few, many = _LEAST_LEAF
-            least = int(np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many))
-        return TreeSize(
-            max_leaf_nodes=self.max_leaf_nodes or rows.n_rows,
-            min_samples_leaf=least,
-            oblique=bool(self.oblique),
-        )
+            least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many)
+        return float(least)
 
     def _bag(self, rows: Rows, seed: int, number: int) -> np.ndarray:
         """Draw how often each row is in a bag of as many as the weights sum to."""
@@ -216,16 +213,17 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
 
-    def _root(self, rows: Rows, size: TreeSize, key: int, bag: np.ndarray) -> Root:
+    def _root(self, rows: Rows, least: float, key: int, bag: np.ndarray) -> Root:
         """Make the root of a tree on a bag."""
         inside = np.flatnonzero(bag)
         weight = bag[inside].astype(float) if self.bootstrap else rows.weight
-        least = size.least_weight(float(weight.sum()))
+        if least < 1.0:
+            least = max(1.0, least * float(weight.sum()))
         return Root(
             rows=inside,
             min_split_weight=2 * least,
             min_leaf_weight=least,
-            oblique=size.oblique,
+            oblique=bool(self.oblique),
             key=key,
             weight=weight,
         )

@@ -13,10 +13,8 @@ from secret_jax import (
     SecretClassifier,
     SecretForestRegressor,
     SecretRegressor,
-    TreeSize,
 )
 
-CONSTANTS = TreeSize(max_leaf_nodes=4, min_samples_leaf=5, leaf="constant")
 MODELS = {
     "tree": SecretClassifier(oblique=False),
     "holdout": SecretClassifier(prune="holdout", oblique=False),
@@ -25,7 +23,7 @@ MODELS = {
     "booster": SecretBoostingClassifier(max_leaf_nodes=4),
     "tree of numbers": SecretRegressor(oblique=False),
     "holdout of numbers": SecretRegressor(prune="holdout", oblique=False),
-    "booster of numbers": SecretBoostingRegressor(max_leaf_nodes=CONSTANTS),
+    "booster of numbers": SecretBoostingRegressor(max_leaf_nodes=4),
 }
 
 
