@@ -187,7 +187,7 @@ class CategoryCuts(NamedTuple):
         own = np.stack([value * sums[:, :, 0], value**2 * sums[:, :, 0]])
         along = basis @ value
         cuts = Cuts.between(nodes, sums, own, along)
-        chance = gain_of_order(weight, score, square[:, None])
+        chance = gain_of_order(weight, square[:, None])
         cuts = cuts._replace(gain=cuts.gain - chance[..., None])
         rank = np.argsort(order, axis=2, kind="stable")
         row_rank = rank[nodes.slot[:, None], np.arange(code.shape[1]), code]

@@ -60,26 +60,22 @@ class Projections(NamedTuple):
         )
 
 
-def gain_of_order(weight: AnyArray, moment: AnyArray, square: AnyArray) -> AnyArray:
-    """What the order of categories gains where it is chance.
+def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
+    """What the order of categories gains where it is chance alone.
 
     Of k means of noise the larger half and the other differ by 1.6 of their deviations:
-    a split between them gains 2/pi of k noise variances. Where the means differ by more
-    than noise, so much less of the order is chance. The best threshold of a number
+    a split between them gains 2/pi of k noise variances, and one deviation, the square
+    root of k, more where there are several columns. The best threshold of a number
     gains by chance what seven categories do: only what is more than that counts.
 
-    ``weight``, ``moment`` (..., n_categories): sums of weights and of centred scores;
-    ``square`` (...): weighted sum of the squared scores. Returns (...).
+    ``weight`` (..., n_categories): zero where there is none; ``square`` (...): weighted
+    sum of the squared scores, which stand for the noise. Returns (...).
     """
     xp = namespace(weight)
-    number = xp.sum(weight > 0, axis=-1)
-    between = xp.sum(safe_divide(moment**2, weight), axis=-1)
-    total = xp.sum(weight, axis=-1)
-    left = xp.maximum(total - number, 1.0)
-    noise = xp.maximum(square - between, 0.0) / left
-    by_chance = safe_divide((number - 1) * noise, between)
-    share = np.float32(2.0 / np.pi) * xp.minimum(by_chance, 1.0)
-    return share * noise * xp.maximum(number - _FREE_CATEGORIES, 0)
+    noise = safe_divide(square, xp.sum(weight, axis=-1))
+    number = xp.sum(weight > 0, axis=-1).astype(noise.dtype)
+    each = np.float32(2.0 / np.pi) + 1.0 / xp.sqrt(xp.maximum(number, 1.0))
+    return each * xp.maximum(number - _FREE_CATEGORIES, 0.0) * noise
 
 
 class _Missing(NamedTuple):
@@ -126,7 +122,7 @@ def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections
             order = xp.argsort(mean, axis=-1, stable=True)
             rank = xp.argsort(order, axis=-1, stable=True)
             rank = for_rows(rank.astype(node.x.dtype), pieces)
-            chance = gain_of_order(weight, moment, square)
+            chance = gain_of_order(weight, square)
             return xp.take_along_axis(rank, codes, axis=-1), chance
 
         square = over_rows(xp.sum(node.weight * score**2, axis=-1), pieces)

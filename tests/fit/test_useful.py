@@ -128,7 +128,7 @@ def test_levels_are_compared_as_by_analysis_of_variance():
 def test_what_an_order_of_noise_gains_is_foreseen(n_levels):
     random = np.random.default_rng(n_levels)
     n, gains, foreseen = 10 * n_levels, [], []
-    for _ in range(60):
+    for _ in range(100):
         code, score = random.integers(0, n_levels, n), random.normal(size=n)
         weight = np.bincount(code, minlength=n_levels).astype(float)
         moment = np.bincount(code, score - score.mean(), n_levels)
@@ -136,6 +136,6 @@ def test_what_an_order_of_noise_gains_is_foreseen(n_levels):
         left, total = np.cumsum(weight[order])[:-1], np.cumsum(moment[order])[:-1]
         gains.append(np.max(total**2 / left + total**2 / (n - left)))
         square = np.sum((score - score.mean()) ** 2)
-        foreseen.append(float(gain_of_order(weight, moment, np.array(square))))
-    # Beyond what the best of many thresholds of a number gains: some five.
-    assert np.mean(gains) - np.mean(foreseen) == pytest.approx(5.0, abs=2.5)
+        foreseen.append(float(gain_of_order(weight, np.array(square))))
+    # A deviation above the mean, less what the best threshold of a number gains.
+    assert 0.0 < np.mean(gains) + np.std(gains) - np.mean(foreseen) < 6.0
