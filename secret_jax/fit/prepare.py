@@ -145,7 +145,7 @@ def _in_memory(
     source = _read(plan, learner, given, eval_set)
     schema, n_rows = source.schema, source.n_rows
     many = are_many(schema, n_rows)
-    if not plan.leaf.drops_regressors or not (many or schema.indicators):
+    if not plan.leaf.drops_regressors or not (many or schema.discrete):
         return source
     n_wanted = enough_rows(plan, n_rows)
     if many:
@@ -153,7 +153,7 @@ def _in_memory(
     else:
         rows = source.take(source.below(n_wanted, ROW_ORDER))
     options = with_useful_columns(plan.columns, schema, rows)
-    if many:
+    if options.unused:
         return _read(plan, Learner(options, given.target_names), given, eval_set)
     learner.options = options
     return replace(source, schema=learner.schema())

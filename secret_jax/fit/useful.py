@@ -4,7 +4,9 @@ Where columns are many beside the rows, any equation of all of them fits noise, 
 does a fold's: the lasso says which few predict rows that were left out (Tibshirani
 1996). What is left is searched column by column for what no line says; a column has to
 beat the best of as many columns of noise. Categories that say nothing cost every leaf a
-coefficient each: levels whose means differ by no more than chance get no indicators.
+coefficient each, and many of them can be ordered so that noise looks like a split:
+levels whose means differ by no more than chance get no indicators, and many such
+levels, if their slopes do not differ either, are not split on.
 """
 
 import warnings
@@ -27,9 +29,12 @@ _N_FOLDS, _MOST_STEPS = 5, 2000
 # Columns of noise are told from others as the largest of so many looks at each.
 _QUANTILES = (0.25, 0.5, 0.75)
 _N_LOOKS = len(_QUANTILES) + 2
-# Levels differ if the variance between their means is so many deviations above that of
-# noise, or, of few levels, twice that of noise.
-_ABOVE_CHANCE = 2.0
+# Indicators must explain so many noise variances each (Akaike 1974).
+_LEAST_EXPLAINED = 2.0
+# So many levels are not split on where the squares of their means, or of one of their
+# slopes, are not so many deviations above chance.
+_MANY_LEVELS = 8
+_ABOVE, _FAR_ABOVE = 2.0, 3.5
 # Penalty of the line beside which levels are looked at, per unit of weight.
 _PENALTY = 1e-3
 
@@ -57,8 +62,8 @@ def with_useful_columns(
         left = ~(in_lines | in_splits)
         unused = [name for name, there in zip(names, left, strict=True) if there]
         options = replace(options, split_features=split, unused=tuple(unused))
-    silent = _silent_attributes(schema, rows)
-    return replace(options, without_indicators=silent) if silent else options
+    useless, silent = _useless_and_silent(schema, rows)
+    return replace(options, unused=options.unused + useless, without_indicators=silent)
 
 
 def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -127,28 +132,35 @@ def _largest_gains(
     return np.max(gains, axis=0)
 
 
-def _silent_attributes(schema: TableSchema, rows: Rows) -> tuple[str, ...]:
-    """Names of discrete attributes whose indicators tell the targets nothing new."""
-    if not schema.indicators:
-        return ()
-    residual = _residuals_of_numbers(schema, rows)
+def _useless_and_silent(
+    schema: TableSchema, rows: Rows
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Discrete attributes that say nothing, and those whose indicators say nothing."""
+    if not schema.discrete:
+        return (), ()
+    x, residual = _numbers_and_residuals(schema, rows)
     indicated: dict[int, list[int]] = {}
     for attribute, code in schema.indicators:
         indicated.setdefault(attribute, []).append(code)
-    codes = np.asarray(rows.table.codes)
-    found = []
-    for attribute, levels in indicated.items():
-        # Levels without an indicator are one.
-        place = np.zeros(len(schema.categories[attribute]) + 1, int)
-        place[levels] = np.arange(1, len(levels) + 1)
-        level = place[codes[:, attribute]]
-        if not _differ(level, residual, rows.weight):
-            found.append(schema.names[schema.discrete[attribute]])
-    return tuple(found)
+    useless, silent = [], []
+    for attribute, column in enumerate(schema.discrete):
+        code = np.asarray(rows.table.codes)[:, attribute]
+        _, level = np.unique(code, return_inverse=True)
+        if _is_useless(level, x, residual, rows.weight):
+            useless.append(schema.names[column])
+        elif attribute in indicated:
+            # Levels without an indicator are one.
+            place = np.zeros(len(schema.categories[attribute]) + 1, int)
+            place[indicated[attribute]] = np.arange(1, len(indicated[attribute]) + 1)
+            if not _have_effects(place[code], residual, rows.weight):
+                silent.append(schema.names[column])
+    return tuple(useless), tuple(silent)
 
 
-def _residuals_of_numbers(schema: TableSchema, rows: Rows) -> np.ndarray:
-    """Residuals of a line in the numeric regressors, (n_rows, n_outputs)."""
+def _numbers_and_residuals(
+    schema: TableSchema, rows: Rows
+) -> tuple[np.ndarray, np.ndarray]:
+    """A constant and the numeric regressors, and residuals of a line in them."""
     n_numbers = len(schema.of_role(Role.REGRESSOR))
     x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
     x = np.column_stack([np.ones(len(x)), x])
@@ -156,16 +168,31 @@ def _residuals_of_numbers(schema: TableSchema, rows: Rows) -> np.ndarray:
     penalty = _PENALTY * rows.weight.sum() * np.eye(x.shape[1])
     penalty[0, 0] = 0.0
     slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
-    return rows.targets - x @ slopes
+    return x, rows.targets - x @ slopes
 
 
-def _differ(level: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> bool:
-    """Whether the means of levels differ by more than chance, in any output."""
-    chance = len(np.unique(level)) - 1
-    if not 0 < chance < len(level) - 1:
-        return False
-    least = chance + min(_ABOVE_CHANCE * np.sqrt(2.0 * chance), chance)
+def _have_effects(level: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether indicators of levels pay, for any output."""
+    least = _LEAST_EXPLAINED * (len(np.unique(level)) - 1)
     return any(differences(level, values, weight) > least for values in residual.T)
+
+
+def _is_useless(
+    level: np.ndarray, x: np.ndarray, residual: np.ndarray, weight: np.ndarray
+) -> bool:
+    """Whether many levels differ by no more than chance, in means and in slopes."""
+    chance = int(level.max()) if len(level) else 0
+    if chance < _MANY_LEVELS:
+        return False
+    deviation = np.sqrt(2.0 * chance)
+    for output in residual.T:
+        # Slopes are looked at for every column, means once.
+        for column, above in zip(x.T, [_ABOVE] + [_FAR_ABOVE] * len(x.T), strict=False):
+            values = output * column
+            values = values - np.average(values, weights=weight)
+            if differences(level, values, weight) > chance + above * deviation:
+                return False
+    return True
 
 
 def differences(level: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
@@ -177,6 +204,8 @@ def differences(level: np.ndarray, values: np.ndarray, weight: np.ndarray) -> fl
     count = np.bincount(level, weight)
     mean = safe_divide(np.bincount(level, weight * values), count)
     n_rows, n_levels = len(level), np.count_nonzero(count)
+    if not 1 < n_levels < n_rows:
+        return 0.0
     within = np.average((values - mean[level]) ** 2, weights=weight)
     noise = within * n_rows / (n_rows - n_levels)
     # A mean's variance in units of the noise is at least one over its rows.

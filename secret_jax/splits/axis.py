@@ -64,8 +64,7 @@ def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
     """What the order of categories gains where it is chance alone.
 
     Of k means of noise the larger half and the other differ by 1.6 of their deviations:
-    a split between them gains 2/pi of k noise variances, and one deviation, the square
-    root of k, more where there are several columns. The best threshold of a number
+    a split between them gains 2/pi of k noise variances. The best threshold of a number
     gains by chance what seven categories do: only what is more than that counts.
 
     ``weight`` (..., n_categories): zero where there is none; ``square`` (...): weighted
@@ -74,8 +73,8 @@ def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
     xp = namespace(weight)
     noise = safe_divide(square, xp.sum(weight, axis=-1))
     number = xp.sum(weight > 0, axis=-1).astype(noise.dtype)
-    each = np.float32(2.0 / np.pi) + 1.0 / xp.sqrt(xp.maximum(number, 1.0))
-    return each * xp.maximum(number - _FREE_CATEGORIES, 0.0) * noise
+    number = xp.maximum(number - _FREE_CATEGORIES, 0.0)
+    return np.float32(2.0 / np.pi) * number * noise
 
 
 class _Missing(NamedTuple):
