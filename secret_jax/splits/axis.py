@@ -22,7 +22,7 @@ from secret_jax.tree.structure import SplitKind
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
 # the node's mean were in it.
 CATEGORY_PRIOR = 2.0
-# So many categories gain by chance what the best of sixteen thresholds of a number does.
+# So many categories gain by chance what the best threshold of a number does.
 _FREE_CATEGORIES = 7
 
 
