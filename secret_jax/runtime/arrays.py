@@ -156,7 +156,7 @@ def sums_by_code(
 
 
 def stacked(function: Callable[[AnyArray], Any], arrays: AnyArray) -> Any:
-    """Apply a function to each entry along the first axis in turn; stack the results."""
+    """Stack the results of a function of each entry along the first axis in turn."""
     if namespace(arrays) is np:
         found = [function(array) for array in arrays]
         return jax.tree.map(lambda *each: np.stack(each), *found)
