@@ -36,6 +36,7 @@ class Role(StrEnum):
     REGRESSOR = "regressor"
     SPLIT = "split"
     DISCRETE = "discrete"
+    UNUSED = "unused"
 
 
 class Origin(NamedTuple):

@@ -176,7 +176,14 @@ class Learner:
             np.array([known[value] for value in values]) * factor
             for known, values in zip(self.categories, categories, strict=True)
         ]
-        indicators = category_indicators(counts, options.category_indicators)
+        discrete = attributes.of_role(Role.DISCRETE)
+        indicators = tuple(
+            (attribute, code)
+            for attribute, code in category_indicators(
+                counts, options.category_indicators
+            )
+            if attributes.names[discrete[attribute]] not in options.without_indicators
+        )
         modelled, split_only = missing_indicators(attributes, measured, options)
         n_inserted = len(indicators) + len(modelled)
 
@@ -191,7 +198,7 @@ class Learner:
             n_regressors=n_regressors + n_inserted,
             center=with_indicators(measured.center, 0.0),
             scale=with_indicators(measured.scale, 1.0),
-            discrete=attributes.of_role(Role.DISCRETE),
+            discrete=discrete,
             categories=categories,
             indicators=indicators,
             missing_modelled=modelled,

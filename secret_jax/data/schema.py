@@ -121,7 +121,7 @@ class TableSchema(Attributes):
     def in_order(self, array: Any) -> Any:
         """Columns of an array of plain numbers, in the order of the encoded columns."""
         order = list(self.continuous)
-        return array if order == sorted(order) else array[:, order]
+        return array if order == [*range(array.shape[1])] else array[:, order]
 
     @property
     def continuous_positions(self) -> list[int]:

@@ -18,6 +18,7 @@ from secret_jax.data.source import EncodedRows, HostRows, RowSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
+from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
@@ -140,10 +141,31 @@ def _where_they_lie(plan: Plan, given: CheckedRows) -> ShardedRows | None:
 def _in_memory(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None
 ) -> HostRows:
+    """Read the columns of rows on the host, those that are worth their place."""
+    learner = Learner(plan.columns, given.target_names)
+    source = _read(plan, learner, given, eval_set)
+    schema, n_rows = source.schema, source.n_rows
+    many = are_many(schema, n_rows)
+    if not plan.leaf.drops_regressors or not (many or schema.discrete):
+        return source
+    n_wanted = enough_rows(plan, n_rows)
+    if many:
+        rows = source.sample(n_wanted, ROW_ORDER)
+    else:
+        rows = source.take(source.below(n_wanted, ROW_ORDER))
+    options = with_useful_columns(plan.columns, schema, rows)
+    if options.unused:
+        return _read(plan, Learner(options, given.target_names), given, eval_set)
+    learner.options = options
+    return replace(source, schema=learner.schema())
+
+
+def _read(
+    plan: Plan, learner: Learner, given: CheckedRows, eval_set: CheckedRows | None
+) -> HostRows:
     """Read the columns of rows on the host, without rows of weight zero."""
-    X, targets, weight, copies, names, group = given
+    X, targets, weight, copies, _, group = given
     X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
-    learner = Learner(plan.columns, names)
     columns = learner.add(read_columns(X), targets, weight)
     learner.warn_of_targets()
     if eval_set is not None and (plan.prune is None or plan.prune.refit):

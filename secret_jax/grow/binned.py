@@ -145,6 +145,11 @@ class BinnedSearch(Search):
         finalists = largest(gain, min(_FINALISTS, gain.shape[1]))
         left = _left(nodes, kinds, finalists, cut)
         exact, models = exact_sides(nodes, left, ridge)
+        if isinstance(kinds[-1], CategoryCuts):
+            chance = kinds[-1].chance
+            discrete = finalists - (gain.shape[1] - chance.shape[1])
+            own = np.take_along_axis(chance, np.maximum(discrete, 0), axis=1)
+            exact = exact - np.where(discrete >= 0, own, np.float32(0))
         exact = np.where(np.isfinite(gain[node[:, None], finalists]), exact, -np.inf)
         best = exact.argmax(axis=1)
         chosen, exact = finalists[node, best], exact[node, best]

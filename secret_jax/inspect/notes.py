@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from secret_jax.data.attributes import Role
 from secret_jax.inspect.equations import mixture_range
 from secret_jax.inspect.printing import counted, number, quoted, some
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -18,7 +19,7 @@ _DIGITS_OF_RANGE = 5
 def facts_of(tree: Tree) -> list[str]:
     """Sentences about size, missing values and tails; empty where there is nothing."""
     of_size = longer_facts(tree), shortening_facts(tree)
-    return [*of_size, missing_facts(tree), tail_facts(tree)]
+    return [*of_size, column_facts(tree), missing_facts(tree), tail_facts(tree)]
 
 
 def one_leaf_sentence(tree: Tree) -> str:
@@ -75,6 +76,19 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     told = [share for share in shares if share is not None]
     what = "R²" if told else tree.loss.error_name
     return what, [number(value, digits=3) for value in told or errors]
+
+
+def column_facts(tree: Tree) -> str:
+    """Say how many columns were left out; empty if none were."""
+    schema = tree.schema
+    n_unused = len(schema.of_role(Role.UNUSED))
+    if not n_unused:
+        return ""
+    n_columns = len(schema.names)
+    return (
+        f"{n_columns - n_unused} of {n_columns:,} columns were looked at: there are "
+        "too few rows for all (leaf__drops_regressors=False)"
+    )
 
 
 def missing_facts(tree: Tree) -> str:

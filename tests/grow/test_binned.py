@@ -183,8 +183,9 @@ def test_directions_do_not_depend_on_which_nodes_are_searched_together():
     ]
     for root, tree in zip(roots, grow(rows, schema, *roots), strict=True):
         (alone,) = grow(rows, schema, root)
-        np.testing.assert_array_equal(tree.direction, alone.direction)
-        np.testing.assert_array_equal(tree.threshold, alone.threshold)
+        # Products of matrices of other sizes may round otherwise.
+        np.testing.assert_allclose(tree.direction, alone.direction, atol=1e-4)
+        np.testing.assert_allclose(tree.threshold, alone.threshold, atol=1e-4)
 
 
 def test_what_other_nodes_may_be_split_on_does_not_matter():
