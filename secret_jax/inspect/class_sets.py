@@ -35,7 +35,6 @@ class ClassSetsMixin:
         y : array-like of shape (n_rows,)
             A class that training never saw is in no set.
         sample_weight : array-like of shape (n_rows,), optional
-            Integers count as so many rows.
 
         Returns
         -------

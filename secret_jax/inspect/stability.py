@@ -3,8 +3,7 @@
 The tree is fitted again on resamples of the rows, and what the new trees split on is
 counted (Philipp, Zeileis & Strobl, A Toolkit for Stability Assessment of Tree-Based
 Learners, COMPSTAT 2016); how far their predictions lie apart is measured as well. A
-resample is a set of integer weights. A row that is drawn twice weighs two, but is one
-row: were its copies to judge each other, trees would grow far too large.
+resample is a set of weights: a row that is drawn twice weighs two, and is one row.
 """
 
 import warnings
@@ -17,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from secret_jax.data.labels import refuse_other_classes
 from secret_jax.data.sampling import draws_of_groups, group_numbers
-from secret_jax.data.validation import copies_of, validated_weight
+from secret_jax.data.validation import validated_weight
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
@@ -49,7 +48,6 @@ def stability(
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         The rows that the model was fitted on, or others like them.
     sample_weight : array-like of shape (n_rows,), optional
-        Integers count as so many rows, which are drawn one by one.
     groups : array-like of shape (n_rows,), optional
         Names of what rows belong to, as persons or places, which are drawn instead,
         each with all of its rows; fits know of them, as `SecretRegressor.fit`.
@@ -99,13 +97,13 @@ def stability(
         stage = Stage("fitting on resamples", progress)
         for done in range(n_resamples):
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
-            drawn, copies = resampled(weight, random, group)
+            drawn = resampled(weight, random, group)
             again: Any = clone(model)
             again.verbose = 0
             with warnings.catch_warnings(), one_thread_for_products():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)
-                again._fit(again._plan(), X, y, drawn, None, groups, copies)
+                again._fit(again._plan(), X, y, drawn, None, groups)
                 predictions.append(again._outputs(X).reshape(targets.shape))
             trees.append(again.tree_)
     apart = np.average(np.std(predictions, axis=0), axis=0, weights=weight)
@@ -126,26 +124,12 @@ def stability(
 
 def resampled(
     weight: np.ndarray, random: np.random.Generator, group: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw as many rows as there are: their weights, and how many of them differ.
-
-    Or as many groups, each with all of its rows.
-
-    Where all weights are integers, a row stands for so many, and each of them is drawn
-    by itself, so that as many differ as are to be expected. Otherwise rows are drawn
-    and keep their weights. Rows that are not drawn weigh 0.
-    """
-    if group is not None:
-        drawn, used = np.zeros(len(weight)), weight > 0
-        drawn[used] = draws_of_groups(group[used], random) * weight[used]
-        return drawn, copies_of(weight)
-    whole = bool(np.equal(np.mod(weight, 1), 0).all())
-    copies = weight.astype(np.int64) if whole else (weight > 0).astype(np.int64)
-    drawn = random.multinomial(copies.sum(), copies / copies.sum()).astype(np.float64)
-    drawn = drawn if whole else drawn * weight
-    copies, different = np.maximum(copies_of(weight), 1), copies_of(drawn)
-    different = np.rint(copies * (1.0 - (1.0 - 1.0 / copies) ** different))
-    return drawn, np.clip(different, 1, copies).astype(np.int64)
+) -> np.ndarray:
+    """Draw as many rows, or groups with all of their rows, as there are: weights."""
+    drawn, used = np.zeros(len(weight)), weight > 0
+    member = np.arange(used.sum()) if group is None else group[used]
+    drawn[used] = draws_of_groups(member, random) * weight[used]
+    return drawn
 
 
 class _Asked(NamedTuple):

@@ -93,27 +93,24 @@ def test_what_is_counted_is_what_the_tables_of_trees_say(model):
 @pytest.mark.parametrize("weight", [np.ones(50), np.arange(50.0), np.full(50, 0.5)])
 def test_draws_add_up(weight):
     random = np.random.default_rng(0)
-    whole = bool((weight % 1 == 0).all())
-    total = weight.sum() if whole else len(weight)
-    drawn, _ = resampled(weight, random)
-    count = drawn if whole else drawn / weight
-    assert count.sum() == total
+    drawn, used = resampled(weight, random), weight > 0
+    count = drawn[used] / weight[used]
+    assert count.sum() == used.sum()
     assert (count % 1 == 0).all()
-    assert not drawn[weight == 0].any()
+    assert not drawn[~used].any()
     assert (drawn > weight).any()
-    draws = np.mean([resampled(weight, random)[0] for _ in range(2000)], axis=0)
-    np.testing.assert_allclose(draws, weight, atol=0.2 * weight.max() ** 0.5)
+    draws = np.mean([resampled(weight, random) for _ in range(2000)], axis=0)
+    assert (np.abs(draws - weight) <= 5 * weight / 2000**0.5).all()
 
 
 @pytest.mark.parametrize("weight", [np.ones(50), np.arange(50.0), np.full(50, 0.5)])
 def test_groups_are_drawn_with_all_of_their_rows(weight):
     group = np.arange(50) // 5
-    drawn, copies = resampled(weight, np.random.default_rng(0), group)
+    drawn = resampled(weight, np.random.default_rng(0), group)
     count = drawn[weight > 0] / weight[weight > 0]
     assert (count % 1 == 0).all()
     assert [len(set(count[group[weight > 0] == one])) for one in range(10)] == [1] * 10
     assert np.bincount(group[weight > 0], count).sum() > 0
-    np.testing.assert_array_equal(copies, weight if weight.max() >= 1 else 1)
 
 
 def test_what_holds_for_no_other_person_is_not_found_again():
@@ -126,17 +123,6 @@ def test_what_holds_for_no_other_person_is_not_found_again():
     careless = model.stability(X, y, **draws).attrs["n_leaves"]
     found = model.stability(X, y, groups=who, **draws).attrs["n_leaves"]
     assert max(found) < min(careless)
-
-
-def test_rows_that_are_drawn_twice_are_one_row():
-    random = np.random.default_rng(0)
-    weight = np.r_[np.ones(50), np.full(3, 200.0)]
-    _, different = resampled(weight, random)
-    assert (different[:50] == 1).all()
-    # As many as there are draws leave 1 / e of them out.
-    np.testing.assert_allclose(different[50:], 200 * (1 - np.exp(-1)), atol=15)
-    _, different = resampled(0.5 * weight[:50], random)
-    assert (different == 1).all()
 
 
 def test_bootstrap_samples_do_not_grow_trees_on_copies():
