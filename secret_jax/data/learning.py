@@ -194,6 +194,10 @@ class Learner:
             discrete=attributes.of_role(Role.DISCRETE),
             categories=categories,
             indicators=indicators,
+            indicator_shares=tuple(
+                float(counts[attribute][code] / counts[attribute].sum())
+                for attribute, code in indicators
+            ),
             missing_modelled=modelled,
             missing_split=split_only,
             missing_shares=tuple(

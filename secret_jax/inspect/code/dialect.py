@@ -5,7 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from secret_jax.inspect.code.program import Program
+from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.code.program import Program, plain_categories
 from secret_jax.inspect.equations import AnySplit, CategorySplit, Conjunction, Term
 from secret_jax.tree.totals import Side
 
@@ -18,6 +19,7 @@ _LONGEST_SUM = 64
 class Dialect(ABC):
     """A language; subclasses say how it writes the smallest parts."""
 
+    schema: TableSchema
     logical_or: ClassVar[str]
     logical_and: ClassVar[str]
     logical_not: ClassVar[str]
@@ -59,7 +61,13 @@ class Dialect(ABC):
         if term.asks == "category":
             missing = term.category is None
             holds = self.member(term.name, [term.category], True, missing)
-            return factor + self.indicator.format(holds)
+            text = factor + self.indicator.format(holds)
+            if not term.missing_as:
+                return text
+            known = plain_categories(self.schema, term.name)
+            unknown = self.member(term.name, known, False, None not in known)
+            share = self.number(term.factor * term.missing_as)
+            return f"{text} + {share} * {self.indicator.format(unknown)}"
         value = self.column(term.name, term.missing_as)
         value = self.clipped(value, term.low, term.high)
         return value if term.factor == 1 else factor + value

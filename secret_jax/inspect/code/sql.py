@@ -58,7 +58,7 @@ class _SQL(Dialect):
     indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
 
     def __init__(self, schema: TableSchema, names: Iterable[str]):
-        self.prefix = "tree_"
+        self.schema, self.prefix = schema, "tree_"
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
         self.levels = {

@@ -11,9 +11,9 @@ from secret_jax.inspect.code.program import ExportedModel, are_texts, plain_cate
 from secret_jax.inspect.equations import Term
 
 # Column of the table of numbers (name, value if missing, bounds), flag that a number is
-# missing, and flag that a category is one of some.
+# missing, and flag that a category is one of some, with what it is for unknown ones.
 _Number = tuple[str, float, float, float]
-_Flag = tuple[str, tuple[Any, ...], bool]
+_Flag = tuple[str, tuple[Any, ...], float]
 
 
 class Columns:
@@ -29,7 +29,7 @@ class Columns:
         for program in model.programs:
             self._ask(program.terms)
             for split in program.lists:
-                self._ask_flag((split.name, split.listed, True))
+                self._ask_flag((split.name, split.listed, 0.0))
             for split in program.sums:
                 if split.missing_left is not None:
                     self.gaps.setdefault(split.terms[0].name, len(self.gaps))
@@ -39,7 +39,7 @@ class Columns:
             # Of a constant, too, there are as many as rows.
             name = self.schema.names[0]
             if 0 in self.schema.discrete:
-                self._ask_flag((name, (), True))
+                self._ask_flag((name, (), 0.0))
             else:
                 self.numbers[name, 0.0, -math.inf, math.inf] = 0
         of_array = not self.schema.named and not self.flags and not self.schema.levels
@@ -117,7 +117,7 @@ class Columns:
     def _flag_block(self, name: str, flags: Sequence[_Flag]) -> str:
         graph, known = self.graph, plain_categories(self.schema, name)
         table = [[one in flag[1] for flag in flags] for one in known]
-        table = np.array([*table, [False] * len(flags)], np.float64)
+        table = np.array([*table, [flag[2] for flag in flags]], np.float64)
         if are_texts(known, name):
             alike = [table[known.index(one)] for one in ("", None) if one in known]
             if len(alike) == 2 and (alike[0] != alike[1]).any():
@@ -134,7 +134,12 @@ class Columns:
             gap = graph.to_double(graph.add("IsNaN", value))
             here = [[float(one is None) for one in known]]
             same = graph.add("Add", same, graph.add("Mul", gap, graph.constant(here)))
-        return graph.add("MatMul", same, graph.constant(table[:-1]))
+        known_ones = graph.add("MatMul", same, graph.constant(table[:-1]))
+        if not table[-1].any():
+            return known_ones
+        unknown = graph.add("Sub", graph.constant([[1.0]]), graph.row_sums(same))
+        shares = graph.add("Mul", unknown, graph.constant(table[-1:]))
+        return graph.add("Add", known_ones, shares)
 
     def of(self, term: Term) -> int:
         """Column of what a term is a multiple of."""
@@ -153,7 +158,7 @@ class Columns:
 
 def _key(term: Term) -> Any:
     if term.asks == "category":
-        return term.name, (term.category,), True
+        return term.name, (term.category,), term.missing_as or 0.0
     mean = math.nan if term.missing_as is None else term.missing_as
     # NaN is equal to nothing: as a key it must be this one.
     return term.name, math.nan if math.isnan(mean) else mean, term.low, term.high

@@ -44,7 +44,7 @@ def _leaf(columns: Columns, program: Program) -> str:
         split = program.splits.get(node)
         place, sign, threshold, missing_left = 0, "LEAF", 0.0, False
         if isinstance(split, equations.CategorySplit):
-            place = columns.place[split.name, split.listed, True]
+            place = columns.place[split.name, split.listed, 0.0]
             # Rows go to the listed side where the flag is 1.
             sign = "BRANCH_GTE" if split.listed_side == "left" else "BRANCH_LEQ"
             threshold = 0.5
@@ -147,7 +147,7 @@ def _left(columns: Columns, split: equations.AnySplit) -> str:
         every = [_left(columns, one) for one in split.conditions]
         return functools.reduce(lambda a, b: graph.add("And", a, b), every)
     if isinstance(split, equations.CategorySplit):
-        place = columns.place[split.name, split.listed, True]
+        place = columns.place[split.name, split.listed, 0.0]
         index = graph.constant([place], np.int64)
         flag = graph.add("Gather", columns.matrix, index, axis=1)
         sign = "Greater" if split.listed_side == "left" else "Less"
