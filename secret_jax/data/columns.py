@@ -59,7 +59,7 @@ def read_columns(X: Any) -> ReadTable:
 
     Numeric columns come back as they are, dates as datetime64, those of a time zone as
     `Zoned`, categories by their type as `Declared`, ordered ones as `OrderedText`, all
-    others as bool or object.
+    others as bool or object: among them those of a type for text that hold nothing.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -153,7 +153,7 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if isinstance(dtype, nw.Enum | nw.Categorical):
         # Declared categories stay categories, even if they are numbers.
         values, levels = _categories(series)
-        if levels is None or not all(isinstance(level, str) for level in levels):
+        if not levels or not all(isinstance(level, str) for level in levels):
             return values.view(Declared)
         values = values.view(OrderedText)
         values.levels = levels
@@ -171,7 +171,9 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         )
     values = series.to_numpy()
     refuse_complex(values, f"column {name!r}")
-    return _object_column(np.asarray(values, object))
+    values = np.asarray(values, object)
+    nothing = all(map(is_missing, values))
+    return np.full(len(values), None, object) if nothing else _object_column(values)
 
 
 def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
@@ -197,6 +199,8 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     there = [value for value in starts if not is_missing(value)]
     if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
         return _dates(starts, [getattr(value, "tzinfo", None) for value in there])
+    if not there and not all(isinstance(value, float) for value in column):
+        return column
     try:
         found = _without_gaps(column)
     except (TypeError, ValueError):
