@@ -59,7 +59,7 @@ class Learner:
         named = isinstance(table, dict)
         if not isinstance(table, dict):
             table = dict(zip(made_up_names(len(table)), table, strict=True))
-        attributes, dates = with_calendars(table)
+        attributes, dates, zones = with_calendars(table)
         columns, names = list(attributes.values()), tuple(attributes)
         roles = roles_of(columns, names, dates, self.options)
         levels = tuple(
@@ -68,7 +68,12 @@ class Learner:
             if isinstance(column, OrderedText) and role is not Role.DISCRETE
         )
         self.attributes = Attributes(
-            names=names, named=named, roles=roles, dates=dates, levels=levels
+            names=names,
+            named=named,
+            roles=roles,
+            dates=dates,
+            zones=zones,
+            levels=levels,
         )
         self.categories = [{} for role in roles if role is Role.DISCRETE]
         numeric = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
@@ -201,6 +206,10 @@ class Learner:
             discrete=discrete,
             categories=categories,
             indicators=indicators,
+            indicator_shares=tuple(
+                float(counts[attribute][code] / counts[attribute].sum())
+                for attribute, code in indicators
+            ),
             missing_modelled=modelled,
             missing_split=split_only,
             missing_shares=tuple(

@@ -46,6 +46,9 @@ class TableSchema(Attributes):
     target_scales: tuple[float, ...]
     # Attribute (a position in ``discrete``) and code of each indicator column.
     indicators: tuple[tuple[int, int], ...] = ()
+    # Share of the training rows in each of them: what it is for a value that training
+    # never saw, among them a missing one, as the center is of a missing number.
+    indicator_shares: tuple[float, ...] = ()
     # missing_modelled, missing_split: attributes with indicators of missing values (1
     # where one is): those that the models see, and those that are only split on.
     missing_modelled: tuple[int, ...] = ()

@@ -12,9 +12,10 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.boosting import Boosted, boosted
-from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
+from secret_jax.ensemble.estimator import EnsembleEstimator
 from secret_jax.ensemble.growth import BoostOptions
 from secret_jax.estimators.targets import Targets
+from secret_jax.fit.prepare import CheckedRows, rows_for
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -53,7 +54,6 @@ class BoostingEstimator(EnsembleEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,), or (n_rows, n_outputs) of numbers
         sample_weight : array-like of shape (n_rows,), optional
-            Integers are numbers of rows.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: folds keep them
             together.
@@ -112,10 +112,8 @@ class BoostingEstimator(EnsembleEstimator):
         X, y, weight = validation.given_beside(self, eval_set, "stop by")
         try:
             targets = self._targets(y, X, weight, schema, training.learned)
-            weight = validation.scaled_weight(
-                targets.weight, validation.copies_of(weight)
-            )
-            return encoded(schema, X, targets.values, weight)
+            weight = validation.scaled_weight(targets.weight)
+            return rows_for(schema, CheckedRows(X, targets.values, weight)).take(None)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
 

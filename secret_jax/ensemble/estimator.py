@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data import validation
-from secret_jax.data.encoding import Unencoded, encode, unencoded
+from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.rows import Rows, Table
 from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import every_row
+from secret_jax.data.source import DrawnRows, every_row
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import EnsembleInspection
 from secret_jax.estimators.classifier import SecretClassifier
@@ -23,7 +23,7 @@ from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, read_rows
+from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
@@ -93,6 +93,13 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
             yield reading, progress
 
     def _read(
+        self, reading: Plan, X: TableLike, *given: Any
+    ) -> tuple[TableSchema, Rows, Targets]:
+        """Read training rows in hash order; arguments as of `_source`."""
+        schema, source, targets = self._source(reading, X, *given)
+        return schema, every_row(source, ROW_ORDER), targets
+
+    def _source(
         self,
         reading: Plan,
         X: TableLike,
@@ -100,23 +107,17 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
         sample_weight: ArrayLike | None,
         schema: TableSchema | None = None,
         groups: ArrayLike | None = None,
-    ) -> tuple[TableSchema, Rows, Targets]:
-        """Read training rows in hash order, by a known schema or to learn one.
-
-        ``X``: checked.
-        """
+    ) -> tuple[TableSchema, DrawnRows, Targets]:
+        """Read training rows, by a known schema or to learn one. ``X``: checked."""
         weight = validation.checked_weight(sample_weight, X)
-        copies = validation.copies_of(weight)
         targets = self._targets(y, X, weight, schema)
-        weight = validation.scaled_weight(targets.weight, copies)
+        weight = validation.scaled_weight(targets.weight)
         group = None if groups is None else group_numbers(groups, len(weight))
-        if schema is None:
-            given = CheckedRows(X, targets.values, weight, copies, targets.names, group)
-            schema, source, _ = read_rows(reading, given)
-            return schema, every_row(source, ROW_ORDER), targets
-        known = encoded(schema, X, targets.values, weight, group)
-        rows = merged(known, ROW_ORDER, copies[weight > 0]).dealt()
-        return schema, rows, targets
+        given = CheckedRows(X, targets.values, weight, targets.names, group)
+        if schema is not None:
+            return schema, rows_for(schema, given), targets
+        schema, source, _ = read_rows(reading, given)
+        return schema, source, targets
 
     @property
     def n_outputs_(self) -> int:
@@ -148,17 +149,3 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = tags.regressor_tags is not None
         return tags
-
-
-def encoded(
-    schema: TableSchema,
-    X: TableLike,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    group: np.ndarray | None = None,
-) -> Rows:
-    """Encode rows of positive weight on the host."""
-    used = weight > 0
-    table = encode(schema, X).on_host()
-    rows = Rows(table, schema.scale_targets(targets), weight, group)
-    return rows if used.all() else rows.take(used)

@@ -92,7 +92,7 @@ def column_facts(tree: Tree) -> str:
 
 
 def missing_facts(tree: Tree) -> str:
-    """Say what missing numbers count as, and which columns hold no number."""
+    """Say what unknown categories and missing numbers count as in the sums."""
     schema, in_sums, compared = tree.schema, _in_sums(tree), _compared_alone(tree)
     # Otherwise splits on one column know a side of its gaps.
     compared &= not schema.missing_columns
@@ -109,10 +109,16 @@ def missing_facts(tree: Tree) -> str:
         elif compared[position]:
             in_splits.append(words)
     facts = []
+    first = schema.n_regressors - schema.n_indicators
+    # Files of the past have no shares.
+    known = schema.indicators[: len(schema.indicator_shares)]
+    asked = {schema.discrete[a] for i, (a, _) in enumerate(known, first) if in_sums[i]}
+    levels = [quoted(schema.names[column]) for column in sorted(asked)]
     for fact, columns in (
         ("missing numbers count as means in sums", means),
         ("missing numbers count as means in splits", in_splits),
         ("left out, without any value", nothing),
+        ("unknown categories count as the mean of the others in sums", levels),
     ):
         if columns:
             facts.append(f"{fact}: {some(columns, most=_COLUMNS_SHOWN)}")

@@ -42,15 +42,17 @@ def _ways(case: Case) -> Iterator[tuple[str, Callable[[], Any], float, float]]:
     if not case.has_classes and case.kind != "counts":
         yield "a unit of the target", lambda: case.fit(y=8.0 * y), 8.0, 1e-6
     counts = weight is not None and weight.dtype.kind == "i"
-    if weight is not None and not counts:
+    if weight is not None:
         more = {"sample_weight": 8.0 * weight}
         yield "a unit of weights", lambda: case.fit(**more), 1.0, 1e-6
     rows = np.repeat(np.arange(len(X)), weight if counts else 1)
     known = vars(case.model)
     draws = known.get("bootstrap", False) or known.get("subsample", 1) < 1
-    if counts and not draws and set(y[rows].flat) == set(y.flat):
+    # Rows that repeat are copies of one where no two of them could agree by chance.
+    told = any(X[name].dtype.kind == "f" and X[name].is_unique for name in X)
+    if counts and told and not draws and set(y[rows].flat) == set(y.flat):
         yield "copies", lambda: case.fit(rows, sample_weight=None), 1.0, 2e-4
-    exact = (weight is None or counts) and groups is None  # others are rounded in parts
+    exact = weight is None and groups is None  # others are rounded in parts
     if hasattr(case.model, "fit_stream") and exact:
         yield "a stream", lambda: _streamed(case), 1.0, 0.0
     table = pa.Table.from_pandas(X, preserve_index=False)
