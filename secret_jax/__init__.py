@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from secret_jax.ensemble.forest import (
         SecretForestRegressor as SecretForestRegressor,
     )
-    from secret_jax.ensemble.options import TreeSize as TreeSize
     from secret_jax.ensemble.regressor import (
         SecretBoostingRegressor as SecretBoostingRegressor,
     )
@@ -72,7 +71,6 @@ _NAMES = {
     "data.shards": "RowShards shard_rows",
     "ensemble.classifier": "SecretBoostingClassifier",
     "ensemble.forest": "SecretForestRegressor",
-    "ensemble.options": "TreeSize",
     "ensemble.regressor": "SecretBoostingRegressor",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import ReadTable, is_missing, listed, positions
+from secret_jax.data.columns import ReadTable, Zoned, is_missing, listed, positions
+from secret_jax.data.zones import on_the_wall
 from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
 
 # Columns of dates by name, each with the names of the attributes in its place.
 Dates: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+# Columns of dates by name, each with the time zone of those of the fit.
+Zones: TypeAlias = tuple[tuple[str, str], ...]
 # Positions of ordered categories, each with these from the least to the greatest.
 Levels: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 
@@ -36,6 +39,7 @@ class Role(StrEnum):
     REGRESSOR = "regressor"
     SPLIT = "split"
     DISCRETE = "discrete"
+    UNUSED = "unused"
 
 
 class Origin(NamedTuple):
@@ -54,8 +58,9 @@ class Attributes:
     names: tuple[str, ...]
     named: bool  # whether the names came with the data (a DataFrame) or were made up
     roles: tuple[Role, ...]
-    # dates, levels: see `Dates` and `Levels`.
+    # dates, zones, levels: see `Dates`, `Zones` and `Levels`.
     dates: Dates = ()
+    zones: Zones = ()
     levels: Levels = ()
 
     def of_role(self, *wanted: Role) -> tuple[int, ...]:
@@ -121,7 +126,9 @@ class Attributes:
             columns = dict(zip(order, given, strict=True))
         for name, parts in self.dates:
             if name in columns and parts[0] not in columns:
-                columns = columns | calendar(name, _dates_again(name, columns[name]))
+                zone = dict(self.zones).get(name)
+                dates = _dates_again(name, columns[name], zone)
+                columns = columns | calendar(name, dates)
                 del columns[name]
         lacking = tuple(name for name in names if name not in columns)
         extra = [name for name in columns if name not in names]
@@ -167,14 +174,17 @@ def input_names(names: tuple[str, ...], dates: Dates) -> tuple[str, ...]:
 
 def with_calendars(
     columns: dict[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], Dates]:
+) -> tuple[dict[str, np.ndarray], Dates, Zones]:
     """Replace the dates of a training table by their parts, in the order of columns."""
     attributes: dict[str, np.ndarray] = {}
-    dates = []
+    dates, zones = [], []
     for name, column in columns.items():
         if column.dtype.kind != "M":
             attributes[name] = column
             continue
+        if isinstance(column, Zoned):
+            zones.append((name, column.zone))
+            column = on_the_wall(column, column.zone)
         parts = calendar(name, column)
         for both in sorted(parts.keys() & columns.keys()):
             raise ValueError(
@@ -183,7 +193,7 @@ def with_calendars(
             )
         attributes |= parts
         dates.append((name, tuple(parts)))
-    return attributes, tuple(dates)
+    return attributes, tuple(dates), tuple(zones)
 
 
 def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
@@ -212,12 +222,23 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _dates_again(name: str, column: np.ndarray) -> np.ndarray:
-    """Return as datetime64 a column that held dates in training, or raise an error."""
-    if column.dtype.kind == "M":
-        return column
-    if column.dtype.kind == "f" and np.isnan(column).all():  # nothing but missing
+def _dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
+    """Return as dates of a zone a column that held some in training, or refuse it."""
+    if all(map(is_missing, column[:1])) and all(map(is_missing, column.tolist())):
         return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
+    if column.dtype.kind == "M":
+        if isinstance(column, Zoned) != (zone is not None):
+            held = ["times without a time zone", "times of a time zone"]
+            call = f"dt.tz_localize({zone!r})"
+            if zone is None:
+                held, call = held[::-1], "dt.tz_localize(None)"
+            raise ValueError(
+                f"Column {name!r} now holds {held[0]}, and held {held[1]} in training. "
+                f"Give it as it was then, for example by X[{name!r}].{call}."
+            )
+        if isinstance(column, Zoned) and zone is not None:
+            column = on_the_wall(column, zone)
+        return column
     raise ValueError(
         f"Column {name!r} held dates in training, and now holds "
         f"{column[0]!r}. Turn it into dates, for example with pandas.to_datetime."

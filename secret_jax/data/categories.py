@@ -10,7 +10,7 @@ from secret_jax.runtime.warning import warn
 
 
 class UnseenCategoryWarning(UserWarning):
-    """Warning that a row holds a category absent from training."""
+    """Warning that a row holds a category, or a gap, absent from training."""
 
 
 def sorted_categories(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -31,20 +31,25 @@ def codes_of(
     position = {category: code for code, category in enumerate(categories)}
     distinct, codes = factorised(column, name, allow_missing)
     known = np.array([position.get(value, -1) for value in distinct], np.int32)
-    return known[codes], set(distinct) - position.keys() - {None}
+    return known[codes], set(distinct) - position.keys()
 
 
 def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
     """Warn once of all columns with categories absent from training."""
     if not unseen:
         return
+
+    def told(values: set[Any]) -> str:
+        found = sorted(str(value) for value in values - {None})
+        gaps = ["missing values"] * (None in values)
+        return " and ".join([listed(found)] * bool(found) + gaps)
+
     held = "; ".join(
-        f"column {name!r} holds {listed(sorted(map(str, values)))}"
-        for name, values in unseen.items()
+        f"column {name!r} holds {told(values)}" for name, values in unseen.items()
     )
     warn(
         f"There are categories that training never saw: {held}. Their rows go to the "
-        "larger child at a split on the column; equations and sums count them as none "
-        "of the known categories.",
+        "larger child at a split on the column; equations and sums count them as the "
+        "mean of the known categories.",
         UnseenCategoryWarning,
     )

@@ -34,11 +34,28 @@ class OrderedText(np.ndarray):
         self.levels = getattr(other, "levels", ())
 
 
+class Zoned(np.ndarray):
+    """Array of instants (datetime64[s], at Greenwich) that were given in a zone."""
+
+    zone: str
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.zone = getattr(other, "zone", "UTC")
+
+
+def zoned(instants: np.ndarray, zone: str) -> Zoned:
+    """Mark instants at Greenwich as those of a zone."""
+    found = instants.view(Zoned)
+    found.zone = zone
+    return found
+
+
 def read_columns(X: Any) -> ReadTable:
     """Read the columns of a table: a dict for a DataFrame with names, else a list.
 
-    Numeric columns come back as they are, dates as datetime64, ordered categories as
-    `OrderedText`, all others as bool or object.
+    Numeric columns come back as they are, dates as datetime64, those of a time zone as
+    `Zoned`, ordered categories as `OrderedText`, all others as bool or object: among
+    them those of a type for text that hold nothing.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -132,15 +149,17 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if isinstance(dtype, nw.Enum | nw.Categorical):
         # They stay categories, even if they are numbers.
         values, levels = _categories(series)
-        if levels is None or not all(isinstance(level, str) for level in levels):
+        if not levels or not all(isinstance(level, str) for level in levels):
             return values
         values = values.view(OrderedText)
         values.levels = levels
         return values
-    if dtype == nw.Datetime and getattr(dtype, "time_zone", None) is not None:
-        series = series.dt.replace_time_zone(None)  # the time on the wall
+    zone = getattr(dtype, "time_zone", None)
+    if zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if dtype in (nw.Datetime, nw.Date):
-        return np.asarray(series.to_numpy(), "datetime64[s]")
+        values = np.asarray(series.to_numpy(), "datetime64[s]")
+        return values if zone is None else zoned(values, str(zone))
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
@@ -148,7 +167,9 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         )
     values = series.to_numpy()
     refuse_complex(values, f"column {name!r}")
-    return _object_column(np.asarray(values, object))
+    values = np.asarray(values, object)
+    nothing = all(map(is_missing, values))
+    return np.full(len(values), None, object) if nothing else _object_column(values)
 
 
 def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
@@ -173,7 +194,9 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     starts = [getattr(value, "start_time", value) for value in column]
     there = [value for value in starts if not is_missing(value)]
     if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
-        return np.array([_date(value) for value in starts], "datetime64[s]")
+        return _dates(starts, [getattr(value, "tzinfo", None) for value in there])
+    if not there and not all(isinstance(value, float) for value in column):
+        return column
     try:
         found = _without_gaps(column)
     except (TypeError, ValueError):
@@ -187,12 +210,23 @@ def _without_gaps(column: Iterable[Any]) -> np.ndarray:
     return np.array([*values], np.float64)
 
 
-def _date(value: Any) -> np.datetime64:
-    if is_missing(value):
-        return np.datetime64("NaT")
-    if isinstance(value, datetime.datetime):
-        value = value.replace(tzinfo=None)  # the time on the wall
-    return np.datetime64(value, "s")
+def _dates(values: list[Any], zones: list[datetime.tzinfo | None]) -> np.ndarray:
+    """Convert dates to datetime64[s]; ``zones``: those of the dates that are there."""
+    if any(zones) and not all(zones):
+        raise ValueError(
+            "A column holds times with a time zone and times without one. Give all of "
+            "them a zone, or none, for example with pandas.to_datetime(..., utc=True)."
+        )
+
+    def date(value: Any) -> np.datetime64:
+        if is_missing(value):
+            return np.datetime64("NaT")
+        if any(zones):
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return np.datetime64(value, "s")
+
+    found = np.array([date(value) for value in values], "datetime64[s]")
+    return zoned(found, str(zones[0])) if any(zones) else found
 
 
 def _real(value: Any) -> Any:

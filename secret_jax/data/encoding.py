@@ -129,8 +129,13 @@ def encoded_columns(
     n_rows = rows.stop - rows.start
     found = np.empty((schema.n_columns, n_rows), np.float32)
     first = schema.n_regressors - schema.n_indicators
+    codes = columns.codes[rows]
     for position, (attribute, code) in enumerate(schema.indicators, first):
-        found[position] = columns.codes[rows, attribute] == code
+        found[position] = codes[:, attribute] == code
+    if codes.size and codes.min() < 0:
+        shares = zip(schema.indicators, schema.indicator_shares, strict=False)
+        for position, ((attribute, _), share) in enumerate(shares, first):
+            found[position, codes[:, attribute] < 0] = share
     for _, indicator in schema.missing_columns:
         found[indicator] = 0.0
     wide = np.empty(n_rows)  # one column: it stays in a cache

@@ -59,7 +59,7 @@ class Learner:
         named = isinstance(table, dict)
         if not isinstance(table, dict):
             table = dict(zip(made_up_names(len(table)), table, strict=True))
-        attributes, dates = with_calendars(table)
+        attributes, dates, zones = with_calendars(table)
         columns, names = list(attributes.values()), tuple(attributes)
         roles = roles_of(columns, names, dates, self.options)
         levels = tuple(
@@ -68,7 +68,12 @@ class Learner:
             if isinstance(column, OrderedText) and role is not Role.DISCRETE
         )
         self.attributes = Attributes(
-            names=names, named=named, roles=roles, dates=dates, levels=levels
+            names=names,
+            named=named,
+            roles=roles,
+            dates=dates,
+            zones=zones,
+            levels=levels,
         )
         self.categories = [{} for role in roles if role is Role.DISCRETE]
         numeric = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
@@ -176,7 +181,14 @@ class Learner:
             np.array([known[value] for value in values]) * factor
             for known, values in zip(self.categories, categories, strict=True)
         ]
-        indicators = category_indicators(counts, options.category_indicators)
+        discrete = attributes.of_role(Role.DISCRETE)
+        indicators = tuple(
+            (attribute, code)
+            for attribute, code in category_indicators(
+                counts, options.category_indicators
+            )
+            if attributes.names[discrete[attribute]] not in options.without_indicators
+        )
         modelled, split_only = missing_indicators(attributes, measured, options)
         n_inserted = len(indicators) + len(modelled)
 
@@ -191,9 +203,13 @@ class Learner:
             n_regressors=n_regressors + n_inserted,
             center=with_indicators(measured.center, 0.0),
             scale=with_indicators(measured.scale, 1.0),
-            discrete=attributes.of_role(Role.DISCRETE),
+            discrete=discrete,
             categories=categories,
             indicators=indicators,
+            indicator_shares=tuple(
+                float(counts[attribute][code] / counts[attribute].sum())
+                for attribute, code in indicators
+            ),
             missing_modelled=modelled,
             missing_split=split_only,
             missing_shares=tuple(

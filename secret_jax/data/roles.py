@@ -48,6 +48,10 @@ class ColumnOptions:
     missing_indicators: bool | str = False
     # Share of the rows beyond each bound of columns with far tails; 0: no bounds.
     tail_share: float = 0.0
+    # unused, without_indicators: names of attributes that nothing looks at, and of
+    # discrete ones that models do not see.
+    unused: tuple[str, ...] = ()
+    without_indicators: tuple[str, ...] = ()
     monotonic_cst: Any = None  # columns with which predictions may only rise or fall
 
 
@@ -75,7 +79,9 @@ def roles_of(
         )
     roles = []
     for position, (column, name) in enumerate(zip(columns, names, strict=True)):
-        if position in discrete:
+        if name in options.unused:
+            roles.append(Role.UNUSED)
+        elif position in discrete:
             roles.append(Role.DISCRETE)
         elif isinstance(column, OrderedText) or position in recurring:
             roles.append(Role.SPLIT)

@@ -14,10 +14,10 @@ from secret_jax.runtime.parallel import in_blocks
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
-# Maximum and minimum number of copies of a dealt row. 50 are ten for each of five
+# Maximum and minimum number of parts of a dealt row. 50 are ten for each of five
 # folds, five for each of ten, two for each pair of folds of two divisions into five; 5
 # are one for each of five folds.
-_MOST_DEALT, LEAST_DEALT = 50, 5
+MOST_DEALT, LEAST_DEALT = 50, 5
 # Number of dealt rows that is enough.
 PLENTY = 1 << 16
 
@@ -100,28 +100,29 @@ def shuffled(rows: Rows, seed: int) -> Rows:
 
 
 class Merged(NamedTuple):
-    """Distinct rows in hash order, with summed weights and numbers of copies.
+    """Distinct rows in hash order, with summed weights and how often each was seen.
 
     A prefix of ``rows`` is a sample of distinct rows; ``hashed`` (uint64) rises;
-    ``copies`` says how many rows each one stands for, ``place`` which of them each
-    given row is.
+    ``seen`` counts the given rows that each one stands for, ``place`` says which of
+    them each given row is.
     """
 
     rows: Rows
     hashed: np.ndarray
-    copies: np.ndarray
+    seen: np.ndarray
     place: np.ndarray
 
     def dealt(self, most: int = PLENTY) -> Rows:
-        """Split merged rows into copies spread evenly over the shuffled order.
+        """Spread observations that are alike evenly over the shuffled order.
 
-        A row that stands for several is split into as many of equal weight (at most 50)
-        at equal distances, so that every stretch of the rows, and every fold made of
-        stretches, holds its share of them: models fitted to some copies of a row are
-        judged by others.
+        A row that was seen several times is split into as many of equal weight (at most
+        50) at equal distances, so that every stretch of the rows, and every fold made
+        of stretches, holds its share of them: models fitted to some are judged by
+        others. Copies of one observation must have been left out before, see
+        `secret_jax.data.repeats`.
         """
         suitable = min(most, PLENTY) // self.rows.n_rows
-        number = np.minimum(self.copies, np.clip(suitable, LEAST_DEALT, _MOST_DEALT))
+        number = np.minimum(self.seen, np.clip(suitable, LEAST_DEALT, MOST_DEALT))
         if (number == 1).all():
             return self.rows
         order = _spread(self.hashed, number)
@@ -129,22 +130,18 @@ class Merged(NamedTuple):
         return self.rows.take(index)._replace(weight=(self.rows.weight / number)[index])
 
 
-def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
+def merged(rows: Rows, seed: int) -> Merged:
     """Merge identical rows, summing their weights, and put them in hash order."""
     order, hashed, first = _hash_order(rows, seed)
-    if copies is None:
-        copies = np.ones(rows.n_rows, np.int64)
     weight = np.add.reduceat(rows.weight[order], first)
     found = rows.take(order[first])._replace(weight=weight)
-    place = np.empty(rows.n_rows, np.int64)
-    place[order] = np.repeat(
-        np.arange(len(first)), np.diff(np.append(first, rows.n_rows))
-    )
-    return Merged(found, hashed[first], np.add.reduceat(copies[order], first), place)
+    seen, place = np.diff(np.append(first, rows.n_rows)), np.empty_like(order)
+    place[order] = np.repeat(np.arange(len(first)), seen)
+    return Merged(found, hashed[first], seen, place)
 
 
 def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Order of copies, numbered row by row, evenly spaced from each row's hash on."""
+    """Order of parts, numbered row by row, evenly spaced from each row's hash on."""
     start = np.repeat(np.cumsum(number) - number, number)
     nth = (np.arange(len(start)) - start).astype(np.uint64)
     distance = np.uint64(2**64 - 1) // number.astype(np.uint64)
@@ -171,7 +168,7 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     # A sort by several keys takes three times as long.
     if (np.diff(hashed[order]) == 0).any():
         hashed = _told_apart(hashed, exact)
-        # By weight at last: copies may be given in any order.
+        # By weight at last: equal rows may be given in any order.
         order = np.lexsort((rows.weight, exact, hashed))
     hashed, exact = hashed[order], exact[order]
     new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]

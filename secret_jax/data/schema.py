@@ -46,6 +46,9 @@ class TableSchema(Attributes):
     target_scales: tuple[float, ...]
     # Attribute (a position in ``discrete``) and code of each indicator column.
     indicators: tuple[tuple[int, int], ...] = ()
+    # Share of the training rows in each of them: what it is for a value that training
+    # never saw, among them a missing one, as the center is of a missing number.
+    indicator_shares: tuple[float, ...] = ()
     # missing_modelled, missing_split: attributes with indicators of missing values (1
     # where one is): those that the models see, and those that are only split on.
     missing_modelled: tuple[int, ...] = ()
@@ -121,7 +124,7 @@ class TableSchema(Attributes):
     def in_order(self, array: Any) -> Any:
         """Columns of an array of plain numbers, in the order of the encoded columns."""
         order = list(self.continuous)
-        return array if order == sorted(order) else array[:, order]
+        return array if order == [*range(array.shape[1])] else array[:, order]
 
     @property
     def continuous_positions(self) -> list[int]:

@@ -137,17 +137,16 @@ class ShardedRows(DrawnRows):
     shards: RowShards
     targets: np.ndarray
     weight: np.ndarray
-    copies: np.ndarray | None = None
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def take(self, index: np.ndarray | None) -> Rows:
-        return self._on_host(index).take(None)
+        return self.on_host(index).take(None)
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
         """By way of the host."""
-        return self._on_host(None).blocks(function, size)
+        return self.on_host(None).blocks(function, size)
 
     def _below(self, share: float, seed: int) -> np.ndarray:
         shards, n_shards = self.shards, self.shards.mesh.size
@@ -165,16 +164,14 @@ class ShardedRows(DrawnRows):
         below = np.unpackbits(np.asarray(bits), axis=1, count=n_local)
         return np.flatnonzero(below.ravel()[: self.n_rows])
 
-    def _on_host(self, index: np.ndarray | None) -> HostRows:
-        """Copy rows (sorted indices, or all) to host memory."""
-        targets, weight, copies = self.targets, self.weight, self.copies
+    def on_host(self, index: np.ndarray | None) -> HostRows:
+        targets, weight = self.targets, self.weight
         if index is None:
             x = np.asarray(self.shards)
         else:
             x, targets, weight = self._rows_at(index), targets[index], weight[index]
-            copies = None if copies is None else copies[index]
         columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
-        return HostRows(self.schema, columns, targets, weight, copies)
+        return HostRows(self.schema, columns, targets, weight)
 
     def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
         """Continuous attributes of rows, in units of the data."""

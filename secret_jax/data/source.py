@@ -6,25 +6,27 @@ tree does it on a sample; so rows may lie in the memory of the host or of a devi
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns, Unencoded, encoded
+from secret_jax.data.repeats import LEAST_DIFFERENT, Repeats, repeats_of
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, merged
 from secret_jax.data.sampling import (
+    ROW_ORDER,
     category_numbers,
     columns_hash,
     sampling_factors,
     sampling_limit,
 )
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
 
-# A sample with a smaller share of distinct rows, or of the rows that were wanted, comes
-# of a table of many copies: all rows are merged first then.
-_LEAST_DISTINCT = 0.9
+# A sample with a smaller share of the rows that were wanted comes of a table that
+# repeats many: all rows are looked at first then.
 _LEAST_FOUND = 0.5
 
 _Result = TypeVar("_Result")
@@ -89,10 +91,9 @@ class WeighedRows:
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows(WeighedRows):
-    """Source of rows that are already encoded, each of which stands for ``copies``."""
+    """Source of rows that are already encoded."""
 
     rows: Rows
-    copies: np.ndarray | None = None
 
     @property
     def weight(self) -> np.ndarray:
@@ -100,7 +101,7 @@ class EncodedRows(WeighedRows):
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """Sample a prefix of the rows in hash order; see `RowSource`."""
-        rows = merged(self.rows, seed, self.copies).dealt(n_wanted)
+        rows = merged(self.rows, seed).dealt(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
     def blocks(
@@ -112,12 +113,17 @@ class EncodedRows(WeighedRows):
 class DrawnRows(WeighedRows):
     """Source of rows of which those of least hashes are a sample."""
 
-    copies: np.ndarray | None
     drawn: dict[tuple[int, int], np.ndarray]
 
     @abstractmethod
     def take(self, index: np.ndarray | None) -> Rows:
         """Encode rows (sorted indices, or all)."""
+
+    @abstractmethod
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `RowSource`."""
 
     @abstractmethod
     def _below(self, share: float, seed: int) -> np.ndarray:
@@ -135,13 +141,40 @@ class DrawnRows(WeighedRows):
         return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
 
     def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
-        """Sample about ``n_wanted`` rows: those of an index, unless many are copies."""
+        """Sample about ``n_wanted`` rows: those of an index, unless many repeat."""
         if index is not None:
-            copies = None if self.copies is None else self.copies[index]
-            found = few_copies(self.take(index), copies, n_wanted, seed)
+            found = few_repeats(self.take(index), n_wanted, seed)
             if found is not None:
                 return found
-        return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
+        return EncodedRows(self.take(None)).sample(n_wanted, seed)
+
+    @abstractmethod
+    def on_host(self, index: np.ndarray | None) -> "HostRows":
+        """Rows (sorted indices, or all) in the memory of the host, not encoded."""
+
+    def observed(self, n_wanted: int) -> "DrawnRows":
+        """Leave out copies of rows, of whose weight one has all.
+
+        See `secret_jax.data.repeats`.
+        Of many rows those decide that a sample of ``n_wanted`` holds, with all of their
+        copies; few copies in it stay.
+        """
+        index = self.below(n_wanted, ROW_ORDER)
+        if index is not None:
+            found = self.on_host(index).repeats()
+            if found is None or not found.are_many:
+                return self
+        every = self.on_host(None)
+        found = every.repeats()
+        if found is None or found.number.sum() == self.n_rows:
+            return self
+        return every.without_copies(found)
+
+    def scaled(self, factor: float) -> Self:
+        """Multiply the weights."""
+        if factor == 1.0:
+            return self
+        return replace(self, weight=rounded_weight(factor * self.weight))  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,16 +182,14 @@ class HostRows(DrawnRows):
     """Source of unencoded rows in host memory.
 
     ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
-    ``copies`` the numbers of rows that each one stands for (None: one), ``group`` as in
-    `Rows`. ``drawn`` are the indices of samples, by their arguments: `below` remembers
-    them.
+    ``group`` as in `Rows`. ``drawn`` are the indices of samples, by their arguments:
+    `below` remembers them.
     """
 
     schema: TableSchema
     columns: ReadColumns
     targets: np.ndarray
     weight: np.ndarray
-    copies: np.ndarray | None = None
     group: np.ndarray | None = None
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
@@ -170,15 +201,35 @@ class HostRows(DrawnRows):
         """Continuous attributes of rows, in units of the data."""
         return [column[index] for column in self.columns.values]
 
+    def on_host(self, index: np.ndarray | None) -> "HostRows":
+        if index is None:
+            return self
+        return replace(
+            self,
+            columns=self.columns.take(index),
+            targets=self.targets[index],
+            weight=self.weight[index],
+            group=None if self.group is None else self.group[index],
+            drawn={},
+        )
+
     def take(self, index: np.ndarray | None) -> Rows:
-        columns, targets = self.columns, self.targets
-        weight, group = self.weight, self.group
-        if index is not None:
-            columns = columns.take(index)
-            targets, weight = targets[index], weight[index]
-            group = None if group is None else group[index]
-        table = encoded(self.schema, columns)
-        return Rows(table, self.schema.scale_targets(targets), weight, group)
+        some = self.on_host(index)
+        table = encoded(self.schema, some.columns)
+        targets = self.schema.scale_targets(some.targets)
+        return Rows(table, targets, some.weight, some.group)
+
+    def repeats(self, times: np.ndarray | None = None) -> Repeats | None:
+        """Find rows that repeat others; ``times``: how often each was given."""
+        numbers, codes = self.columns
+        return repeats_of(numbers, codes, self.targets, self.group, times)
+
+    def without_copies(self, found: Repeats, most: int | None = None) -> "HostRows":
+        """Rows as often as they were observed, ``most`` times at most."""
+        number = np.minimum(found.number, most or found.number)
+        weight = np.bincount(found.member, self.weight) / number
+        rows = self.on_host(np.repeat(found.first, number))
+        return replace(rows, weight=np.repeat(weight, number))
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
@@ -217,19 +268,17 @@ def rows_below(
 
 
 def every_row(source: RowSource, seed: int) -> Rows:
-    """Read all rows of a source in hash order, with copies spread evenly."""
-    # So many that not even those of copies that are dealt are left out.
+    """Read all rows of a source in hash order, with those alike spread evenly."""
+    # So many that not even those that are dealt are left out.
     return source.sample(max(LEAST_DEALT * source.n_rows, PLENTY), seed)
 
 
-def few_copies(
-    found: Rows, copies: np.ndarray | None, n_wanted: int, seed: int
-) -> Rows | None:
+def few_repeats(found: Rows, n_wanted: int, seed: int) -> Rows | None:
     """Put a hash-selected sample in order; None if many rows are identical."""
-    # Of many copies of few rows the hash takes all or none.
+    # Of few rows, each seen many times, the hash takes all or none.
     if found.n_rows < _LEAST_FOUND * n_wanted:
         return None
-    single = merged(found, seed, copies)
-    if single.rows.n_rows < _LEAST_DISTINCT * found.n_rows:
+    single = merged(found, seed)
+    if single.rows.n_rows < LEAST_DIFFERENT * found.n_rows:
         return None
     return single.dealt(n_wanted).take(slice(max(n_wanted, found.n_rows)))

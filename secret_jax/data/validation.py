@@ -25,8 +25,8 @@ from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.labels import refuse_none
 from secret_jax.data.shards import RowShards, is_sharded
 
-# Beyond, whole numbers have gaps between them and are weights like any others.
-MOST_COPIES = 2.0**53
+# Bits of a weight: enough for the moments of columns, and far from the last ones.
+_WEIGHT_BITS = 36
 _NOTED = "n_features_in_", "feature_names_in_"
 
 
@@ -99,8 +99,7 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
 
 def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Check sample weights and scale them with `scaled_weight`."""
-    weight = checked_weight(sample_weight, X)
-    return scaled_weight(weight, copies_of(weight))
+    return scaled_weight(checked_weight(sample_weight, X))
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
@@ -128,32 +127,24 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     return weight
 
 
-def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
-    """Scale weights to a mean of one; integer weights, which are counts, stay."""
-    if _are_counts(weight):
-        return weight
-    weight, used = weight / weight.max(), weight > 0  # the sum cannot overflow
-    return weight / (weight[used].sum() / copies[used].sum())
+def scaled_weight(weight: np.ndarray) -> np.ndarray:
+    """Scale weights to a mean of one over the rows that have any.
 
-
-def _are_counts(weight: np.ndarray) -> bool:
-    """Whether all weights are integers whose sum is exact."""
-    countable = weight.max() <= MOST_COPIES / len(weight)
-    return bool(countable and (weight == np.floor(weight)).all())
-
-
-def copies_of(weight: np.ndarray) -> np.ndarray:
-    """Number of rows that each row stands for, by its unscaled weight.
-
-    Integer weights are counts. With other weights, such as those of a survey, each row
-    is one, however heavy: parts of a single observation cannot judge each other.
+    In another unit they are the same to the last digit, but by a rare accident.
 
     Examples
     --------
-    >>> copies_of(np.array([2.0, 1.0])), copies_of(np.array([2.5, 1.0]))
-    (array([2, 1]), array([1, 1]))
+    >>> scaled_weight(np.array([30.0, 0.0, 10.0]))
+    array([1.5, 0. , 0.5])
     """
-    return weight.astype(np.int64) if _are_counts(weight) else np.ones(len(weight), int)
+    weight = weight / weight.max()  # the sum cannot overflow
+    return rounded_weight(weight / (weight.sum() / np.count_nonzero(weight)))
+
+
+def rounded_weight(weight: np.ndarray) -> np.ndarray:
+    """Round weights to fewer digits than those in which their unit shows."""
+    digits, power = np.frexp(weight)
+    return np.ldexp(np.rint(np.ldexp(digits, _WEIGHT_BITS)), power - _WEIGHT_BITS)
 
 
 def given_beside(

@@ -26,19 +26,17 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
     2000). For two classes the trees predict log-odds; for more a tree predicts a score
     of each class, and probabilities are proportional to the exponentials of the scores.
-    The size of the trees, the number of rounds, and the weight of trees with constants
-    in their leaves are chosen by cross-entropy, as `SecretBoostingRegressor` does by
-    squared error.
+    The number of rounds is chosen by cross-entropy, as `SecretBoostingRegressor` does
+    by squared error.
 
     Parameters
     ----------
-    max_leaf_nodes : "auto", int or TreeSize, default="auto"
-        Size of the trees, as in `SecretBoostingRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
-    learning_rate, max_iter, early_stopping, n_iter_no_change, subsample, n_folds, \
-            ensemble, warm_start, missing_values, categorical_features, \
-            split_features, monotonic_cst, random_state, device, verbose
+    max_leaf_nodes, learning_rate, max_iter, early_stopping, n_iter_no_change, \
+            subsample, n_folds, ensemble, missing_values, \
+            categorical_features, split_features, monotonic_cst, random_state, \
+            device, verbose
         As in `SecretBoostingRegressor`.
 
     Attributes
@@ -46,8 +44,8 @@ class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
     classes_ : ndarray of shape (n_classes,)
     target_name_ : str
         As in `SecretClassifier`.
-    ensemble_, n_iter_, size_, shares_, n_trees_, size_errors_, \
-            feature_importances_, n_features_in_, feature_names_in_
+    ensemble_, n_iter_, n_trees_, feature_importances_, n_features_in_, \
+            feature_names_in_
         As in `SecretBoostingRegressor`; the first models are logistic regressions.
     validation_errors_, validation_error_
         As there, but mean cross-entropies in nats.

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from sklearn.metrics import r2_score
 
-from secret_jax.data.rows import Rows, Table, shuffled
-from secret_jax.data.sampling import ROW_ORDER, hold_out
+from secret_jax.data.rows import Rows, Table
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.boosting import Boosted
 from secret_jax.ensemble.growth import total_error
-from secret_jax.ensemble.model import Boosted, Ensemble
+from secret_jax.ensemble.model import Ensemble
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.refine.distillation import Distillation, measured_on, student_rows
-from secret_jax.fit.refine.interface import Candidate, Fitted
-from secret_jax.fit.refine.soft.choose import SoftGates, with_mixture_errors
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import node_statistics
@@ -31,7 +31,7 @@ from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
-_SOFT_START = 16  # leaves of the tree whose gates are trained, unless a number is given
+_MOST_LEAVES = 16  # where neither folds nor a number choose the size
 
 
 class Teacher(NamedTuple):
@@ -58,12 +58,11 @@ class Teacher(NamedTuple):
             return lambda table: loss.prediction(ensemble.values(table))
 
         predict, unseen = told_by(ensemble), ensemble.values(rows.table)
-        parts = [] if boosted is None or len(boosted.parts) < 2 else boosted.parts
-        if boosted is not None and boosted.unseen is not None:
-            unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
-        folds = [told_by(boosted.of_fold(i)) for i in range(len(parts)) if boosted]
-        masks = [np.isin(np.arange(rows.n_rows), part) for part in parts]
-        return cls(predict, loss.prediction(unseen), folds, masks)
+        if boosted is None or boosted.unseen is None:
+            return cls(predict, loss.prediction(unseen), [], [])
+        masks = [np.isin(np.arange(rows.n_rows), part) for part in boosted.parts]
+        folds = [told_by(fold) for fold in boosted.folds]
+        return cls(predict, loss.prediction(boosted.unseen), folds, masks)
 
 
 class Distilled(NamedTuple):
@@ -72,19 +71,10 @@ class Distilled(NamedTuple):
     tree: Tree
     n_leaves_grown: int
     # Mean squared error on rows that neither student nor teacher have seen, in units of
-    # the variance of the target, or of classes mean cross-entropy; of soft trees, and
-    # without folds, NaN.
+    # the variance of the target, or of classes mean cross-entropy; without folds NaN.
     error: float
     fidelity: float  # R² of the student to the boosters on the same rows
-    n_steps: int = 0  # gradient steps of a soft tree
-    refusal: str = ""  # why gates were not taken
-
-
-class _Cut(NamedTuple):
-    tree: Tree
-    value: float  # by which kinds are compared
-    error: float
-    fidelity: float
+    value: float  # by which kinds of trees are compared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,13 +92,13 @@ class Lesson:
     schema: TableSchema
     max_leaf_nodes: int | None
 
-    def learned(self, *, soft: bool) -> Distilled:
-        """Grow one tree; ``soft``: whether gates and leaves are trained then."""
+    def learned(self) -> Distilled:
+        """Grow one tree."""
         options, rows = Distillation(), self.rows
         learned = student_rows(
             rows, self.teacher.predict, self.schema, options, self.teacher.unseen
         )
-        recipe = self._recipe(rows, learned)
+        recipe = self._recipe(learned)
         order = np.argsort(np.random.default_rng(ROW_ORDER).random(learned.n_rows))
         n_points = learned.n_rows - rows.n_rows
         origin = np.append(np.arange(rows.n_rows), np.arange(n_points) % rows.n_rows)
@@ -128,22 +118,18 @@ class Lesson:
         ]
         trees = recipe.attach(recipe.grow(learned, roots, "distilling"), learned, roots)
         n_each = len(lessons)
-        cuts = [
-            self._cut(trees[first : first + n_each])
-            for first in range(0, len(trees), n_each)
-        ]
-        best = min(range(len(cuts)), key=lambda which: cuts[which].value)
-        chosen, whole = cuts[best], trees[best * n_each]
+        first = range(0, len(trees), n_each)
+        cuts = [self._cut(trees[at : at + n_each]) for at in first]
+        chosen = min(cuts, key=lambda each: each.value)
         least = 0.5 * recipe.min_leaf_weight
         tree = measured_on(chosen.tree, rows, recipe.leaf, least)
         tree = with_plain_splits(tree, rows.table)
         statistics = node_statistics(tree, rows)
         tolerance = self.plan.equation_tolerance
         tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
-        done = Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)
-        return self._softened(done, learned, best) if soft else done
+        return chosen._replace(tree=tree)
 
-    def _cut(self, trees: Sequence[Tree]) -> _Cut:
+    def _cut(self, trees: Sequence[Tree]) -> Distilled:
         """Prune a student, and measure its fold students on held-out rows."""
         (whole, *fold_trees), rows = trees, self.rows
         value = None
@@ -158,80 +144,32 @@ class Lesson:
             pruned = CrossValidation()(whole, evidence)
             tree, fold_trees, value = pruned.tree, pruned.fold_trees, pruned.value
         else:
-            most = self.max_leaf_nodes or _SOFT_START
+            most = self.max_leaf_nodes or _MOST_LEAVES
             tree, *fold_trees = (of_size(each, most) for each in trees)
-        lost = own = other = 0.0
-        for each, predict, part in zip(
-            fold_trees, self.teacher.folds, self.teacher.parts, strict=True
-        ):
-            held_out = rows.take(part)
-            said, teaching = values(each, held_out.table), predict(held_out.table)
-            prediction = each.loss.prediction(said)
-            lost += total_error(each.loss, held_out, said)
-            own += _square(teaching - prediction, held_out)
-            mean = held_out.weight @ teaching / held_out.weight.sum()
-            other += _square(teaching - mean, held_out)
         if not fold_trees:
             total = total_error(tree.loss, rows, values(tree, rows.table))
-            return _Cut(tree, total, np.nan, np.nan)
-        error = lost / rows.weight.sum()
-        fidelity = 1.0 - own / other if other > 0 else np.nan
-        return _Cut(tree, error if value is None else value, error, fidelity)
+            return Distilled(tree, whole.n_leaves, np.nan, np.nan, total)
+        said = np.empty_like(rows.targets)
+        for each, part in zip(fold_trees, self.teacher.parts, strict=True):
+            said[part] = values(each, rows.table.take(part))
+        error = total_error(tree.loss, rows, said) / rows.weight.sum()
+        fidelity = r2_score(
+            self.teacher.unseen,
+            tree.loss.prediction(said),
+            sample_weight=rows.weight,
+            multioutput="variance_weighted",
+            force_finite=False,
+        )
+        value = error if value is None else value
+        return Distilled(tree, whole.n_leaves, error, float(fidelity), value)
 
-    def _recipe(self, rows: Rows, learned: Rows) -> Recipe:
+    def _recipe(self, learned: Rows) -> Recipe:
         """Settings as for a tree of the rows, with half the least leaf weight."""
-        recipe = self.plan.recipe(self.schema, float(rows.weight.sum()), 1.0)
-        ratio = float(learned.weight.sum() / rows.weight.sum())
+        total = float(self.rows.weight.sum())
+        recipe = self.plan.recipe(self.schema, total, 1.0)
+        ratio = float(learned.weight.sum() / total)
         return replace(
             recipe,
             min_split_weight=ratio * recipe.min_split_weight,
             min_leaf_weight=0.5 * ratio * recipe.min_leaf_weight,
         )
-
-    def _softened(self, hard: Distilled, learned: Rows, kind: int) -> Distilled:
-        """Train a soft tree from students of some rows; the others stop it early."""
-        rows, most = self.rows, self.max_leaf_nodes or hard.tree.n_leaves
-        refinement = SoftGates(max_leaves=max(most, 2))
-        cut = hold_out(rows.weight, refinement.validation_fraction)
-        if cut >= rows.n_rows or most < 2:
-            return hard._replace(refusal="there are too few rows, or leaves, for gates")
-        at_rows = learned.take(slice(rows.n_rows))
-        training, held_out = at_rows.take(slice(cut)), at_rows.take(slice(cut, None))
-        part = rows.take(slice(cut))
-        points = student_rows(
-            part, self.teacher.predict, self.schema, Distillation(own_share=1.0)
-        )
-        training = shuffled(
-            points._replace(
-                targets=np.concatenate([training.targets, points.targets[cut:]])
-            ),
-            ROW_ORDER,
-        )
-        recipe = self._recipe(part, training)
-        every = np.arange(training.n_rows)
-        roots = [recipe.root(every, oblique=oblique) for oblique in self.plan.kinds]
-        trees = recipe.grow(training, roots, "growing starts")
-        trees = recipe.attach(trees, training, roots)
-        candidates = [Candidate(tree, of_size(tree, most)) for tree in trees]
-        candidates.insert(0, candidates.pop(kind))
-        fitted = Fitted(
-            tree=hard.tree,
-            oblique=self.plan.kinds[kind],
-            n_leaves_grown=hard.n_leaves_grown,
-            candidates=tuple(candidates),
-            folds=(),
-            training=training,
-            held_out=held_out,
-            refit=True,
-        )
-        refined = refinement(fitted, recipe)
-        if refined.refusal:
-            return hard._replace(refusal=refined.refusal)
-        tree = with_mixture_errors(refined.tree, rows, recipe.leaf)
-        return hard._replace(
-            tree=tree, n_steps=refined.n_steps, error=np.nan, fidelity=np.nan
-        )
-
-
-def _square(difference: np.ndarray, rows: Rows) -> float:
-    return float(rows.weight @ (difference**2).sum(axis=1))

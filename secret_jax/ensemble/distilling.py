@@ -11,8 +11,6 @@ from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.distill import Lesson, Teacher
 from secret_jax.ensemble.estimator import OF_THE_TREE
 from secret_jax.estimators.planning import plan_of
-from secret_jax.fit.refine.interface import RefinementWarning
-from secret_jax.runtime.warning import warn
 
 _OF_CLASSES = "classes_", "target_name_"
 
@@ -27,7 +25,6 @@ class DistillingMixin(BoostingEstimator):
         sample_weight: ArrayLike | None = None,
         *,
         max_leaf_nodes: int | None = None,
-        refine: Literal["soft"] | None = None,
         oblique: bool | Literal["auto"] = "auto",
         equation_tolerance: float = 0.03,
     ) -> Any:
@@ -42,9 +39,6 @@ class DistillingMixin(BoostingEstimator):
         max_leaf_nodes : int or None, default=None
             Maximum number of leaves. None: students of the boosters of the folds choose
             it, on rows that neither has seen.
-        refine : "soft" or None, default=None
-            "soft": gates and leaves are trained on the boosters' predictions, see
-            `SoftGates`; it is taken if it is better on rows held out.
         oblique : bool or "auto", default="auto"
         equation_tolerance : float, default=0.03
             How short the equations are, see `SecretRegressor`.
@@ -57,8 +51,8 @@ class DistillingMixin(BoostingEstimator):
             have seen, and ``booster_error``, that of the boosters, in units of the
             variance of the target; of classes both are mean cross-entropies in nats;
             ``fidelity``, their R² to the boosters on these rows, of classes in their
-            probabilities; ``numbers``, how many there are to read. NaN if
-            unknown: without folds, and error and fidelity of a soft tree.
+            probabilities; ``numbers``, how many there are to read. Without folds all
+            but the last are NaN.
 
         Examples
         --------
@@ -73,19 +67,20 @@ class DistillingMixin(BoostingEstimator):
         check_is_fitted(self)
         model: Any = self._single_tree(
             oblique=oblique,
-            refine=refine,
             equation_tolerance=equation_tolerance,
             max_leaf_nodes=max_leaf_nodes,
             **{name: getattr(self, name) for name in OF_THE_TREE},
         )
         plan = plan_of(model, 0)
-        if refine not in (None, "soft"):
-            raise ValueError(f"refine must be 'soft' or None. Got {refine!r}.")
         schema = self.ensemble_.schema
         with self._fitting(X) as (_, progress):
             boosted = None
             if X is None:
-                rows, boosted = self._some_rows(None), self._boosted
+                if "_rows" not in vars(self):
+                    raise ValueError(
+                        "A model from a file knows no rows. Give some of them as X."
+                    )
+                rows, boosted = self._rows, self._boosted
             else:
                 X = validated(self, X, reset=False)
                 _, rows, _ = self._read(plan, X, y, sample_weight, schema)
@@ -97,15 +92,13 @@ class DistillingMixin(BoostingEstimator):
                 schema=schema,
                 max_leaf_nodes=max_leaf_nodes,
             )
-            found = lesson.learned(soft=refine == "soft")
-        if found.refusal:
-            warn(f"The hard tree was kept: {found.refusal}.", RefinementWarning)
+            found = lesson.learned()
         known = fitted_names(self)
         known |= {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
         for name, value in known.items():
             setattr(model, name, value)
         model.tree_, model.n_leaves_grown_ = found.tree, found.n_leaves_grown
-        model.n_refine_steps_ = found.n_steps
+        model.n_refine_steps_ = 0
         model.distillation_ = {
             "error": float(found.error),
             "booster_error": self.validation_error_ if teacher.folds else float("nan"),

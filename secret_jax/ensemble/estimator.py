@@ -9,21 +9,21 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data import validation
-from secret_jax.data.encoding import Unencoded, encode, unencoded
+from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.rows import Rows, Table
 from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import every_row
+from secret_jax.data.source import DrawnRows, every_row
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.reading import BoosterInspection
+from secret_jax.ensemble.reading import EnsembleInspection
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, read_rows
+from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
@@ -38,7 +38,7 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(BoosterInspection, TableEstimator):
+class EnsembleEstimator(EnsembleInspection, TableEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _predicts_with: ClassVar[str] = "ensemble_"
@@ -93,6 +93,13 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
             yield reading, progress
 
     def _read(
+        self, reading: Plan, X: TableLike, *given: Any
+    ) -> tuple[TableSchema, Rows, Targets]:
+        """Read training rows in hash order; arguments as of `_source`."""
+        schema, source, targets = self._source(reading, X, *given)
+        return schema, every_row(source, ROW_ORDER), targets
+
+    def _source(
         self,
         reading: Plan,
         X: TableLike,
@@ -100,40 +107,23 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         sample_weight: ArrayLike | None,
         schema: TableSchema | None = None,
         groups: ArrayLike | None = None,
-    ) -> tuple[TableSchema, Rows, Targets]:
-        """Read training rows in hash order, by a known schema or to learn one.
-
-        ``X``: checked.
-        """
+    ) -> tuple[TableSchema, DrawnRows, Targets]:
+        """Read training rows, by a known schema or to learn one. ``X``: checked."""
         weight = validation.checked_weight(sample_weight, X)
-        copies, targets = (
-            validation.copies_of(weight),
-            self._targets(y, X, weight, schema),
-        )
-        weight = validation.scaled_weight(targets.weight, copies)
+        targets = self._targets(y, X, weight, schema)
+        weight = validation.scaled_weight(targets.weight)
         group = None if groups is None else group_numbers(groups, len(weight))
-        if schema is None:
-            given = CheckedRows(X, targets.values, weight, copies, targets.names, group)
-            schema, source, _ = read_rows(reading, given)
-            return schema, every_row(source, ROW_ORDER), targets
-        known = encoded(schema, X, targets.values, weight, group)
-        rows = merged(known, ROW_ORDER, copies[weight > 0]).dealt()
-        return schema, rows, targets
+        given = CheckedRows(X, targets.values, weight, targets.names, group)
+        if schema is not None:
+            return schema, rows_for(schema, given), targets
+        schema, source, _ = read_rows(reading, given)
+        return schema, source, targets
 
     @property
     def n_outputs_(self) -> int:
         """Number of targets."""
         check_is_fitted(self)
         return self.ensemble_.schema.n_outputs
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`.
-
-        The rows that trained it are not in the file: a loaded model predicts, explains
-        and is exported, but `distill` asks for rows then, and ``warm_start`` begins
-        anew.
-        """
-        super().save(path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
@@ -159,17 +149,3 @@ class EnsembleEstimator(BoosterInspection, TableEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = tags.regressor_tags is not None
         return tags
-
-
-def encoded(
-    schema: TableSchema,
-    X: TableLike,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    group: np.ndarray | None = None,
-) -> Rows:
-    """Encode rows of positive weight on the host."""
-    used = weight > 0
-    table = encode(schema, X).on_host()
-    rows = Rows(table, schema.scale_targets(targets), weight, group)
-    return rows if used.all() else rows.take(used)

@@ -11,13 +11,13 @@ from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data import validation
+from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
-from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.growth import bins_of, grown_with_models, key_of
+from secret_jax.ensemble.estimator import EnsembleEstimator
+from secret_jax.ensemble.growth import SPLITS, bins_of, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.frontier import Root
@@ -85,9 +85,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Mean prediction for every training row of the trees that lack it, or NaN (for
-        rows without weight as well). Identical rows are in and out of bags one by one,
-        and so are the copies that a row of integer weight stands for. Only with
-        ``bootstrap``.
+        rows without weight as well). Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -125,7 +123,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            Weights by which rows are drawn; integers are numbers of rows.
+            Weights by which rows are drawn.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places, which are drawn instead,
             each with all of its rows: what is out of a bag is of groups that its tree
@@ -144,20 +142,15 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         kept = validation.names_restored(self, "ensemble_")
         with kept, self._fitting(X) as (reading, progress):
             X = validation.validated(self, X, reset=True)
-            schema, _, targets = self._read(reading, X, y, sample_weight)
-            used = np.flatnonzero(targets.weight > 0)
-            copies = validation.copies_of(validation.checked_weight(sample_weight, X))
-            weight = validation.scaled_weight(targets.weight, copies)
-            group = None if groups is None else group_numbers(groups, len(weight))
-            given = encoded(schema, X, targets.values, weight, group)
-            # Groups are in and out of bags as a whole.
-            copies = copies[used] if group is None else None
-            distinct = merged(given, ROW_ORDER, copies)
+            schema, source, targets = self._source(
+                reading, X, y, sample_weight, None, groups
+            )
+            distinct = merged(source.take(None), ROW_ORDER)
             rows = distinct.rows
             bags = [self._bag(rows, reading.seed, i) for i in range(self.n_estimators)]
             bins = bins_of(rows, schema)
             stage, trees = Stage("growing a forest", progress), list[Tree]()
-            size = self._size(rows)
+            least = self._least_weight(rows)
             n_features = features_of_node(self.max_features, n_inputs(schema))
 
             def grow(some: slice) -> list[Tree]:
@@ -168,7 +161,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                     rows,
                     schema,
                     bins,
-                    [self._root(rows, size, key, bag) for key, bag in pairs],
+                    [self._root(rows, least, key, bag) for key, bag in pairs],
+                    SPLITS,
                     max_leaf_nodes=self.max_leaf_nodes,
                     max_features=n_features,
                 )
@@ -179,12 +173,18 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                 trees += some
                 stage.at(len(trees), len(bags))
             outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
-            ensemble = Ensemble.of([[tree] for tree in trees], 1.0, size)
+            ensemble = Ensemble.of([[tree] for tree in trees], 1.0)
             fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": rows}
             if outside is not None:
                 score = _score(rows.targets, outside, rows.weight)
-                value = np.full((len(targets.weight), outside.shape[1]), np.nan)
-                value[used] = outside[distinct.place]
+                value, used = np.full(targets.values.shape, np.nan), targets.weight > 0
+                given = Rows(
+                    encode(schema, X).on_host(),
+                    schema.scale_targets(targets.values),
+                    targets.weight,
+                    None if groups is None else group_numbers(groups, len(used)),
+                )
+                value[used] = outside[merged(given.take(used), ROW_ORDER).place]
                 prediction = schema.restore_targets(value)
                 fitted |= {"oob_prediction_": prediction, "oob_score_": score}
             before = dict(vars(self))
@@ -194,16 +194,13 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             self.__dict__ = before | fitted
         return self
 
-    def _size(self, rows: Rows) -> TreeSize:
+    def _least_weight(self, rows: Rows) -> float:
+        """Least weight of a leaf, or, below 1, the share of its tree's weight."""
         least = self.min_samples_leaf
         if isinstance(least, str):
             few, many = _LEAST_LEAF
-            least = int(np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many))
-        return TreeSize(
-            max_leaf_nodes=self.max_leaf_nodes or rows.n_rows,
-            min_samples_leaf=least,
-            oblique=bool(self.oblique),
-        )
+            least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many)
+        return float(least)
 
     def _bag(self, rows: Rows, seed: int, number: int) -> np.ndarray:
         """Draw how often each row is in a bag of as many as the weights sum to."""
@@ -216,16 +213,17 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
 
-    def _root(self, rows: Rows, size: TreeSize, key: int, bag: np.ndarray) -> Root:
+    def _root(self, rows: Rows, least: float, key: int, bag: np.ndarray) -> Root:
         """Make the root of a tree on a bag."""
         inside = np.flatnonzero(bag)
         weight = bag[inside].astype(float) if self.bootstrap else rows.weight
-        least = size.least_weight(float(weight.sum()))
+        if least < 1.0:
+            least = max(1.0, least * float(weight.sum()))
         return Root(
             rows=inside,
             min_split_weight=2 * least,
             min_leaf_weight=least,
-            oblique=size.oblique,
+            oblique=bool(self.oblique),
             key=key,
             weight=weight,
         )
@@ -251,9 +249,11 @@ def out_of_bag(
 ) -> np.ndarray:
     """Mean prediction for every distinct row of the trees whose bags lack it, or NaN.
 
-    A tree counts by the share of a row's copies that its bag is expected to lack.
+    A tree counts by the share of the rows like one that its bag is expected to lack;
+    groups are in and out of bags as a whole.
     """
-    rows, stays = distinct.rows, 1 - 1 / distinct.copies
+    rows = distinct.rows
+    stays = 1 - 1 / (distinct.seen if rows.group is None else 1)
     total, sum_of_shares = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
     for tree, count in zip(trees, bags, strict=True):
         share = stays ** count.astype(float)  # of a single row 1 or 0

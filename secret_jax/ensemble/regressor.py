@@ -8,9 +8,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import TableLike
-from secret_jax.ensemble.boosting import Boosting
+from secret_jax.data.rows import Rows
+from secret_jax.ensemble.boosting import Boosted
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.model import Boosted
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.targets import Targets
 
@@ -20,21 +20,17 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
 
     The first model is linear; every round adds a small tree with linear models that
     is fitted to the residuals (Friedman 2001, 2002). Five boosters that each
-    leave out a fifth of the rows determine the size of the trees and when to stop,
-    and predict together with a sixth that has seen all rows. Boosters of trees with
-    constants in their leaves, which begin with the mean, take a share in the prediction
-    if that helps on rows left out.
+    leave out a fifth of the rows determine when to stop, and predict together with a
+    sixth that has seen all rows.
 
-    `distill` gives one readable tree fitted to the boosters' predictions.
+    `distill` gives one readable tree fitted to the boosters' predictions;
+    `sklearn.inspection.PartialDependenceDisplay` draws how they depend on a column.
 
     Parameters
     ----------
-    max_leaf_nodes : "auto", int or TreeSize, default="auto"
-        Size of the trees. "auto" lets four sizes race (8 and 16 leaves, 16 with
-        oblique splits, and 16 leaves of constants). The best size of linear leaves and
-        that of constants predict together, weighted by their errors on rows left out,
-        or the better one alone. A number: maximum number of leaves of a tree, with
-        linear leaves and splits on one column, as the only size.
+    max_leaf_nodes : int, default=16
+        Maximum number of leaves of a tree, whose splits are on one column or on sums of
+        several.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     max_iter : int, default=1000
@@ -43,9 +39,8 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     early_stopping : bool, default=True
         Whether to stop where the error on rows left out, or on ``eval_set``, has not
         fallen for ``n_iter_no_change`` rounds. False: exactly ``max_iter`` rounds.
-    n_iter_no_change : int, default=10
-        Rounds without a lower error after which a booster stops. A size that
-        has fallen far behind the best one leaves the race sooner.
+    n_iter_no_change : int, default=5
+        Rounds without a lower error after which the boosters stop.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
     n_folds : int, default=5
@@ -54,9 +49,6 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     ensemble : bool, default=True
         Whether to predict with the mean of the boosters of all folds and the one of all
         rows. False: only the latter; a sixth of the size, at a few per cent more error.
-    warm_start : bool, default=False
-        Whether another `fit` to the same rows continues with the present trees. After
-        an interrupted fit the rounds so far are kept, for the sizes that led then.
     missing_values, categorical_features, split_features, monotonic_cst
         Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
@@ -68,21 +60,14 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     ----------
     ensemble_ : secret_jax.ensemble.model.Ensemble
     n_iter_ : int
-        Number of trees of a booster of the leading size, after the linear model.
-    size_ : TreeSize
-        The leading size.
-    shares_ : list of [TreeSize, float]
-        Weights of the boosters of each size in the prediction, the leading one first.
+        Number of trees of a booster, after the linear model.
     n_trees_ : int
         Number of trees of all boosters, not counting the first models.
     validation_errors_ : ndarray of shape (n_iter_run + 1,)
-        Mean squared error of the leading size on rows left out, or on ``eval_set``,
-        after each round, in units of the variance of the target. Empty if there were
-        none.
+        Mean squared error on rows left out, or on ``eval_set``, after each round, in
+        units of the variance of the target. Empty if there were none.
     validation_error_ : float
-        Error of the prediction there; NaN if there were no such rows.
-    size_errors_ : list of [TreeSize, float]
-        Sizes that raced, and the least of these errors of each.
+        That of the round that predicts; NaN if there were no such rows.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
         Scores and weights for `predict_interval`.
     deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
@@ -117,19 +102,16 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
     True
     """
 
-    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
-        super()._keep(boosting, found, targets)
-        rows = boosting.training
+    def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
+        super()._learn(rows, found, targets)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
         residual = np.array(schema.target_scales) * (rows.targets - said)
-        known = np.isfinite(residual).all(axis=1)
-        residual, weight = residual[known], rows.weight[known]
-        each = np.sqrt(weight @ residual**2 / weight.sum())
+        each = np.sqrt(rows.weight @ residual**2 / rows.weight.sum())
         self.deviation_ = float(each[0]) if len(each) == 1 else each
         if unseen is not None and schema.n_outputs == 1:
             deviation = np.full(len(residual), self.deviation_)
-            self._calibrate(residual[:, 0], deviation, weight)
+            self._calibrate(residual[:, 0], deviation, rows.weight)
 
     @overload
     def predict(

@@ -15,7 +15,6 @@ from secret_jax.data.sampling import group_numbers
 from secret_jax.data.shards import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
-    copies_of,
     given_beside,
     names_restored,
     validated,
@@ -70,6 +69,9 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
+            How much each row counts, in any unit: weights twice as large give the same
+            fit. A row is one observation, whatever it weighs. Of a table of counts give
+            every row as often as it was counted: ``X.loc[X.index.repeat(counts)]``.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
             chosen on rows of groups that did not grow it. Without ``eval_set``, which
@@ -78,8 +80,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
             grown on them as well, and their categories are those of the tree; up to
             8192 rows, ``prune="auto"`` cross-validates both together. Without weights
-            they weigh one each, beside weights of X that are whole numbers or were
-            scaled to a mean of one.
+            they weigh one each, beside weights of X that were scaled to a mean of one.
 
         Returns
         -------
@@ -171,7 +172,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         targets = self._targets(y, X, weight)
         group = None if groups is None else group_numbers(groups, len(weight))
         known = targets.values, targets.weight
-        return CheckedRows(X, *known, copies_of(weight), targets.names, group), targets
+        return CheckedRows(X, *known, targets.names, group), targets
 
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
@@ -187,7 +188,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
             targets = self._targets(y, X, weight, known)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
-        return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
+        return CheckedRows(X, targets.values, targets.weight)
 
     def _outputs(self, X: TableLike) -> np.ndarray:
         """Predict the outputs in the form that `_targets` gives them."""

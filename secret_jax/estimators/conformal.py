@@ -29,7 +29,6 @@ class ConformalMixin:
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            Integers are numbers of rows.
 
         Returns
         -------

@@ -185,14 +185,14 @@ class SecretRegressor(
 
     Notes
     -----
-    Integer weights are multiplicities: a row of weight two counts as two rows
-    everywhere. Folds and held-out parts get their share of the copies of a row, whether
-    repeated or weighted: with a table of few distinct rows, such as truth values and
-    categories, models fitted to some copies are judged by others. Those of a bootstrap
-    sample, of one observation each, judge each other as well, and trees grow too large.
-    Other weights (and integers whose sum float64
-    cannot hold exactly) are first scaled to a mean of one, and a row of such a weight
-    is one row.
+    Weights are scaled to a mean of one, so that their unit does not matter, and a
+    number of rows is one of rows of mean weight. A row is one observation, however
+    heavy, and lies in one fold. What rows are that repeat others, in all columns and in
+    y, is decided by the table. If all columns hold few different values, or most rows
+    that agree in all of them differ in y, as with truth values, categories and small
+    counts, they are observations of their own, and every fold gets its share of them.
+    Otherwise, as in a bootstrap sample or after a join, they are copies of one, of
+    their common weight. A table in which every row stands as often is the table itself.
 
     With several targets, ``y`` of shape (n_rows, n_outputs), one tree is grown for all:
     splits save error over all of them, each in units of its own deviation, and every

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import checked_weight, copies_of, validated
+from secret_jax.data.validation import checked_weight, validated
 from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
@@ -164,7 +164,7 @@ class Steering:
         nothing = np.zeros((0, schema.n_outputs))
         known = Targets(nothing, schema.target_names, weight, learned)
         targets = self._targets(y, X, weight, known)
-        rows = CheckedRows(X, targets.values, targets.weight, copies_of(weight))
+        rows = CheckedRows(X, targets.values, targets.weight)
         return self._with_tree(refitted(self._plan(), self.tree_, scaled_rows(rows)[0]))
 
     def harden(self) -> Self:

@@ -1,5 +1,7 @@
 """Read, measure and sample the rows that grow and prune a tree."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -7,17 +9,18 @@ import numpy as np
 
 from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
-from secret_jax.data.encoding import encode
+from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie, is_sharded
-from secret_jax.data.source import EncodedRows, HostRows, RowSource
+from secret_jax.data.source import DrawnRows, EncodedRows, HostRows, RowSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
+from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
@@ -37,9 +40,6 @@ class CheckedRows(NamedTuple):
     X: Any  # array or DataFrame of shape (n_rows, n_columns)
     targets: np.ndarray  # (n_rows, n_outputs), float64
     weight: np.ndarray  # (n_rows,), float64
-    # (n_rows,), int64: number of rows per row, see
-    # `secret_jax.data.validation.copies_of`.
-    copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
     """Rows for growing and pruning, with the sources of all rows."""
 
     schema: TableSchema
-    rows: Rows  # in the order of their hashes, copies dealt over it: all, or a sample
+    rows: Rows  # in the order of their hashes, dealt over it: all, or a sample
     # Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     sampled_share: float
     # All training rows, where ``rows`` or ``prune_rows`` are a sample.
@@ -63,13 +63,8 @@ def scaled_rows(
 ) -> tuple[CheckedRows, CheckedRows | None]:
     """Scale weights with `scaled_weight`, of both sets of rows together if asked."""
     if others is None or not together:
-        weight = scaled_weight(given.weight, given.copies)
-        return given._replace(weight=weight), others
-    weight, copies = (
-        np.concatenate([getattr(rows, name) for rows in (given, others)])
-        for name in ("weight", "copies")
-    )
-    weight = scaled_weight(weight, copies)
+        return given._replace(weight=scaled_weight(given.weight)), others
+    weight = scaled_weight(np.concatenate([given.weight, others.weight]))
     own, other = np.split(weight, [len(given.weight)])
     return given._replace(weight=own), others._replace(weight=other)
 
@@ -98,29 +93,79 @@ def share_of(rows: Rows, source: RowSource) -> float:
 
 def read_rows(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None = None
-) -> tuple[TableSchema, RowSource, RowSource | None]:
+) -> tuple[TableSchema, DrawnRows, RowSource | None]:
     """Learn the schema and make the sources of the rows and of ``eval_set``.
 
     If the rows of ``eval_set`` also train, the schema is learned from both: their
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
-    source = _where_they_lie(plan, given)
-    if source is None:
-        source = _in_memory(plan, given, eval_set)
+    source, learner = _where_they_lie(plan, given) or _in_memory(plan, given, eval_set)
+    several = [source]
+    if eval_set is not None:
+        with _of_eval_set():
+            several.append(_matched(source.schema, eval_set))
+    several, factor = _observed(several, [enough_rows(plan, source.n_rows), None])
+    if factor != 1.0:
+        source = replace(several[0], schema=learner.schema(factor))
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
     some = slice(None) if index is None else index
     loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
     schema = with_units_of(loss, source.schema, targets, weight)
     told, values = loss.targets_of_lines(targets), source.values_at(some)
     schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
-    source = replace(source, schema=schema)
-    return schema, source, _prune_source(schema, eval_set)
+    source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
+    if not others:
+        return schema, source, None
+    with _of_eval_set():
+        return schema, source, EncodedRows(others[0].take(None))
 
 
-def _where_they_lie(plan: Plan, given: CheckedRows) -> ShardedRows | None:
+@contextmanager
+def _of_eval_set() -> Iterator[None]:
+    """Say of errors that they are about the rows of ``eval_set``."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"In eval_set: {error}") from None
+
+
+def rows_for(schema: TableSchema, given: CheckedRows) -> HostRows:
+    """Read rows for a schema on the host, without rows of weight zero or copies."""
+    (found,), _ = _observed([_matched(schema, given)], [None])
+    return found.on_host(None)
+
+
+def _observed(
+    several: list[Any], enough: Sequence[int | None]
+) -> tuple[list[Any], float]:
+    """Leave out copies, and scale weights to a mean of one; also by which factor.
+
+    ``several`` sources have one unit; ``enough``: rows of each that are a sample.
+    """
+    pairs = zip(several, enough, strict=False)
+    found = [rows.observed(few or rows.n_rows) for rows, few in pairs]
+    factor = sum(each.n_rows for each in found) / sum(each.n_rows for each in several)
+    return [each.scaled(factor) for each in found], factor
+
+
+def _matched(schema: TableSchema, given: CheckedRows) -> HostRows:
+    """Match rows with a schema on the host, without rows of weight zero."""
+    X, targets, weight, _, group = given
+    X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
+    used = weight > 0
+    columns = matched(schema, read_columns(X), used)
+    if not used.all():
+        targets, weight = targets[used], weight[used]
+        group = None if group is None else group[used]
+    return HostRows(schema, columns, targets, weight, group)
+
+
+def _where_they_lie(
+    plan: Plan, given: CheckedRows
+) -> tuple[ShardedRows, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
-    X, targets, weight, copies, names, group = given
+    X, targets, weight, names, group = given
     options = plan.columns
     plain = options.categorical_features is None and options.split_features is None
     plain = plain and options.use_regressors and group is None and bool(weight.all())
@@ -134,30 +179,50 @@ def _where_they_lie(plan: Plan, given: CheckedRows) -> ShardedRows | None:
     learner = Learner(options, names)
     learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
     learner.measure(sums, targets, weight)
-    return ShardedRows(learner.schema(), shards, targets, weight, copies)
+    return ShardedRows(learner.schema(), shards, targets, weight), learner
 
 
 def _in_memory(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None
+) -> tuple[HostRows, Learner]:
+    """Read the columns of rows on the host, those that are worth their place."""
+    learner = Learner(plan.columns, given.target_names)
+    source = _read(plan, learner, given, eval_set)
+    schema, n_wanted = source.schema, enough_rows(plan, source.n_rows)
+    many = are_many(schema, source.n_rows)
+    if not plan.leaf.drops_regressors or not (many or schema.discrete):
+        return source, learner
+    different = source.observed(n_wanted)
+    if many:
+        rows = different.sample(n_wanted, ROW_ORDER)
+    else:
+        rows = different.take(different.below(n_wanted, ROW_ORDER))
+    options = with_useful_columns(plan.columns, schema, rows)
+    if options.unused:
+        learner = Learner(options, given.target_names)
+        return _read(plan, learner, given, eval_set), learner
+    learner.options = options
+    return replace(source, schema=learner.schema()), learner
+
+
+def _read(
+    plan: Plan, learner: Learner, given: CheckedRows, eval_set: CheckedRows | None
 ) -> HostRows:
     """Read the columns of rows on the host, without rows of weight zero."""
-    X, targets, weight, copies, names, group = given
+    X, targets, weight, _, group = given
     X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
-    learner = Learner(plan.columns, names)
     columns = learner.add(read_columns(X), targets, weight)
     learner.warn_of_targets()
     if eval_set is not None and (plan.prune is None or plan.prune.refit):
-        try:
+        with _of_eval_set():
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
-        except ValueError as error:
-            raise ValueError(f"In eval_set: {error}") from None
     schema = learner.schema()
     columns = columns.recoded(learner.places())
     if not weight.all():
         used = weight > 0
-        targets, weight, copies = targets[used], weight[used], copies[used]
+        targets, weight = targets[used], weight[used]
         group = None if group is None else group[used]
-    return HostRows(schema, columns, targets, weight, copies, group)
+    return HostRows(schema, columns, targets, weight, group)
 
 
 def with_units_of(
@@ -184,22 +249,6 @@ def with_units_of(
     found = [loss.scaling(column, weight, usual) for column, usual in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
-
-
-def _prune_source(
-    schema: TableSchema, eval_set: CheckedRows | None
-) -> RowSource | None:
-    """Encode the rows of ``eval_set`` on the host."""
-    if eval_set is None:
-        return None
-    try:
-        table = encode(schema, eval_set.X).on_host()
-    except ValueError as error:
-        raise ValueError(f"In eval_set: {error}") from None
-    targets = schema.scale_targets(eval_set.targets)
-    rows = Rows(table, targets, eval_set.weight)
-    used = eval_set.weight > 0
-    return EncodedRows(rows.take(used), eval_set.copies[used])
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:

@@ -2,14 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
-
-from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Rows
 from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, with_units_of
+from secret_jax.fit.prepare import CheckedRows, rows_for, with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.glm import leaf_for_loss
@@ -31,9 +27,7 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
     if leaf.loss != tree.loss:
         schema = _in_units_of(leaf.loss, tree.schema, given)
         tree = replace(tree, schema=schema, bounds=None, longer=None)
-    table = encode(tree.schema, given.X).on_host()
-    targets = tree.schema.scale_targets(given.targets)
-    rows = Rows(table, targets, given.weight).take(np.flatnonzero(given.weight > 0))
+    rows = rows_for(tree.schema, given).take(None)
     statistics = node_statistics(tree, rows)
     (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
     return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.cuts import Cuts, NodeMoments, products, slopes
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.splits.axis import CATEGORY_PRIOR
+from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
@@ -162,6 +162,7 @@ class CategoryCuts(NamedTuple):
     rank: np.ndarray  # (n_nodes, n_attributes, n_categories), int
     # The same shape, float32: of the categories; those without any come last.
     weight: np.ndarray
+    chance: np.ndarray  # (n_nodes, n_attributes), float32: see `gain_of_order`
 
     @classmethod
     def of(
@@ -174,7 +175,8 @@ class CategoryCuts(NamedTuple):
         sums = nodes.sums(code, n_categories, nodes.moments)
         basis = nodes.sums(code, n_categories, nodes.basis)
         weight = sums[:, :, 0].copy()
-        mean = _scores(nodes, sums) / (weight + CATEGORY_PRIOR)
+        score, square = _scores(nodes, sums)
+        mean = score / (weight + CATEGORY_PRIOR)
         order = np.where(weight > 0, mean, np.inf)
         order = np.argsort(order, axis=2, kind="stable")
         sums, basis = (
@@ -185,9 +187,11 @@ class CategoryCuts(NamedTuple):
         own = np.stack([value * sums[:, :, 0], value**2 * sums[:, :, 0]])
         along = basis @ value
         cuts = Cuts.between(nodes, sums, own, along)
+        chance = gain_of_order(weight, square[:, None])
+        cuts = cuts._replace(gain=cuts.gain - chance[..., None])
         rank = np.argsort(order, axis=2, kind="stable")
         row_rank = rank[nodes.slot[:, None], np.arange(code.shape[1]), code]
-        return cls(cuts, row_rank, rank, weight)
+        return cls(cuts, row_rank, rank, weight, chance)
 
     def left(self, candidate: np.ndarray, cut: np.ndarray) -> np.ndarray:
         """Whether rows are left of cuts, each row with a candidate of its own."""
@@ -216,12 +220,18 @@ def _shifts(n_bins: int, n_local: int) -> np.ndarray:
 
 def _scores(
     nodes: NodeMoments, sums: Float[np.ndarray, "n_nodes n_attributes n_sums n_codes"]
-) -> Float[np.ndarray, "n_nodes n_attributes n_codes"]:
-    """Sums of the residuals, or of their first principal component, of categories."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the residuals, or of their first principal component, of categories.
+
+    Returns also (n_nodes,): the weighted sum of its squares.
+    """
     residual = nodes.residual
     if len(residual) == 1:
-        return sums[:, :, 1]
-    scaled = np.ascontiguousarray((residual / nodes.weight).T)
-    covariance = products(nodes.first, residual, scaled)
-    leading = leading_eigenvectors(covariance, 1)[:, 0]
-    return np.einsum("nk,nakc->nac", leading, sums[:, :, 1 :: 1 + nodes.n_model])
+        found, score = sums[:, :, 1], residual[0]
+    else:
+        scaled = np.ascontiguousarray((residual / nodes.weight).T)
+        covariance = products(nodes.first, residual, scaled)
+        leading = leading_eigenvectors(covariance, 1)[:, 0]
+        found = np.einsum("nk,nakc->nac", leading, sums[:, :, 1 :: 1 + nodes.n_model])
+        score = np.einsum("rk,kr->r", leading[nodes.slot], residual)
+    return found, np.add.reduceat(score**2 / nodes.weight, nodes.first)

@@ -92,25 +92,16 @@ class BinnedSearch(Search):
         n_rows = level.stop - level.start
         n_outputs, n_discrete = self._places.targets.shape[1], self._codes.shape[1]
         n_codes = _BINS * len(self._bins.column) + self._n_categories * n_discrete
-        for oblique, constant in ((False, True), (False, False), (True, False)):
-            alike = (level.oblique == oblique) & (level.constant == constant)
-            index = np.flatnonzero(alike)
+        loading = self._bins.loading
+        n_model = self._n_regressors if loading is None else loading.shape[1]
+        n_sums = n_codes * (1 + n_outputs * (1 + n_model))
+        for oblique in (False, True):
+            index = np.flatnonzero(level.oblique == oblique)
             if len(index):
-                loading = self._loading(constant=constant)
-                n_model = self._n_regressors if loading is None else loading.shape[1]
-                n_sums = n_codes * (1 + n_outputs * (1 + n_model))
                 by_rows = (np.cumsum(n_rows[index]) - 1) // _MOST_ROWS
                 by_sums = np.arange(len(index)) * n_sums // _MOST_SUMS
                 cuts = np.diff(by_rows) + np.diff(by_sums) > 0
                 yield from np.split(index, np.flatnonzero(cuts) + 1)
-
-    def _loading(self, *, constant: bool) -> np.ndarray | None:
-        """Combinations of the regressors that models see, or None: they see these.
-
-        Of constant nodes the models see nothing.
-        """
-        nothing = np.zeros((self._n_regressors, 0), np.float32)
-        return nothing if constant else self._bins.loading
 
     def _search(self, level: Level, statistics: NodeStatistics) -> Split:
         """The best splits of some nodes of one kind, given their models."""
@@ -121,7 +112,7 @@ class BinnedSearch(Search):
         bins, n_columns = self._bins, self._schema.n_columns
         n = self._n_regressors
         scatter = statistics.scatter[:, :n, :n]
-        loading = self._loading(constant=level.constant[0])
+        loading = self._bins.loading
         if loading is not None:
             scatter = scatter @ loading
         scatter = scatter.astype(np.float32)
@@ -154,6 +145,11 @@ class BinnedSearch(Search):
         finalists = largest(gain, min(_FINALISTS, gain.shape[1]))
         left = _left(nodes, kinds, finalists, cut)
         exact, models = exact_sides(nodes, left, ridge)
+        if isinstance(kinds[-1], CategoryCuts):
+            chance = kinds[-1].chance
+            discrete = finalists - (gain.shape[1] - chance.shape[1])
+            own = np.take_along_axis(chance, np.maximum(discrete, 0), axis=1)
+            exact = exact - np.where(discrete >= 0, own, np.float32(0))
         exact = np.where(np.isfinite(gain[node[:, None], finalists]), exact, -np.inf)
         best = exact.argmax(axis=1)
         chosen, exact = finalists[node, best], exact[node, best]
@@ -249,7 +245,7 @@ class BinnedSearch(Search):
         residual *= (weight / unit.astype(np.float32).take(slot))[:, None]
 
         basis, covariance = x, statistics.scatter[:, :n, :n] / total[..., None]
-        loading = self._loading(constant=level.constant[0])
+        loading = self._bins.loading
         if loading is not None:
             basis, covariance = x @ loading, loading.T @ covariance @ loading
         width = 1 + basis.shape[1]

@@ -32,7 +32,6 @@ class Root:
     # may split on; by default all.
     allowed: np.ndarray | None = None
     max_leaf_nodes: int | None = None  # in place of that of all trees
-    constant: bool = False  # whether its models are means, in a search on bins
 
     def targets_of(self, rows: Rows) -> np.ndarray:
         """Its targets, or those of its rows in a table."""
@@ -99,7 +98,6 @@ class Level(NamedTuple):
     min_leaf_weight: np.ndarray
     oblique: np.ndarray  # (n_nodes,), bool
     allowed: np.ndarray  # (n_nodes, n_columns + n_discrete), bool
-    constant: np.ndarray  # (n_nodes,), bool: as in `Root`
 
     @classmethod
     def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Level:
@@ -125,7 +123,6 @@ class Level(NamedTuple):
             allowed=np.array(
                 [everything if root.allowed is None else root.allowed for root in roots]
             ),
-            constant=np.array([root.constant for root in roots]),
         )
 
     def take(self, index: np.ndarray) -> Level:

@@ -72,7 +72,7 @@ def grown(
     tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,
     each of one level of searches, and a function that gives the present trees, to the
     trees that need not grow further; ``bins``: of the table, on which a `RssSplits`
-    then searches (`secret_jax.grow.binned`), also for the trees of constants.
+    then searches (`secret_jax.grow.binned`).
     """
     places = Places.of(rows, roots)
     oblique = options.oblique or any(root.oblique for root in roots)

@@ -10,7 +10,6 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
-from secret_jax.models.linear import Constant
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
 # A node of more rows gets its model from those that are searched.
@@ -49,25 +48,12 @@ class NodeModels:
         whole = length <= self._most
         n_rows = np.where(whole, length, searched)
         statistics = self._of_first(n_rows, level)
-        models = self._models_of(statistics, level)
+        models = self._model.fit(statistics, level.model)
         self._node, self._statistics = level.node, statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
-
-    def _models_of(self, statistics: NodeStatistics, level: Level) -> Models:
-        assert self._model is not None
-        if not level.constant.any():
-            return self._model.fit(statistics, level.model)
-        models = Models(level.model.copy(), level.degrees.copy())
-        for leaf, some in (
-            (Constant(), level.constant),
-            (self._model, ~level.constant),
-        ):
-            own = leaf.fit(statistics.take(some), level.model[some])
-            models.coefficient[some], models.degrees[some] = own[:2]
-        return models
 
     def statistics_of(self, level: Level) -> NodeStatistics:
         """Statistics of what is searched in nodes that were fitted last.

@@ -20,8 +20,9 @@ class Term(NamedTuple):
     ``label`` is how it is printed (the name, or "[sex = F]"), ``position`` that of the
     encoded column; ``center`` and ``spread`` are its mean and deviation in training,
     ``here`` and ``moves`` those among the rows of a node, in units of the data (of
-    indicators 0 and 1 in training). A missing number counts as ``missing_as`` (None for
-    indicators, and where it is an error); the category None is that of missing values.
+    indicators 0 and 1 in training). A missing number counts as ``missing_as`` (None
+    where it is an error), and so does an indicator of a category where training did not
+    know what there is; the category None is that of missing values.
     ``error`` is the standard error of the factor, NaN where it is not known; at ``low``
     and ``high`` the column is flat.
     """
@@ -296,6 +297,7 @@ def _terms(
     schema = tree.schema
     first = schema.n_regressors - schema.n_indicators
     categories = dict(enumerate(schema.indicators, first))
+    shares = dict(enumerate(schema.indicator_shares, first))
     missing = {indicator for _, indicator in schema.missing_columns}
     tails = {column: bounds for column, *bounds in schema.tails}
     terms = []
@@ -315,7 +317,8 @@ def _terms(
         if position in categories:
             attribute, code = categories[position]
             category = schema.categories[attribute][code]
-            term = term._replace(asks="category", category=category)
+            share = shares.get(position)
+            term = term._replace(asks="category", category=category, missing_as=share)
         elif position in missing:
             term = term._replace(asks="missing")
         else:

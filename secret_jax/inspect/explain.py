@@ -79,6 +79,8 @@ def explain_rows(
         predicted = labels[chosen]
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
     clipping, share = np.zeros((2, n_rows))
+    unknown = np.zeros(linear.shape, bool)
+    unknown[:, schema.discrete] = table.codes < 0
     leaf = np.zeros(n_rows, np.int32)
     shown = np.unique(of_row).tolist() or [0]
     for which in shown:
@@ -103,6 +105,7 @@ def explain_rows(
         names=schema.names,
         values=values,
         categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
+        unknown=unknown,
         baseline=starts[shown[0]] if alike else baseline,
         linear=linear,
         splits=splits,

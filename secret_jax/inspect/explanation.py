@@ -35,6 +35,8 @@ class Explanation:
         What the rows hold.
     categorical : tuple of bool
         Whether a column holds categories, which have all their digits in words.
+    unknown : ndarray of shape (n_rows, n_columns), bool
+        Whether it is a category, or a gap among them, that training never saw.
     baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: its equation at the mean of the training rows, which is
         the mean of the target.
@@ -72,6 +74,7 @@ class Explanation:
     names: tuple[str, ...]
     values: np.ndarray = field(repr=False)
     categorical: tuple[bool, ...] = field(repr=False)
+    unknown: np.ndarray = field(repr=False)
     baseline: float | np.ndarray
     linear: np.ndarray = field(repr=False)
     splits: np.ndarray = field(repr=False)
@@ -136,7 +139,8 @@ class Explanation:
                 value = self.values[row, column]
                 word = quoted if self.categorical[column] else entry
                 held = "missing" if is_missing(value) else word(value)
-                words = f"{quoted(self.names[column])} = {held}"
+                new = " (not in training)" * bool(self.unknown[row, column])
+                words = f"{quoted(self.names[column])} = {held}{new}"
                 steps.append((words, float(added[column])))
         return steps
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from secret_jax.data.attributes import Role
 from secret_jax.inspect.equations import mixture_range
 from secret_jax.inspect.printing import counted, number, quoted, some
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -18,7 +19,7 @@ _DIGITS_OF_RANGE = 5
 def facts_of(tree: Tree) -> list[str]:
     """Sentences about size, missing values and tails; empty where there is nothing."""
     of_size = longer_facts(tree), shortening_facts(tree)
-    return [*of_size, missing_facts(tree), tail_facts(tree)]
+    return [*of_size, column_facts(tree), missing_facts(tree), tail_facts(tree)]
 
 
 def one_leaf_sentence(tree: Tree) -> str:
@@ -77,8 +78,21 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     return what, [number(value, digits=3) for value in told or errors]
 
 
+def column_facts(tree: Tree) -> str:
+    """Say how many columns were left out; empty if none were."""
+    schema = tree.schema
+    n_unused = len(schema.of_role(Role.UNUSED))
+    if not n_unused:
+        return ""
+    n_columns = len(schema.names)
+    return (
+        f"{n_columns - n_unused} of {n_columns:,} columns were looked at: there are "
+        "too few rows for all (leaf__drops_regressors=False)"
+    )
+
+
 def missing_facts(tree: Tree) -> str:
-    """Say what missing numbers count as, and which columns hold no number."""
+    """Say what unknown categories and missing numbers count as in the sums."""
     schema, in_sums, compared = tree.schema, _in_sums(tree), _compared_alone(tree)
     # Otherwise splits on one column know a side of its gaps.
     compared &= not schema.missing_columns
@@ -95,10 +109,16 @@ def missing_facts(tree: Tree) -> str:
         elif compared[position]:
             in_splits.append(words)
     facts = []
+    first = schema.n_regressors - schema.n_indicators
+    # Files of the past have no shares.
+    known = schema.indicators[: len(schema.indicator_shares)]
+    asked = {schema.discrete[a] for i, (a, _) in enumerate(known, first) if in_sums[i]}
+    levels = [quoted(schema.names[column]) for column in sorted(asked)]
     for fact, columns in (
         ("missing numbers count as means in sums", means),
         ("missing numbers count as means in splits", in_splits),
         ("left out, without any value", nothing),
+        ("unknown categories count as the mean of the others in sums", levels),
     ):
         if columns:
             facts.append(f"{fact}: {some(columns, most=_COLUMNS_SHOWN)}")

@@ -240,6 +240,7 @@ def _addition(
         threshold=threshold,
         kind=xp.broadcast_to(xp.asarray(kind, xp.int32), gain.shape),
         attribute=xp.broadcast_to(xp.arange(2 * n), gain.shape),  # to know the best one
+        chance=xp.zeros_like(gain),
     )
     finalists, _ = finalists_of(every, node, scores)
     best = finalists.take(xp.argmax(finalists.gain, axis=-1), rows.pieces)

@@ -137,4 +137,5 @@ def _along_directions(finder: PhdSplits, node: Node, left: Residuals) -> Candida
         threshold=jnp.zeros(n, node.x.dtype),
         kind=jnp.full(n, SplitKind.OBLIQUE, jnp.int32),
         attribute=jnp.full(n, -1, jnp.int32),
+        chance=jnp.zeros(n, node.x.dtype),
     )

@@ -66,8 +66,11 @@ class LeafModel(Value, ABC):
     drops_regressors : bool, default=True
         Whether columns whose terms add 2 % or more to the errors in held-out rows, or
         in those of the folds, are left to the splits, if a tree that is grown without
-        their terms errs less there. Streams, rows that lie on devices, and the trees
-        under kernels keep all.
+        their terms errs less there. Before growth, where there are fewer than three
+        rows for each numeric regressor, only columns are looked at that the lasso
+        keeps, or that explain alone more than the best of as many columns of noise;
+        and categories get indicators only where their means differ by more than chance.
+        Streams, rows that lie on devices, and the trees under kernels keep all.
     """
 
     clip_margin: Annotated[float, real(0.0)] | None = 0.1

@@ -151,8 +151,7 @@ def _losses_left_out(
     By one Newton step from the models of a group, output by output (after Rad & Maleki
     2020, "A scalable estimate of the out-of-sample prediction error via approximate
     leave-one-out cross-validation"): of several classes the scores of the others stay,
-    and the sum is somewhat too large. A weight above one is that of copies, of which
-    one is left out.
+    and the sum is somewhat too large.
     """
     fitted = loss.working(group.targets, group.values(model))[1]
     value = rows.values(model)
@@ -163,7 +162,6 @@ def _losses_left_out(
         every, own = (
             np.insert(x, 0, 1.0, axis=1) for x in (group.x[among], rows.x[here])
         )
-        single = np.minimum(rows.weight[here], 1.0)
         for output, of_slopes in enumerate(of_outputs):
             bent = group.weight[among] * fitted[among, output]
             gram = (every.T * bent) @ every
@@ -171,7 +169,7 @@ def _losses_left_out(
             price = np.append(0.0, np.minimum(of_slopes, _UNMOVED * gram[0, 0]))
             gram += np.diag(price + _CONSTANT * gram[0, 0])
             own_weight = np.einsum("ij,ji->i", own, np.linalg.solve(gram, own.T))
-            leverage = single * curvature[here, output] * own_weight
+            leverage = rows.weight[here] * curvature[here, output] * own_weight
             leverage = np.minimum(leverage, _MOST_LEVERAGE)
             change[here, output] = leverage / (1.0 - leverage) * slope[here, output]
     value -= change / curvature

@@ -155,10 +155,11 @@ def sums_by_code(
     return matmul(values[..., None, :], member)[..., 0, :]
 
 
-def stacked(function: Callable[[AnyArray], AnyArray], arrays: AnyArray) -> AnyArray:
-    """Apply a function to each entry along the first axis in turn."""
+def stacked(function: Callable[[AnyArray], Any], arrays: AnyArray) -> Any:
+    """Stack the results of a function of each entry along the first axis in turn."""
     if namespace(arrays) is np:
-        return np.stack([function(array) for array in arrays])
+        found = [function(array) for array in arrays]
+        return jax.tree.map(lambda *each: np.stack(each), *found)
     return jax.lax.map(function, arrays)
 
 

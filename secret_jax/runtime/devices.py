@@ -123,9 +123,15 @@ def own_settings() -> Iterator[None]:
     """Set JAX as fits need it, whatever the caller's settings are.
 
     Programs are always compiled: run step by step, one would take hours. Implicit
-    transfers from the host to the device are intended here.
+    transfers from the host to the device are intended here, and axes that NumPy's rules
+    put in front.
     """
-    with in_32_bits(), jax.disable_jit(False), jax.transfer_guard("allow"):
+    with (
+        in_32_bits(),
+        jax.disable_jit(False),
+        jax.transfer_guard("allow"),
+        jax.numpy_rank_promotion("allow"),
+    ):
         yield
 
 

@@ -12,10 +12,9 @@ def left_out_residuals(
 ) -> Float[np.ndarray, "n_rows n_outputs"]:
     """Residuals of ridge regression on x, every row predicted without itself.
 
-    Weights that are whole numbers count copies, of which one is left out; with others,
-    as of a survey, a row is one observation, however heavy (Allen 1974, "The
-    relationship between variable selection and data augmentation and a method for
-    prediction"). ``penalty``: of all coefficients, per unit of weight.
+    A row is one observation, however heavy (Allen 1974, "The relationship between
+    variable selection and data augmentation and a method for prediction").
+    ``penalty``: of all coefficients, per unit of weight.
 
     Examples
     --------
@@ -31,7 +30,5 @@ def left_out_residuals(
     gram = hat.T @ hat + penalty * weight.sum() * np.eye(x.shape[1])
     np.matmul(x, np.linalg.inv(gram), out=hat)
     residual = outputs - hat @ (x.T @ (weight[:, None] * outputs))
-    counts = (weight == np.floor(weight)).all()
-    left_out = np.minimum(weight, 1.0) if counts else weight
-    leverage = np.einsum("ij,ij->i", x, hat) * left_out
+    leverage = np.einsum("ij,ij->i", x, hat) * weight
     return residual / (1.0 - leverage)[:, None]

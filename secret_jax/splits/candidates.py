@@ -127,7 +127,7 @@ def axis_candidates(node: PreparedNodes, finder: Options) -> Candidates:
     axis = node.axis
     assert axis is not None
     gain, cuts = scored(axis.projection, node, finder, axis.weight, axis.value)
-    return axis.candidates(gain, cuts)
+    return axis.candidates(gain - axis.chance, cuts)
 
 
 def along_coordinates(
@@ -155,6 +155,7 @@ def along_directions(
         threshold=cuts,
         kind=xp.full(gain.shape, SplitKind.OBLIQUE, xp.int32),
         attribute=xp.full(gain.shape, -1, xp.int32),
+        chance=xp.zeros_like(gain),
     )
 
 

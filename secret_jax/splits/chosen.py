@@ -26,6 +26,7 @@ class Candidates(NamedTuple):
     threshold: AnyArray  # (..., n)
     kind: AnyArray  # (..., n)
     attribute: AnyArray  # (..., n)
+    chance: AnyArray  # (..., n): see `secret_jax.splits.axis.gain_of_order`
 
     def take(self, index: AnyArray, pieces: Pieces | None = None) -> Candidates:
         """Take candidates at places of shape (..., k), or (...): one of each node."""

@@ -145,7 +145,7 @@ def finalists_of(
     chosen = candidates.take(largest(candidates.gain, n), node.rows.pieces)
     exact = exact_models(chosen, node)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
-    gain = xp.where(xp.isfinite(chosen.gain), exact.gain, -xp.inf)
+    gain = xp.where(xp.isfinite(chosen.gain), exact.gain - chosen.chance, -xp.inf)
     return chosen._replace(gain=gain), exact
 
 

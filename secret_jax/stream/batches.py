@@ -15,11 +15,13 @@ import numpy as np
 from secret_jax.data.columns import (
     OrderedText,
     ReadTable,
+    Zoned,
     is_index,
     listed,
     made_up_names,
     read_columns,
     read_target,
+    zoned,
 )
 from secret_jax.runtime.scratch import Scratch
 
@@ -134,7 +136,7 @@ def joined(
 
     def column(name: str) -> np.ndarray:
         parts = [batch.columns[name] for batch in batches]
-        if any(part.dtype == object for part in parts):
+        if any(part.dtype == object or isinstance(part, Zoned) for part in parts):
             return _concatenated(parts)
         return numbers(f"column {name}", parts)
 
@@ -155,6 +157,8 @@ def joined(
 
 def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
     whole = np.concatenate(parts)
+    if isinstance(parts[0], Zoned):
+        return zoned(np.asarray(whole), parts[0].zone)
     ordered = next((part for part in parts if isinstance(part, OrderedText)), None)
     if ordered is not None:
         return ordered_text(np.asarray(whole, object), ordered.levels)

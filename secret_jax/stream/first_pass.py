@@ -5,6 +5,7 @@ The result is the same, to the bit, as for the same rows in memory.
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class FirstPass:
         self, loss: Loss, enough: Callable[[int], int]
     ) -> tuple[TableSchema, Rows]:
         """Schema and sample of all rows that were added."""
-        learner, weights = self.learner, self.weights
+        learner, weights = self.learner, self.weights._replace(observed=1.0)
         if not weights.n_rows:
             raise StreamError("The stream is empty: there is no row to fit.")
         if not weights.n_used:
@@ -87,24 +88,29 @@ class FirstPass:
                 "Sample weights must contain at least one non-zero number: all are "
                 "zero."
             )
-        schema = learner.schema(weights.factor)
         learner.warn_of_targets()
         self.reduce(weights.n_used, enough, self.pool.merged)
-        pool = self.pool.rows
+        places = learner.places()
+        source, observed = self.pool.observed(learner.schema(), places, weights)
+        self.weights = weights = weights._replace(observed=observed)
+        schema = learner.schema(weights.factor)
         # Of the rows beyond the sample, the most extreme targets are known.
         total = joint_sums(learner.target_sums)
         extremes = np.stack([total.lowest, total.highest])
-        loss.check_targets(np.concatenate([pool.targets, extremes]))
-        schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        loss.check_targets(np.concatenate([source.targets, extremes]))
+        schema = with_units_of(loss, schema, source.targets, source.weight)
         schema = with_flat_tails(
             schema,
-            pool.columns.values,
-            loss.targets_of_lines(pool.targets),
-            pool.weight * weights.factor,
+            source.columns.values,
+            loss.targets_of_lines(source.targets),
+            source.weight,
             learner.options.tail_share,
         )
-        n_wanted = enough(weights.n_used)
-        return schema, self.pool.sample(schema, learner.places(), weights, n_wanted)
+        n_wanted, part = enough(weights.n_observed), not self.pool.is_whole
+        part = part and not self.pool.merged
+        index = np.arange(source.n_rows) if part else None
+        source = replace(source, schema=schema)
+        return schema, source.sample_of(index, n_wanted, ROW_ORDER)
 
 
 def digest_of(columns: Sequence[np.ndarray], weight: np.ndarray, before: int) -> int:

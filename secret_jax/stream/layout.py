@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.data.columns import OrderedText, is_missing, listed
+from secret_jax.data.columns import OrderedText, Zoned, is_missing, listed, zoned
 from secret_jax.stream.batches import Batch, StreamError, ordered_text, sentence
 
 # Columns that hold other things than before, in a message.
@@ -16,7 +16,8 @@ _WORDS = {
     "number": "numbers",
     "category": "text or truth values",
     "ordered": "ordered categories",
-    "date": "dates",
+    "date": "dates without a time zone",
+    "zoned": "dates of a time zone",
 }
 
 
@@ -89,7 +90,7 @@ def _kind_of(column: np.ndarray) -> str:
     if isinstance(column, OrderedText):
         return "ordered"
     if column.dtype.kind == "M":
-        return "date"
+        return "zoned" if isinstance(column, Zoned) else "date"
     return "number" if column.dtype.kind in "fiu" else "category"
 
 
@@ -121,7 +122,8 @@ def _of_kind(column: np.ndarray, kind: str, levels: tuple[str, ...]) -> np.ndarr
         return column
     if kind == "number":
         return np.full(len(column), np.nan)
-    if kind == "date":
-        return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
+    if kind in ("date", "zoned"):
+        nothing = np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
+        return zoned(nothing, "UTC") if kind == "zoned" else nothing
     nothing = np.full(len(column), None, object)
     return ordered_text(nothing, levels) if kind == "ordered" else nothing

@@ -10,16 +10,18 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.rows import Rows
-from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
+from secret_jax.data.rows import MOST_DEALT
+from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import HostRows
-from secret_jax.data.validation import MOST_COPIES
+from secret_jax.data.validation import rounded_weight
 
 # The pool may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
-# With fewer distinct rows among them copies become one row of their common weight.
+# With fewer distinct rows among them equal ones become one of their common weight.
 _FEW_DISTINCT = 0.9
+# Larger than every hash.
+_NO_LIMIT = 1 << 32
 
 
 class Weights(NamedTuple):
@@ -28,15 +30,14 @@ class Weights(NamedTuple):
     n_rows: int = 0
     n_used: int = 0  # number of rows of positive weight
     total: float = 0.0
-    largest: float = 0.0
-    whole: bool = True  # whether all are whole numbers
+    observed: float = 1.0  # share of the rows that are no copies of others
 
     @classmethod
     def of(cls, weight: np.ndarray) -> Self:
         """Check and summarise weights."""
         n_rows = len(weight)
         if (weight == 1).all():
-            return cls(n_rows, n_rows, float(n_rows), 1.0)
+            return cls(n_rows, n_rows, float(n_rows))
         bad = ~(np.isfinite(weight) & (weight >= 0))
         if bad.any():
             row = int(bad.argmax())
@@ -44,11 +45,7 @@ class Weights(NamedTuple):
                 f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
                 "that are not negative."
             )
-        whole = bool((weight == np.floor(weight)).all())
-        largest = float(weight.max(initial=0.0))
-        return cls(
-            n_rows, int(np.count_nonzero(weight)), float(weight.sum()), largest, whole
-        )
+        return cls(n_rows, int(np.count_nonzero(weight)), float(weight.sum()))
 
     def plus(self, other: Self) -> Self:
         """Merge with another `Weights`."""
@@ -56,19 +53,17 @@ class Weights(NamedTuple):
             self.n_rows + other.n_rows,
             self.n_used + other.n_used,
             self.total + other.total,
-            max(self.largest, other.largest),
-            self.whole and other.whole,
         )
 
     @property
-    def are_counts(self) -> bool:
-        """Whether all weights are integers whose sum is exact."""
-        return self.whole and self.largest <= MOST_COPIES / max(self.n_rows, 1)
+    def n_observed(self) -> int:
+        """Number of rows that weigh something and are no copies."""
+        return round(self.observed * self.n_used)
 
     @property
     def factor(self) -> float:
-        """Factor that scales weights to a mean of one; 1 for integer weights."""
-        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
+        """Factor that scales weights to a mean of one for every observation."""
+        return self.observed * self.n_used / self.total if self.total else 1.0
 
 
 class PoolRows(NamedTuple):
@@ -107,14 +102,13 @@ class PoolRows(NamedTuple):
 class Pool:
     """Rows with a hash below a limit, which falls as more rows are seen.
 
-    ``limit``: rows of hashes below it are kept; ``merged``: whether copies were made
-    one row.
+    ``limit``: rows of hashes below it are kept; ``merged``: whether equal rows were
+    made one.
     """
 
     def __init__(self):
         self._parts: list[PoolRows] = []
-        # Larger than every hash.
-        self.limit, self.merged = 1 << 32, False
+        self.limit, self.merged = _NO_LIMIT, False
 
     @property
     def rows(self) -> PoolRows:
@@ -132,7 +126,7 @@ class Pool:
         # np.unique takes a hundred times as long as a sort.
         n_hashes = 1 + np.count_nonzero(np.diff(np.sort(whole.hashed)))
         if n_hashes < _FEW_DISTINCT * whole.n_rows:
-            single = _copies_as_one(whole)
+            single = _equal_as_one(whole)
             if single.n_rows < _FEW_DISTINCT * whole.n_rows:
                 self.merged, self._parts = True, [single]
         if self.rows.n_rows > most:
@@ -152,27 +146,32 @@ class Pool:
         self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
         self._parts = [part.below(self.limit) for part in self._parts]
 
-    def sample(
-        self,
-        schema: TableSchema,
-        places: Sequence[np.ndarray],
-        weights: Weights,
-        n_wanted: int,
-    ) -> Rows:
-        """Draw the sample of all rows seen; ``places`` map codes to the schema's."""
-        columns, targets, weight, number, hashed = self.rows
-        copies = weight.astype(np.int64) if weights.are_counts else number
-        columns = columns.recoded(places)
-        source = HostRows(schema, columns, targets, weight * weights.factor, copies)
-        below = None
-        if n_wanted < weights.n_used and not self.merged:
-            limit = sampling_limit(n_wanted / weights.n_used)
-            below = np.flatnonzero(hashed < limit)
-        return source.sample_of(below, n_wanted, ROW_ORDER)
+    def observed(
+        self, schema: TableSchema, places: Sequence[np.ndarray], weights: Weights
+    ) -> tuple[HostRows, float]:
+        """Rows without copies, and the share of the rows that are none.
+
+        ``places`` map codes to the schema's.
+        """
+        columns, targets, weight, times, _ = self.rows
+        weight = rounded_weight(weight * weights.factor)
+        source = HostRows(schema, columns.recoded(places), targets, weight)
+        found = source.repeats(times)
+        if found is None or not (self.is_whole or self.merged or found.are_many):
+            return source, 1.0
+        share = float(found.number.sum() / times.sum())
+        if share == 1.0 and not self.merged:
+            return source, share
+        return source.without_copies(found, MOST_DEALT).scaled(share), share
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row was dropped."""
+        return self.limit == _NO_LIMIT
 
 
-def _copies_as_one(rows: PoolRows) -> PoolRows:
-    """Merge identical rows, in the order of their first copies."""
+def _equal_as_one(rows: PoolRows) -> PoolRows:
+    """Merge identical rows, in the order in which they came first."""
     values, codes = rows.columns
     content = content_hash([*values, *codes.T, *rows.targets.T], 0)
     _, first, which = np.unique(content, return_index=True, return_inverse=True)

@@ -10,6 +10,7 @@ from secret_jax.data.encoding import matched
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import HostRows, hashed_columns
+from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.batches import Batch, StreamError
 from secret_jax.stream.chunks import chunks_of, reported
@@ -130,5 +131,5 @@ class StreamRows:
         targets, weight, factor = chunk.targets, chunk.weight, self.weights.factor
         if not used.all():
             targets, weight = targets[used], weight[used]
-        weight = weight if factor == 1.0 else weight * factor
+        weight = rounded_weight(weight * factor)
         return HostRows(self.schema, found, targets, weight)

@@ -1,16 +1,14 @@
-"""What boosters tell: importances, curves, interactions, programs."""
+"""What boosters tell: importances, curves, programs."""
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 import pytest
 from configurations import refusal, shop
 from exported_code import records, run_onnx, run_python
+from sklearn.inspection import PartialDependenceDisplay
 
 from secret_jax import SecretBoostingRegressor, SecretForestRegressor
-from secret_jax.inspect.plot.picture import Picture
 
 
 def holes(n_rows=300, seed=0):
@@ -35,66 +33,21 @@ def test_importances_are_shares_of_what_is_explained(model):
     assert shares["colour"] > shares["height"]
 
 
-@pytest.mark.parametrize("column", ["width", "colour"])
-def test_a_curve_is_the_mean_prediction(column, model):
-    frame, _ = holes()
-    curve = model.effect(column, n_points=5)
-    assert curve.is_category == (column == "colour")
-    assert len(curve.values) == 5
-    for value, mean in zip(curve.values, curve.mean, strict=True):
-        changed = frame.assign(**{column: value})
-        changed[column] = changed[column].astype(frame[column].dtype)
-        assert model.predict(changed).mean() == pytest.approx(mean, abs=1e-4)
-    given = model.effect(column, frame, n_points=5)
-    np.testing.assert_allclose(given.mean, curve.mean, atol=1e-6)
-    by_position = model.effect(list(frame).index(column), n_points=5)
-    assert by_position.name == column
-    assert np.array_equal(by_position.mean, curve.mean)
-
-
-def test_curves_of_columns_that_are_not_there_are_refused(model):
-    with refusal("'depth'", "'width'"):
-        model.effect("depth")
-    with refusal("n_points"):
-        model.effect("width", n_points=1)
-
-
-def test_columns_that_interact_are_found_and_drawn(model):
-    first = model.interactions(n_rows=30)[0]
-    assert {first.first, first.second} == {"width", "colour"}
-    assert 0.05 < first.share < 1
-    figure = model.plot_effects(n_points=3)
-    labels = [axis.get_xlabel() for axis in figure.axes]
-    assert set(labels) >= {"width", "colour", "height"}
-    bars = figure.axes[3]
-    assert len(bars.patches) == 3
-    # Ticks below a curve are rows, categories have their numbers, and no place is left.
-    _, ticks = figure.axes[labels.index("width")].lines
-    assert len(ticks.get_xdata()) > 100
-    words = figure.axes[labels.index("colour")].get_xticklabels()
-    assert all(re.search(r"\n[\d,]+ rows$", word.get_text()) for word in words)
-    grid = bars.get_subplotspec().get_gridspec()
-    covered = sum(
-        (spec.rowspan.stop - spec.rowspan.start)
-        * (spec.colspan.stop - spec.colspan.start)
-        for spec in (axis.get_subplotspec() for axis in figure.axes)
+def test_scikit_learn_draws_partial_dependence(model):
+    frame, _ = shop(60, seed=2)
+    columns = ["width", "colour", ("width", "height")]
+    drawn = PartialDependenceDisplay.from_estimator(
+        model, frame, columns, categorical_features=["colour"], grid_resolution=4
     )
-    assert covered == grid.nrows * grid.ncols
-    assert isinstance(figure, Picture)
-
-
-def test_a_sum_has_no_interactions():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(size=(300, 3))
-    model = SecretBoostingRegressor(
-        max_leaf_nodes=4, max_iter=0, early_stopping=False, n_folds=2
-    ).fit(X, X.sum(axis=1))
-    for pair in model.interactions(n_rows=20):
-        assert pair.share < 1e-8
+    for name, found in zip(["width", "colour"], drawn.pd_results, strict=False):
+        (values,) = found["grid_values"]
+        assert len(values) == 4
+        means = [model.predict(frame.assign(**{name: v})).mean() for v in values]
+        np.testing.assert_allclose(found["average"][0], means, rtol=1e-4)
+    assert drawn.pd_results[2]["average"].shape == (1, 4, 4)
 
 
 def test_a_default_booster_is_a_program():
-    """Also where leaves that are constants, and clip nothing, stand beside others."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 3))
     y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)

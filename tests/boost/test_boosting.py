@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal, shop, tree_bytes
 
-import secret_jax.ensemble.boosting as boosting_module
 from secret_jax import (
     SecretBoostingRegressor,
     SecretForestRegressor,
     SecretRegressor,
-    TreeSize,
 )
 from secret_jax.data.encoding import encode
 from secret_jax.fit.prune.cross_validation import parts_of
@@ -114,145 +111,41 @@ def test_the_validation_error_is_that_of_rows_left_out(model):
     assert (np.diff(model.validation_errors_) < 0).all()
 
 
-def test_rounds_and_size_are_chosen_by_rows_left_out():
+def test_rounds_are_chosen_by_rows_left_out():
     X, y = wave()
-    sizes = (TreeSize(max_leaf_nodes=2), TreeSize(max_leaf_nodes=4))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secret_jax.ensemble.base.SIZES", sizes)
-        model = SecretBoostingRegressor(
-            learning_rate=0.5, n_folds=2, n_iter_no_change=3, max_iter=30
-        ).fit(X, y)
-    least = dict((size.max_leaf_nodes, error) for size, error in model.size_errors_)
-    assert model.size_.max_leaf_nodes == min(least, key=least.get)
+    model = SecretBoostingRegressor(
+        max_leaf_nodes=4, learning_rate=0.5, n_folds=2, n_iter_no_change=3, max_iter=30
+    ).fit(X, y)
     errors = model.validation_errors_
-    assert model.n_iter_ == errors.argmin()
-    assert len(errors) in (model.n_iter_ + 4, 31)
-
-
-def test_of_each_kind_the_first_size_that_errs_hardly_more_goes_on():
-    X, y = wave()
-    model = SecretBoostingRegressor(n_folds=2, learning_rate=1.0, max_iter=4)
-    model.fit(X, y)
-    assert len(model.size_errors_) == 4
-    for kind in {size.leaf for size, _ in model.shares_}:
-        alike = [pair for pair in model.size_errors_ if pair[0].leaf == kind]
-        least = min(error for _, error in alike)
-        first = next(size for size, error in alike if error <= 1.02 * least)
-        assert first in [size for size, _ in model.shares_]
-
-
-def test_sizes_far_behind_leave_before_one_of_each_kind_is_left():
-    sizes = [TreeSize(max_leaf_nodes=n) for n in (4, 8, 16)]
-    sizes.append(TreeSize(leaf="constant"))
-    errors = [1.12, 1.01, 1.0, 9.0]
-    raced = [
-        SimpleNamespace(size=size, least=error)
-        for size, error in zip(sizes, errors, strict=True)
-    ]
-    in_race = boosting_module._in_race
-    assert in_race(raced, decided=False) == raced[1:]
-    assert in_race(raced, decided=True) == [raced[1]]
-    raced[3].least = 1.9  # a kind of leaves that errs less than twice as much
-    assert in_race(raced, decided=True) == [raced[1], raced[3]]
-
-
-def test_the_other_kind_goes_on_when_a_size_is_dropped_that_errs_hardly_less():
-    sizes = [TreeSize(max_leaf_nodes=n) for n in (4, 8)]
-    raced = [
-        SimpleNamespace(size=size, least=error, n_rounds=40)
-        for size, error in zip(
-            [*sizes, TreeSize(leaf="constant")], [1.01, 1.0, 1.9], strict=True
-        )
-    ]
-    boosting = SimpleNamespace(candidates=raced)
-    options = SimpleNamespace(learning_rate=0.1)
-    going = boosting_module.Boosting._with_hope(boosting, raced, options)
-    assert going == boosting.candidates == [raced[0], raced[2]]
-
-
-def test_errors_of_sizes_are_those_of_the_last_of_several_fits():
-    X, y = wave()
-    model = SecretBoostingRegressor(**SMALL, warm_start=True)
-    model.set_params(max_iter=1).fit(X, y)
-    model.set_params(max_iter=3).fit(X, y)
-    ((_, error),) = model.size_errors_
-    assert error == pytest.approx(model.validation_errors_.min())
-
-
-def test_warm_start_goes_on_where_the_last_fit_stopped(model):
-    X, y = wave()
-    going = SecretBoostingRegressor(**SMALL, warm_start=True)
-    going.set_params(max_iter=2, early_stopping=False).fit(X, y)
-    assert going.n_iter_ == 2
-    going.set_params(max_iter=4, early_stopping=False).fit(X, y)
-    np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
-    with refusal("max_iter=3", "4 rounds", "warm_start"):
-        going.set_params(max_iter=3, early_stopping=False).fit(X, y)
-    for name, other in {"learning_rate": 0.3, "missing_values": "mean"}.items():
-        before = getattr(going, name)
-        with refusal(f"{name} is {other!r}", f"with {before!r}", "warm_start=False"):
-            going.set_params(max_iter=5, **{name: other}).fit(X, y)
-        going.set_params(**{name: before})
-    with refusal("not what it was", "same rows", "warm_start=False"):
-        going.fit(X + 0.01, y)
-    with refusal("not what it was"):
-        going.fit(X, y + np.eye(1, len(y))[0])
-    with refusal("sample_weight"):
-        going.fit(X, y, sample_weight=1 + np.arange(len(y)) % 2)
-    with refusal(f"{len(y) - 1} rows", f"{len(y)}"):
-        going.fit(X[1:], y[1:])
-    with refusal("eval_set is not what it was"):
-        going.fit(X, y, eval_set=(X, y))
-
-
-def interrupted_at(number, monkeypatch):
-    add, calls = boosting_module.add_round, []
-
-    def call(*given):
-        calls.append(len(calls))
-        if len(calls) == number:
-            raise KeyboardInterrupt
-        add(*given)
-
-    monkeypatch.setattr(boosting_module, "add_round", call)
-
-
-def interrupted():
-    raise KeyboardInterrupt
+    assert model.n_iter_ == errors.argmin() == len(errors) - 4
+    assert model.validation_error_ == errors.min()
+    # What was grown after the round that predicts is no part of what is unseen.
+    rows, unseen = model._rows, model._boosted.unseen
+    for part, fold in zip(model._boosted.parts, model._boosted.folds, strict=True):
+        said = fold.values(rows.table.take(part))
+        np.testing.assert_allclose(unseen[part], said, atol=1e-5)
 
 
 def test_an_interrupted_fit_changes_nothing(monkeypatch):
     X, y = wave()
-    model = SecretBoostingRegressor(
-        **SMALL | {"max_iter": 1, "early_stopping": False}
-    ).fit(X[:, :2], y)
-    before = model.predict(X[:, :2])
-    interrupted_at(3, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        model.set_params(max_iter=4, early_stopping=False).fit(X, y)
-    assert model.n_features_in_ == 2
+    model = SecretBoostingRegressor(**SMALL).fit(X[:, :2], y)
+    before, state = model.predict(X[:, :2]), dict(vars(model))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    # While trees grow, and while errors of the new trees are measured.
+    of_regressor = "secret_jax.ensemble.regressor.SecretBoostingRegressor"
+    for place in (
+        "secret_jax.ensemble.boosting.add_round",
+        f"{of_regressor}._calibrate",
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, y)
+        assert vars(model) == state
     np.testing.assert_array_equal(model.predict(X[:, :2]), before)
-    # Nor one that is interrupted while errors of the new trees are measured.
-    state = dict(vars(model))
-    place = "secret_jax.ensemble.regressor.SecretBoostingRegressor._calibrate"
-    monkeypatch.undo()
-    monkeypatch.setattr(place, lambda *given: interrupted())
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert vars(model) == state
-
-
-def test_warm_start_keeps_the_rounds_so_far(model, monkeypatch):
-    X, y = wave()
-    going = SecretBoostingRegressor(**SMALL, warm_start=True)
-    with monkeypatch.context() as patch:
-        interrupted_at(4, patch)
-        with pytest.raises(KeyboardInterrupt):
-            going.fit(X, y)
-    assert going.n_iter_ == 2
-    assert going.score(X, y) > 0.5
-    going.fit(X, y)
-    np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
 
 
 def test_an_evaluation_set_says_when_to_stop(model):
@@ -291,6 +184,7 @@ def test_rows_that_say_nothing():
     np.testing.assert_allclose(constant.predict(X), 7.0, rtol=1e-6)
     one = SecretBoostingRegressor(max_leaf_nodes=4).fit(X[:1], [3.0])
     assert one.n_iter_ == 0
+    assert np.isnan(one.validation_error_)
     np.testing.assert_allclose(one.predict(X), 3.0)
     missing = np.full((20, 1), np.nan)
     unknown = SecretBoostingRegressor(**SMALL).fit(missing, np.arange(20.0))
@@ -308,7 +202,7 @@ def test_rows_that_say_nothing():
     "bad",
     [
         {"max_leaf_nodes": 0},
-        {"max_leaf_nodes": TreeSize(max_leaf_nodes=0)},
+        {"max_leaf_nodes": "auto"},
         {"learning_rate": 0.0},
         {"max_iter": -1, "early_stopping": False},
         {"subsample": 1.5},
@@ -333,14 +227,11 @@ def test_files_bring_the_model_back(holed, tmp_path):
         again.predict_interval(frame), holed.predict_interval(frame)
     )
     assert again.get_params() == holed.get_params()
-    assert again.size_ == holed.size_
     pairs = zip(again.ensemble_.boosters, holed.ensemble_.boosters, strict=True)
     for one, other in pairs:
         assert list(map(tree_bytes, one)) == list(map(tree_bytes, other))
     with pytest.raises(ModelFileError, match="booster"):
         SecretRegressor.load(path)
-    with refusal("file", "X"):
-        again.effect("width")
     tree = tmp_path / "tree.model"
     SecretRegressor(max_depth=0, prune=None).fit(*gaps()).save(tree)
     with pytest.raises(ModelFileError, match="single tree"):
@@ -363,10 +254,11 @@ def test_intervals_hold_what_they_promise():
 
 
 def test_a_file_of_boosters_that_do_not_add_up_is_refused(holed, tmp_path, monkeypatch):
-    wrong = replace(holed.ensemble_, shares=(0.5, 0.5, 0.5))
+    short, *others = holed.ensemble_.boosters
+    wrong = replace(holed.ensemble_, boosters=(short[:-1], *others))
     monkeypatch.setattr(holed, "ensemble_", wrong)
     holed.save(tmp_path / "none.model")
-    with pytest.raises(ModelFileError, match="shares of its boosters"):
+    with pytest.raises(ModelFileError, match="equal boosters"):
         SecretBoostingRegressor.load(tmp_path / "none.model")
 
 
@@ -379,7 +271,7 @@ def test_several_outputs():
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     with refusal("output"):
         model.export_code()
-    curve = model.effect("x0", output=1, n_points=3)
-    by_hand = [model.predict(np.c_[np.full(300, v), X[:, 1:]]) for v in curve.values]
-    means = [each[:, 1].mean() for each in by_hand]
-    np.testing.assert_allclose(curve.mean, means, rtol=1e-4)
+    scope: dict = {}
+    exec(model.export_code(output=1), scope)
+    found = [scope["predict"](x0=a, x1=b, x2=c) for a, b, c in X[:9]]
+    np.testing.assert_allclose(found, model.predict(X[:9])[:, 1], rtol=1e-4)

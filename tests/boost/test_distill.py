@@ -13,10 +13,8 @@ from secret_jax import (
     SecretBoostingRegressor,
     SecretClassifier,
     SecretRegressor,
-    SoftGates,
 )
 from secret_jax.ensemble.distill import Teacher
-from secret_jax.estimators.parameters import NAMED
 from secret_jax.fit.refine.distillation import Distillation, student_rows
 from secret_jax.losses.numbers import SQUARED_ERROR
 
@@ -93,21 +91,6 @@ def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
     assert tree.n_leaves_ == 5
     assert np.isnan(tree.distillation_["error"])
     assert tree.score(X, y) > 0.5
-    with refusal("refine", "'tao'"):
-        booster.distill(refine="tao")
-
-
-def test_gates_learn_from_boosters_as_well(booster, monkeypatch):
-    X, y = wave(1000, seed=1)
-    few = SoftGates(
-        widths=(0.3,), max_steps=64, screen_steps=64, n_kept=1, n_committee=1
-    )
-    monkeypatch.setitem(NAMED["refine"], "soft", few)
-    soft = booster.distill(max_leaf_nodes=6, refine="soft")
-    assert soft.n_leaves_ <= 6
-    hard = booster.distill(max_leaf_nodes=6)
-    assert soft.tree_.is_soft
-    assert soft.score(X, y) > hard.score(X, y) - 0.02
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -67,11 +67,11 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     which = np.repeat(np.arange(200), rng.integers(1, 5, 200))
     copies = whole.take(rng.permutation(which))
     copies = copies._replace(weight=rng.uniform(0.5, 2.0, len(which)))
-    found, _, number, place = merged(copies, 3)
+    found, _, seen, place = merged(copies, 3)
     np.testing.assert_array_equal(found.take(place).table.x, copies.table.x)
     np.testing.assert_array_equal(found.take(place).targets, copies.targets)
     assert found.n_rows == 200
-    assert number.sum() == len(which)
+    assert seen.sum() == len(which)
     assert np.array_equal(found.targets, shuffled(found, 3).targets)
     expected: dict[tuple, float] = {}
     for *content, weight in map(tuple, together(copies)):
@@ -82,40 +82,26 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
         assert got[content] == pytest.approx(weight, rel=1e-12)
 
 
-def dealt(content: np.ndarray, copies: np.ndarray, weight: np.ndarray | None = None):
-    """Rows that stand for several, dealt; the content of each, and its weight."""
+def dealt(content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of weight one, dealt; the content of each, and its weight."""
     n_rows = len(content)
     table = Table(content.astype(np.float32)[:, None], np.zeros((n_rows, 0), np.int32))
-    weight = copies.astype(float) if weight is None else weight
-    found = merged(Rows(table, np.zeros((n_rows, 1)), weight), 0, copies).dealt()
+    found = merged(Rows(table, np.zeros((n_rows, 1)), np.ones(n_rows)), 0).dealt()
     return found.table.x[:, 0].astype(int), found.weight
 
 
 @pytest.mark.parametrize("n_parts", [2, 4, 5, 10])
-def test_every_part_holds_its_share_of_the_copies_of_a_row(rng, n_parts):
-    copies = np.array([3, 47, 1000, 12, 7, 1, 2000, 301])
-    content, weight = dealt(np.arange(8), copies)
-    assert (np.bincount(content) == np.minimum(copies, 50)).all()
-    np.testing.assert_allclose(np.bincount(content, weight), copies, rtol=1e-12)
-    heaviest = np.maximum(copies / 50, 1)
+def test_every_part_holds_its_share_of_the_rows_that_are_alike(rng, n_parts):
+    seen = np.array([3, 47, 1000, 12, 7, 1, 2000, 301])
+    content, weight = dealt(rng.permutation(np.repeat(np.arange(8), seen)))
+    assert (np.bincount(content) == np.minimum(seen, 50)).all()
+    np.testing.assert_allclose(np.bincount(content, weight), seen, rtol=1e-12)
+    heaviest = np.maximum(seen / 50, 1)
     for part in parts_of(weight, n_parts, n_repeats=2):
         held = np.bincount(content[part], weight[part], 8)
         # A piece more or less on either side of each of its stretches.
         n_stretches = np.count_nonzero(np.diff(np.r_[0, part, 0]) == 1)
-        assert (np.abs(held - copies / n_parts) < (1 + n_stretches) * heaviest).all()
+        assert (np.abs(held - seen / n_parts) < (1 + n_stretches) * heaviest).all()
     cut = hold_out(weight, 0.25)
     held = np.bincount(content[cut:], weight[cut:], 8)
-    assert (np.abs(held - copies / 4) < 2 * heaviest).all()
-
-
-def test_rows_that_stand_for_several_are_dealt_as_so_many_given_ones(rng):
-    copies = rng.integers(1, 120, 60)
-    expected = dealt(np.arange(60), copies)
-    several = rng.permutation(np.repeat(np.arange(60), copies))
-    found = dealt(several, np.ones(len(several), int))
-    assert all(map(np.array_equal, found, expected))
-    # Of other weights each given row is one, and they share their weight.
-    weight = rng.uniform(0.5, 4.0, 60)
-    content, found = dealt(np.arange(60), np.ones(60, int), weight)
-    assert np.array_equal(np.sort(content), np.arange(60))
-    assert np.array_equal(found, weight[content])
+    assert (np.abs(held - seen / 4) < 2 * heaviest).all()

@@ -70,7 +70,7 @@ shards = shard_rows(X)
 compared("sorted, uneven", SecretRegressor(**SMALL).fit(shards, y), expected, X, shards)
 
 # Weights are in the units of the columns, and in the order of the sample.
-weight = np.random.default_rng(1).integers(1, 4, len(y))
+weight = 0.5 * np.random.default_rng(1).permuted(1 + np.arange(len(y)) % 3)  # mean 1
 compared(
     "weighted", SecretRegressor(**SMALL).fit(shards, y, sample_weight=weight),
     SecretRegressor(**SMALL).fit(X, y, sample_weight=weight), X, shards,

@@ -154,17 +154,14 @@ def test_a_line_in_columns_as_they_are_keeps_their_tails(rng):
 
 def test_errors_of_a_line_are_of_rows_left_out(rng):
     x, y = rng.standard_t(2, (60, 2)), rng.normal(size=(60, 2))
-    weight = np.where(np.arange(60) % 3, 1.0, 2.0)
-    copies = np.repeat(np.arange(60), weight.astype(int))
+    weight, every = rng.uniform(0.5, 3.0, 60), np.insert(x, 0, 1.0, axis=1)
 
     def left_out(row: int) -> float:
-        kept = np.delete(copies, row)
-        design = np.column_stack([np.ones(len(kept)), x[kept]])
-        gram = design.T @ design + tails._PENALTY * len(copies) * np.eye(3)
-        line = np.linalg.solve(gram, design.T @ y[kept])
-        return np.sum((y[copies[row]] - np.append(1.0, x[copies[row]]) @ line) ** 2)
+        kept = np.delete(np.arange(60), row)
+        weighted = weight[kept, None] * every[kept]
+        gram = weighted.T @ every[kept] + tails._PENALTY * weight.sum() * np.eye(3)
+        line = np.linalg.solve(gram, weighted.T @ y[kept])
+        return weight[row] * np.sum((y[row] - every[row] @ line) ** 2)
 
-    expected = sum(map(left_out, range(len(copies))))
-    np.testing.assert_allclose(
-        tails._error_of_line(np.insert(x, 0, 1.0, axis=1), y, weight), expected
-    )
+    expected = sum(map(left_out, range(60)))
+    np.testing.assert_allclose(tails._error_of_line(every, y, weight), expected)

@@ -31,7 +31,6 @@ from secret_jax.grow.trees import Recipe
 # Those whose rows the default splits.
 _SPLIT = {
     "check_regressors_train",
-    "check_sample_weight_equivalence_on_dense_data",
     "check_estimators_dtypes",
 }
 

@@ -26,22 +26,17 @@ def plan(**parameters):
 def checked(n, seed=0, weight=None):
     X, y = make_fried(n, random_state=seed)
     weight = np.ones(n) if weight is None else weight
-    return CheckedRows(X, y[:, None], weight, np.ones(n, int))
+    return CheckedRows(X, y[:, None], weight)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rounding_of_weights_makes_no_sample_of_all_rows(seed):
     random = np.random.default_rng(seed)
-    weight = random.uniform(0.5, 1.5, 700)
-    few = checked(700, weight=weight)
-    copies = CheckedRows(
-        np.repeat(few.X, 100, axis=0),
-        np.repeat(few.targets, 100, axis=0),
-        np.repeat(weight, 100),
-        np.ones(70_000, int),
-    )
-    found = prepare(plan(), copies, None)
-    assert found.rows.n_rows == 700 * 50
+    weight = random.uniform(0.5, 1.5, 70_000)
+    truths = random.integers(0, 2, (70_000, 8)).astype(float)
+    given = CheckedRows(truths, truths[:, :1] != truths[:, 1:2], weight)
+    found = prepare(plan(), given, None)
+    assert found.rows.n_rows == 256 * 50
     assert found.sampled_share == 1.0
     assert found.source is None
 
@@ -121,7 +116,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     parameters = plan(distill=False)
     found = contender(
         parameters,
-        prepare(parameters, CheckedRows(X, y[:, None], *np.ones((2, 400))), None),
+        prepare(parameters, CheckedRows(X, y[:, None], np.ones(400)), None),
     ).fitted
     assert found.oblique == crease
     assert grown == [[False, True] * 6, [crease] * 5]
@@ -137,7 +132,7 @@ def test_many_rows_of_a_clear_signal_are_divided_once(n, noise, n_divisions):
     X = random.uniform(-1, 1, (n, 2))
     y = 3 * np.abs(X[:, 0]) + X[:, 1] + noise * random.normal(size=n)
     parameters = plan(oblique=False)
-    given = CheckedRows(X, y[:, None], *np.ones((2, n)))
+    given = CheckedRows(X, y[:, None], np.ones(n))
     found = contender(parameters, prepare(parameters, given, None)).fitted
     assert len(found.folds) == 5 * n_divisions
 

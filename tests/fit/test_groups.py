@@ -14,7 +14,6 @@ from secret_jax import (
     SecretOrdinalClassifier,
     SecretRegressor,
     Tao,
-    TreeSize,
 )
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.fit.refine import tao
@@ -96,12 +95,10 @@ def test_one_row_is_fitted_by_the_accurate_setting():
 
 def test_boosters_judge_themselves_on_other_persons():
     X, y, who = persons()
-    size = TreeSize(max_leaf_nodes=8, leaf="constant")
-    model = SecretBoostingRegressor(max_leaf_nodes=size, max_iter=30)
+    model = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=30)
     careless = model.fit(X, y).validation_error_
     assert careless < 0.5 * model.fit(X, y, groups=who).validation_error_
-    held_out, group = model._boosting.held_out, model._boosting.training.group
-    found = [set(group[part]) for part in held_out]
+    found = [set(model._rows.group[part]) for part in model._boosted.parts]
     assert sum(map(len, found)) == len(set.union(*found)) == 50
     alone = model.fit(X, y, groups=np.zeros(len(y)))
     assert np.isfinite(alone.predict(X)).all()

@@ -185,13 +185,13 @@ def test_accurate_trees_choose_unless_they_have_gates():
     assert SecretRegressor.accurate(loss="squared").refine == "soft"
 
 
-def test_weights_are_copies_and_rows_of_none_are_no_rows():
-    X, level, noise = table(120)
-    y, weight = np.exp(level + 0.1 * noise), np.full(120, 2)
+def test_copies_are_weights_and_rows_of_none_are_no_rows():
+    X, level, noise = table(240)
+    y, weight = np.exp(level + 0.1 * noise), 1 + np.arange(240) % 3
     y[0], weight[0] = -1.0, 0
     model = SecretRegressor(loss="auto").fit(X, y, weight)
     assert model.tree_.loss == QuasiPoisson()
-    rows = np.repeat(np.arange(120), weight)
+    rows = np.repeat(np.arange(240), weight)
     copies = fitted(X[rows], y[rows])
     np.testing.assert_allclose(model.predict(X), copies.predict(X), rtol=1e-6)
 

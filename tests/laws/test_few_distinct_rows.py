@@ -1,4 +1,4 @@
-"""Tables of few different rows: copies of a row are rows, and judge each other."""
+"""Tables of few different rows: those alike are observations, and judge each other."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from secret_jax import (
     SecretClassifier,
     SecretForestRegressor,
     SecretRegressor,
-    TreeSize,
 )
 
-CONSTANTS = TreeSize(max_leaf_nodes=4, min_samples_leaf=5, leaf="constant")
 MODELS = {
     "tree": SecretClassifier(oblique=False),
     "holdout": SecretClassifier(prune="holdout", oblique=False),
@@ -25,20 +23,19 @@ MODELS = {
     "booster": SecretBoostingClassifier(max_leaf_nodes=4),
     "tree of numbers": SecretRegressor(oblique=False),
     "holdout of numbers": SecretRegressor(prune="holdout", oblique=False),
-    "booster of numbers": SecretBoostingRegressor(max_leaf_nodes=CONSTANTS),
+    "booster of numbers": SecretBoostingRegressor(max_leaf_nodes=4),
 }
 
 
-def counted(n_columns: int, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Different rows of truth values, their classes, and how many there are of each.
+def observed(n_columns: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of truth values and their classes.
 
     The class is whether the first two differ; a tenth of the rows say the contrary.
     """
     random = np.random.default_rng(0)
     X = random.integers(0, 2, (n_rows, n_columns))
     y = (X[:, 0] != X[:, 1]) ^ (random.random(n_rows) < 0.1)
-    cells, number = np.unique(np.c_[X, y], axis=0, return_counts=True)
-    return cells[:, :-1].astype(float), cells[:, -1], number
+    return X.astype(float), y.astype(int)
 
 
 def shares(model, X) -> np.ndarray:
@@ -48,53 +45,51 @@ def shares(model, X) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_truth_tables_are_learned_and_counts_are_rows(name):
-    model = MODELS[name]
-    X, y, number = counted(2 if "booster" in name else 3, 2000)
-    weighted = shares(model.fit(X, y, sample_weight=number), X)
+def test_truth_tables_are_learned(name):
+    X, y = observed(2 if "booster" in name else 3, 2000)
     expected = np.where(X[:, 0] != X[:, 1], 0.9, 0.1)
-    np.testing.assert_allclose(weighted, expected, atol=0.05)
-    several = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), number))
-    repeated = shares(model.fit(X[several], y[several]), X)
-    np.testing.assert_allclose(repeated, weighted, atol=1e-9)
+    found = shares(MODELS[name].fit(X, y), X)
+    np.testing.assert_allclose(found, expected, atol=0.05)
 
 
 @pytest.mark.parametrize("n_rows", [400, 8000])
 def test_columns_that_say_nothing_do_no_harm(n_rows):
-    X, y, number = counted(5, n_rows)
-    model = SecretClassifier(oblique=False).fit(X, y, sample_weight=number)
+    X, y = observed(5, n_rows)
+    model = SecretClassifier(oblique=False).fit(X, y)
     assert (model.predict(X) == (X[:, 0] != X[:, 1])).all()
 
 
 def test_categories_and_a_single_truth_column():
-    text = pd.DataFrame({"kind": np.repeat(["a", "b", "c"], 2)})
-    y, number = np.tile([0, 1], 3), np.array([180, 20, 100, 100, 20, 180])
+    number = np.array([180, 20, 100, 100, 20, 180])
+    text = pd.DataFrame({"kind": np.repeat(list("aabbcc"), number)})
+    y, cells = np.repeat([0, 1] * 3, number), text.drop_duplicates()
     for model in (
         SecretClassifier(leaf=Logistic(indicators=False)),
         SecretBoostingClassifier(max_leaf_nodes=4),
         SecretRegressor(leaf="constant"),
     ):
-        found = shares(model.fit(text, y, sample_weight=number), text[::2])
+        found = shares(model.fit(text, y), cells)
         np.testing.assert_allclose(found, [0.1, 0.5, 0.9], atol=0.03)
-    X, y, number = np.array([[0.0], [0.0], [1.0], [1.0]]), y[:4], [80, 20, 20, 80]
-    model = SecretClassifier(leaf="constant").fit(X, y, sample_weight=number)
-    np.testing.assert_allclose(model.predict_proba(X[::2])[:, 1], [0.2, 0.8], atol=0.03)
+    X, y = np.repeat([[0.0], [1.0]], 100, axis=0), np.repeat([0, 1, 0, 1], [80, 20] * 2)
+    y[100:] = 1 - y[100:]
+    model = SecretClassifier(leaf="constant").fit(X, y)
+    found = model.predict_proba([[0.0], [1.0]])[:, 1]
+    np.testing.assert_allclose(found, [0.2, 0.8], atol=0.03)
 
 
-def test_a_forest_knows_its_error_on_counts():
-    X, y, number = counted(2, 2000)
+def test_a_forest_knows_its_error_on_them():
+    X, y = observed(2, 2000)
     forest = SecretForestRegressor(n_estimators=20, max_features=None)
-    forest.fit(X, y.astype(float), sample_weight=number)
+    forest.fit(X, y.astype(float))
     # Of the variance, 1/4, what the noise, 0.9 * 0.1, leaves.
     assert forest.oob_score_ == pytest.approx(0.64, abs=0.04)
     expected = np.where(X[:, 0] != X[:, 1], 0.9, 0.1)
     np.testing.assert_allclose(forest.oob_prediction_, expected, atol=0.05)
 
 
-def test_a_stream_of_copies_is_the_table():
-    X, y, number = counted(3, 2000)
-    several = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), number))
+def test_a_stream_of_few_different_rows_is_the_table():
+    X, y = observed(3, 2000)
     model = SecretRegressor(oblique=False)
-    expected = model.fit(X[several], y[several]).predict(X)
-    parts = [(X[part], y[part]) for part in np.array_split(several, 3)]
+    expected = model.fit(X, y).predict(X)
+    parts = [(X[s], y[s]) for s in np.array_split(np.arange(2000), 3)]
     np.testing.assert_array_equal(model.fit_stream(parts).predict(X), expected)

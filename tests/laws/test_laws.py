@@ -154,8 +154,8 @@ def test_a_weight_of_two_is_two_rows(configuration, prune):
     ],
 )
 def test_a_weight_of_two_is_two_rows_with_categories_and_gaps(configuration, table):
-    # Indicators need 30 rows a category and 30 gaps: with weights there are enough.
-    X, y = shop(80)
+    # Indicators need 30 rows a category and 30 gaps.
+    X, y = shop(240)
     if table == "gaps":
         gone = np.random.default_rng(5).random((len(X), 2)) < 0.25
         X[["width", "height"]] = X[["width", "height"]].mask(gone)

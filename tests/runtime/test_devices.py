@@ -87,7 +87,13 @@ def test_programs_have_32_bits_whatever_the_caller_has():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"jax_disable_jit": True}, {"jax_transfer_guard": "disallow"}], ids=str
+    "setting",
+    [
+        {"jax_disable_jit": True},
+        {"jax_transfer_guard": "disallow"},
+        {"jax_numpy_rank_promotion": "raise"},
+    ],
+    ids=str,
 )
 def test_fits_go_on_under_the_settings_of_others(data, setting):
     X, y = data

@@ -23,6 +23,7 @@ from secret_jax.composed.kernel.search import (
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.data.given import TableLike
+from secret_jax.data.repeats import repeats_of
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
@@ -173,11 +174,13 @@ def _regions(
     used = weight > 0
     parts = [leaf[:, None], x, target, base]
     table = np.column_stack(parts)[used]
+    found = repeats_of([*x[used].T], table[:, :1], target[used])
+    observed = 1.0 if found is None else found.number.sum() / len(table)
     rows, copy_of = np.unique(table, axis=0, return_inverse=True)
     order = np.lexsort(without_rounding(rows).T[::-1])
     ends = np.cumsum([part.shape[1] for part in parts])[:-1]
     leaf, x, target, base = np.split(rows[order], ends, axis=1)
-    total = np.bincount(copy_of.ravel(), weight[used])[order]
+    total = observed * np.bincount(copy_of.ravel(), weight[used])[order]
     return Regions(x, leaf[:, 0].astype(int), target, base, total)
 
 

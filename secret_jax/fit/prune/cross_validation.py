@@ -215,7 +215,7 @@ class StandardErrors(PruningRule):
             errors.append(row_errors(subtree, rows))
             weight.append(rows.weight)
         error, count = np.concatenate(errors), np.concatenate(weight)
-        # The standard error of the sum: a row of weight two is two rows.
+        # The standard error of the sum, of parts of so many rows.
         loss = error / count - error.sum() / max(count.sum(), 1.0)
         most = found.error[least] + self.factor * np.sqrt(count @ loss**2)
         index = smallest_within(found.error, most)

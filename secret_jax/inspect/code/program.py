@@ -193,9 +193,12 @@ def _last(holds: Callable[[float], bool]) -> float:
 def unknown_values(schema: TableSchema) -> np.ndarray:
     """What encoded columns count as where a value is missing, or was never seen.
 
-    Of numbers that is 0, their mean; programs of all kinds ask it here.
+    Of numbers that is 0, their mean, and of indicators of categories the share of the
+    rows; programs of all kinds ask it here.
     """
     values = np.zeros(schema.n_columns)
+    first = schema.n_regressors - schema.n_indicators
+    values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
     values[[indicator for _, indicator in schema.missing_columns]] = 1.0
     return values
 

@@ -1,0 +1,213 @@
+"""Columns that are worth their place, told from lines before a tree is grown.
+
+Where columns are many beside the rows, any equation of all of them fits noise, and so
+does a fold's: the lasso says which few predict rows that were left out (Tibshirani
+1996). What is left is searched column by column for what no line says; a column has to
+beat the best of as many columns of noise. Categories that say nothing cost every leaf a
+coefficient each, and many of them can be ordered so that noise looks like a split:
+levels whose means differ by no more than chance get no indicators, and many such
+levels, if their slopes do not differ either, are not split on.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso, LassoCV
+from sklearn.model_selection import GroupKFold
+
+from secret_jax.data.attributes import Role
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.linalg import safe_divide
+
+# Regressors are many where there are fewer rows than so many for each of them.
+_ROWS_PER_REGRESSOR = 3
+_N_FOLDS, _MOST_STEPS = 5, 2000
+# Columns of noise are told from others as the largest of so many looks at each.
+_QUANTILES = (0.25, 0.5, 0.75)
+_N_LOOKS = len(_QUANTILES) + 2
+# Indicators must explain so many noise variances each (Akaike 1974).
+_LEAST_EXPLAINED = 2.0
+# So many levels are not split on where the squares of their means, or of one of their
+# slopes, are not so many deviations above chance.
+_MANY_LEVELS = 8
+_ABOVE, _FAR_ABOVE = 2.0, 3.5
+# Penalty of the line beside which levels are looked at, per unit of weight.
+_PENALTY = 1e-3
+
+
+def are_many(schema: TableSchema, n_rows: int) -> bool:
+    """Whether there are too many numeric regressors for so many rows."""
+    return len(schema.of_role(Role.REGRESSOR)) * _ROWS_PER_REGRESSOR > n_rows
+
+
+def with_useful_columns(
+    options: ColumnOptions, schema: TableSchema, rows: Rows
+) -> ColumnOptions:
+    """Say which columns a fit can do without: options for reading them again.
+
+    ``rows``: encoded, in hash order.
+    """
+    numbers = schema.of_role(Role.REGRESSOR)
+    n_numbers = len(numbers)
+    if are_many(schema, rows.n_rows):
+        x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
+        in_lines, in_splits = _few_columns(x, rows)
+        names = [schema.names[i] for i in numbers]
+        split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
+        split += [name for name, there in zip(names, in_splits, strict=True) if there]
+        left = ~(in_lines | in_splits)
+        unused = [name for name, there in zip(names, left, strict=True) if there]
+        options = replace(options, split_features=split, unused=tuple(unused))
+    useless, silent = _useless_and_silent(schema, rows)
+    return replace(options, unused=options.unused + useless, without_indicators=silent)
+
+
+def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of the columns of the lasso, and of those that only splits should see."""
+    in_lines, in_splits = np.zeros((2, x.shape[1]), bool)
+    score = np.zeros(x.shape[1])
+    weight = rows.weight * len(x) / rows.weight.sum()
+    for output in rows.targets.T:
+        slopes = _lasso(x, output, weight, rows.group)
+        in_lines |= slopes != 0.0
+        residual = output - x @ slopes
+        score = np.maximum(score, _largest_gains(x, residual, weight))
+    # The largest of so many chi-squared variables of one degree.
+    in_splits = ~in_lines & (score > 2.0 * np.log(_N_LOOKS * x.shape[1]))
+    if not (in_lines.any() or in_splits.any()):
+        in_splits[score.argmax()] = True
+    return in_lines, in_splits
+
+
+def _lasso(
+    x: np.ndarray, output: np.ndarray, weight: np.ndarray, group: np.ndarray | None
+) -> np.ndarray:
+    """Slopes at the strongest penalty within a standard error of the least error."""
+    folds = _N_FOLDS
+    if group is not None:
+        n_groups = len(np.unique(group))
+        if n_groups < 2:
+            group = None
+        else:
+            divider = GroupKFold(min(_N_FOLDS, n_groups))
+            folds = list(divider.split(x, groups=group))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        path = LassoCV(cv=folds, max_iter=_MOST_STEPS).fit(x, output, weight)
+        errors = path.mse_path_
+        mean = errors.mean(axis=1)
+        spread = errors.std(axis=1) / np.sqrt(errors.shape[1])
+        least = mean.argmin()
+        strongest = np.flatnonzero(mean <= mean[least] + spread[least])[0]
+        line = Lasso(path.alphas_[strongest], max_iter=_MOST_STEPS)
+        return line.fit(x, output, weight).coef_
+
+
+def _largest_gains(
+    x: np.ndarray, residual: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Variance that each column explains alone, by a line, a bend or a threshold.
+
+    In units of the residual's variance over the number of rows: without effect each
+    look is a chi-squared variable of one degree.
+    """
+    total = weight.sum()
+    residual = residual - weight @ residual / total
+    variance = weight @ residual**2 / total
+    if not variance > 0:
+        return np.zeros(x.shape[1])
+    middle = np.median(x, axis=0)
+    looks = [x, np.abs(x - middle)]
+    looks += [(x > np.quantile(x, share, axis=0)) * 1.0 for share in _QUANTILES]
+    gains = []
+    for look in looks:
+        centred = look - weight @ look / total
+        moment = (weight * residual) @ centred
+        spread = weight @ centred**2
+        gains.append(safe_divide(moment**2, spread * variance))
+    return np.max(gains, axis=0)
+
+
+def _useless_and_silent(
+    schema: TableSchema, rows: Rows
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Discrete attributes that say nothing, and those whose indicators say nothing."""
+    if not schema.discrete:
+        return (), ()
+    x, residual = _numbers_and_residuals(schema, rows)
+    indicated: dict[int, list[int]] = {}
+    for attribute, code in schema.indicators:
+        indicated.setdefault(attribute, []).append(code)
+    useless, silent = [], []
+    for attribute, column in enumerate(schema.discrete):
+        code = np.asarray(rows.table.codes)[:, attribute]
+        _, level = np.unique(code, return_inverse=True)
+        if _is_useless(level, x, residual, rows.weight):
+            useless.append(schema.names[column])
+        elif attribute in indicated:
+            # Levels without an indicator are one.
+            place = np.zeros(len(schema.categories[attribute]) + 1, int)
+            place[indicated[attribute]] = np.arange(1, len(indicated[attribute]) + 1)
+            if not _have_effects(place[code], residual, rows.weight):
+                silent.append(schema.names[column])
+    return tuple(useless), tuple(silent)
+
+
+def _numbers_and_residuals(
+    schema: TableSchema, rows: Rows
+) -> tuple[np.ndarray, np.ndarray]:
+    """A constant and the numeric regressors, and residuals of a line in them."""
+    n_numbers = len(schema.of_role(Role.REGRESSOR))
+    x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
+    x = np.column_stack([np.ones(len(x)), x])
+    weighted = rows.weight[:, None] * x
+    penalty = _PENALTY * rows.weight.sum() * np.eye(x.shape[1])
+    penalty[0, 0] = 0.0
+    slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
+    return x, rows.targets - x @ slopes
+
+
+def _have_effects(level: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> bool:
+    """Whether indicators of levels pay, for any output."""
+    least = _LEAST_EXPLAINED * (len(np.unique(level)) - 1)
+    return any(differences(level, values, weight) > least for values in residual.T)
+
+
+def _is_useless(
+    level: np.ndarray, x: np.ndarray, residual: np.ndarray, weight: np.ndarray
+) -> bool:
+    """Whether many levels differ by no more than chance, in means and in slopes."""
+    chance = int(level.max()) if len(level) else 0
+    if chance < _MANY_LEVELS:
+        return False
+    deviation = np.sqrt(2.0 * chance)
+    for output in residual.T:
+        # Slopes are looked at for every column, means once.
+        for column, above in zip(x.T, [_ABOVE] + [_FAR_ABOVE] * len(x.T), strict=False):
+            values = output * column
+            values = values - np.average(values, weights=weight)
+            if differences(level, values, weight) > chance + above * deviation:
+                return False
+    return True
+
+
+def differences(level: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
+    """Squares of the levels' means, each in units of its variance, summed.
+
+    ``values`` (n_rows,) have mean zero. Chi-squared, with as many degrees of freedom as
+    there are levels but one, where these have no effect.
+    """
+    count = np.bincount(level, weight)
+    mean = safe_divide(np.bincount(level, weight * values), count)
+    n_rows, n_levels = len(level), np.count_nonzero(count)
+    if not 1 < n_levels < n_rows:
+        return 0.0
+    within = np.average((values - mean[level]) ** 2, weights=weight)
+    noise = within * n_rows / (n_rows - n_levels)
+    # A mean's variance in units of the noise is at least one over its rows.
+    variance = safe_divide(np.bincount(level, weight**2), count**2)
+    return float(safe_divide(mean**2, variance * noise).sum()) if noise > 0 else np.inf
