@@ -79,7 +79,7 @@ class BoostingEstimator(EnsembleEstimator):
         with restored, self._fitting(X) as (reading, progress):
             X = validation.validated(self, X, reset=True)
             schema, rows, targets = self._read(
-                reading, X, y, sample_weight, groups=groups
+                reading, X, y, sample_weight, None, groups
             )
             others = self._eval_rows(eval_set, schema, targets)
             options, stage = self._options(reading.seed), Stage("boosting", progress)
