@@ -94,9 +94,6 @@ def test_programs_and_predict_agree_at_edges(name, request):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = predict(tree, encoding.encode(tree.schema, frame))
-    for column, parts in tree.schema.dates:  # which Python takes
-        days = frame[parts[-1]].to_numpy(float).astype("datetime64[D]")
-        frame[column] = np.datetime_as_string(days)
     for run in RUNS.values():
         assert_predicts(run(tree, frame), expected, tree)
 

@@ -53,8 +53,10 @@ def export_code(
         SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
         3.35). An expression, of two classes the probability of the second; or with
         ``table`` a query, which for classes has the columns "log-odds of ..." ("score
-        of ..." of several), "probability of ..." and the class. Parts of dates are
-        columns of their own, numbers that are named as in the text: ``sold (year)``.
+        of ..." of several), "probability of ..." and the class.
+
+        Parts of dates are columns of their own, numbers that are named as in the text:
+        ``sold (year)``.
 
     Raises
     ------
@@ -93,10 +95,31 @@ def export_code(
     ...
     FROM "rows"
     """
-    _check(language, function_name, table)
-    model = exported(tree, output)
+    return written(exported(tree, output), language, function_name, table)
+
+
+def written(
+    model: ExportedModel,
+    language: Language,
+    function_name: str | None,
+    table: str | None = None,
+) -> str:
+    """Write what programs compute; see `export_code`."""
+    if not isinstance(language, str) or language not in ("python", "sql"):
+        raise ValueError(
+            f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
+            "graph for other languages."
+        )
+    for option, value in (("function_name", function_name), ("table", table)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{option} is {value!r}; give text or None.")
     if language == "sql":
         return sql_code(model, function_name or "prediction", table)
+    if table is not None:
+        raise ValueError(
+            f"table is {table!r}, but a function reads no table. Leave it out, or set "
+            "language='sql'."
+        )
     return python_code(model, "predict" if function_name is None else function_name)
 
 
@@ -145,33 +168,3 @@ def exported_sum(
         classes=classes,
         only=None if output is None or classes is None else classes.position(output),
     )
-
-
-def export_sum(
-    model: ExportedModel, language: Language, function_name: str | None
-) -> str:
-    """Write a sum of trees as Python functions; SQL is refused."""
-    if language == "sql":
-        raise ValueError(
-            "A sum of trees is not exported to 'sql': databases take long over it. "
-            "distill() gives one tree, which export_code('sql') writes."
-        )
-    _check(language, function_name, None)
-    return python_code(model, "predict" if function_name is None else function_name)
-
-
-def _check(language: str, function_name: str | None, table: str | None) -> None:
-    """Check the options, but for the name of a function."""
-    if not isinstance(language, str) or language not in ("python", "sql"):
-        raise ValueError(
-            f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
-            "graph for other languages."
-        )
-    for option, value in (("function_name", function_name), ("table", table)):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{option} is {value!r}; give text or None.")
-    if language != "sql" and table is not None:
-        raise ValueError(
-            f"table is {table!r}, but a function reads no table. Leave it out, or set "
-            "language='sql'."
-        )

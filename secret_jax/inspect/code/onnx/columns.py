@@ -24,9 +24,7 @@ class Columns:
     def __init__(self, graph: Graph, model: ExportedModel):
         self.graph, self.schema = graph, model.schema
         trees = [program.tree for program in model.programs]
-        used = np.any([tree.in_splits for tree in trees], axis=0)
-        slopes = [tree.coefficient[tree.is_leaf, 0, 1:].any(axis=0) for tree in trees]
-        used[: self.schema.n_regressors] |= np.any(slopes, axis=0)
+        used = np.any([tree.in_use for tree in trees], axis=0)
         of_array = not self.schema.named and not self.schema.discrete
         of_array &= not self.schema.levels
         self.width = len(self.schema.names) if of_array else 0
