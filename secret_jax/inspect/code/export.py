@@ -38,7 +38,7 @@ def export_code(
         "prediction" by default.
     table : str, optional
         Only with SQL: the table of the rows. The result is then a query that gives all
-        of its columns and the prediction, otherwise an expression to use in one's own.
+        of its columns and the prediction, otherwise an expression.
     output : int or str, optional
         Which of several outputs of numbers; of classes the one whose probability alone
         is predicted, in place of a class.
@@ -50,10 +50,10 @@ def export_code(
         returns a float and needs nothing but Python. Of classes ``predict`` returns the
         class, and ``predict_proba`` a dict of the probabilities of all classes.
 
-        SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
-        3.35). An expression, of two classes the probability of the second; or with
-        ``table`` a query, which for classes has the columns "log-odds of ..." ("score
-        of ..." of several), "probability of ..." and the class.
+        SQL: standard SQL with CASE and MATERIALIZED. An expression, of two classes the
+        probability of the second; or a query, which for classes has the columns
+        "log-odds of ..." ("score of ..." of several), "probability of ..." and the
+        class.
 
         Parts of dates are columns of their own, numbers that are named as in the text:
         ``sold (year)``.
@@ -70,14 +70,11 @@ def export_code(
     -----
     The code computes in float64 what `predict` computes in float32. The two differ by
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates.
-    Splits on one column change sides at exactly the same value; a row within float32
-    rounding of the threshold of a sum of columns may go the other way. Categories that
-    training never saw and missing values (None or NaN in Python, NULL in SQL) go where
-    `predict` sends them.
+    Splits on one column change sides at exactly the same value. Missing values (None or
+    NaN in Python, NULL in SQL) and unseen categories go where `predict` sends them.
 
-    In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``): databases that have it order
-    it among the numbers. Classes use ``EXP``, which SQLite may lack: register it with
-    ``connection.create_function("EXP", 1, math.exp)``.
+    In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``). Classes use ``EXP``; where
+    SQLite lacks it, ``connection.create_function("EXP", 1, math.exp)`` adds it.
 
     Examples
     --------

@@ -60,10 +60,11 @@ class Phrases(ABC):
 
     def _term(self, term: Term) -> str:
         """Write a signed term of a number; a factor of one is left out."""
-        value = self.indicator.format(self.missing(term.name))
         if term.asks == "number":
             held = self.column(term.name, term.missing_as)
             value = self.clip(held, term.low, term.high)
+        else:
+            value = self.indicator.format(self.missing(term.name))
         size = "" if abs(term.factor) == 1 else f"{self.number(abs(term.factor))} * "
         return f"{'-' if term.factor < 0 else '+'} {size}{value}"
 

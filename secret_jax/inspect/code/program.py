@@ -49,24 +49,6 @@ class Program:
     low: float
     high: float
 
-    @property
-    def conditions(self) -> list[LinearSplit | CategorySplit]:
-        """Conditions of all splits, of which a conjunction has several."""
-        every = self.splits.values()
-        parts = [s.conditions if isinstance(s, Conjunction) else (s,) for s in every]
-        return [one for part in parts for one in part]
-
-    @property
-    def sums(self) -> list[LinearSplit]:
-        """Conditions that compare a sum with a threshold."""
-        return [one for one in self.conditions if isinstance(one, LinearSplit)]
-
-    @property
-    def terms(self) -> list[Term]:
-        """Terms of all splits and models."""
-        parts = (*self.sums, *self.models.values())
-        return [term for part in parts for term in part.terms]
-
 
 class ExportedModel(NamedTuple):
     """Trees that add up, and the meaning of their sums.
@@ -86,11 +68,6 @@ class ExportedModel(NamedTuple):
     def schema(self) -> TableSchema:
         """Columns, which all trees share."""
         return self.trees[0][0].tree.schema
-
-    @property
-    def programs(self) -> list[Program]:
-        """Programs of all trees and outputs."""
-        return [program for outputs in self.trees for program in outputs]
 
     @property
     def link(self) -> Link:
@@ -209,10 +186,9 @@ def split_sum(
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
-    The larger side follows it, at the depth of its parent. So the nesting grows with
-    the logarithm of the number of leaves at most. Each node comes with its depth of
-    nesting, the side that is nested in its condition (None: a leaf), and whether it
-    begins a block of its depth.
+    The larger one follows at the depth of its parent, so nesting grows as the logarithm
+    of the number of leaves. Each node comes with its depth of nesting, the side that is
+    nested (None: a leaf), and whether it begins a block of its depth.
     """
     n_leaves = leaves_below(tree)
     stack = [(0, 0, True)]

@@ -5,7 +5,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from secret_jax.inspect.code.phrases import Phrases
 from secret_jax.inspect.code.program import (
@@ -27,12 +26,6 @@ from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.totals import Side, way_to
 
 _WIDTH = 88  # characters in a line, as formatters have it
-_WORDS = frozenset(keyword.kwlist)
-# Names that the functions use, beside those of the helpers.
-_USED = """
-row columns total scores chances chance labels gains min max float exp dict zip sum
-"""
-_NUMBERED = re.compile(r"(left|tree|total)_\d+")
 # What follows from a sum by the inverse link, and from several.
 _BY_LINK: dict[str, tuple[str, str]] = {
     "identity": ("total", ""),
@@ -62,17 +55,21 @@ def number(value, mean):
 def missing(value):
     return value is None or value != value
 """
-_TAKEN = {*_USED.split(), *re.findall(r"def (\w+)", _HELPERS)}
+# Names that the functions call.
+_TAKEN = {
+    *("min", "max", "float", "exp", "dict", "zip", "sum"),
+    *re.findall(r"def (\w+)", _HELPERS),
+}
 
 
 def python_code(model: ExportedModel, function: str) -> str:
     """Write the functions of a model; see `secret_jax.inspect.code.export`."""
     function = unicodedata.normalize("NFKC", function)  # as Python reads it
-    if not function.isidentifier() or function in _WORDS:
+    if not function.isidentifier() or keyword.iskeyword(function):
         raise ValueError(
             f"function_name is {function!r}, which is no name of a function in Python."
         )
-    if function in _TAKEN or _NUMBERED.fullmatch(function):
+    if function in _TAKEN or re.fullmatch(r"tree_\d+", function):
         raise ValueError(
             f"function_name is {function!r}, which the function itself uses. Choose a "
             f"name other than {', '.join(sorted(_TAKEN))}."
@@ -87,7 +84,7 @@ def python_code(model: ExportedModel, function: str) -> str:
 
 
 class _Functions(Phrases):
-    """Functions of a model."""
+    """Functions of a model, and the ``cells`` of a row that these ask for."""
 
     logical, indicator = ("or", "and", "not"), "{}"
     blank = "\n"  # where a line may break; names are written without
@@ -95,31 +92,30 @@ class _Functions(Phrases):
     def __init__(self, model: ExportedModel, function: str):
         super().__init__(model.schema)
         self.model, self.function = model, function
+        self.cells: dict[str, str] = {}
 
     def code(self) -> str:
         """Write a function of each tree, of a row, and of its class."""
-        model = self.model
+        model, lines = self.model, []
         with_class = model.classes is not None and model.only is None
         follows, _ = _BY_LINK[model.link]
-        alone = (
-            len(model.trees) == 1 and follows == "total" and not any(model.constants)
-        )
-        lines: list[str] = []
-        by = f"{len(model.trees)} trees that add up"
+        by, alone = f"{len(model.trees)} trees that add up", False
         if len(model.trees) == 1:
             by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
+            alone = follows == "total" and not any(model.constants)
+        bodies = [[*self._body(outputs)] for outputs in model.trees]
         if not alone:
-            for i, outputs in enumerate(model.trees):
-                lines += [f"def tree_{i}(row):", *self._body(outputs), "", ""]
+            for i, body in enumerate(bodies):
+                lines += [f"def tree_{i}(row):", *body, "", ""]
         lines += [
             f"def {self.function}{'_proba' * with_class}(row=None, /, **columns):",
             f"    # {' '.join(model.title.split())}: {by}.",
             "    # Columns come as keyword arguments or as one dict.",
+            "    row = columns if row is None else row",
         ]
-        if cells := [f"        {key!r}: {cell}," for key, cell in self._cells()]:
-            lines += ["    row = columns if row is None else row"]
-            lines += ["    row = {", *cells, "    }"]
-        lines += self._body(model.trees[0]) if alone else self._answer()
+        cells = [f"        {name}: {cell}," for name, cell in self.cells.items()]
+        lines += ["    row = {", *cells, "    }"] if cells else []
+        lines += bodies[0] if alone else self._answer()
         if with_class:
             lines += ["", "", *self._class_function()]
         return "\n".join(lines) + "\n"
@@ -128,11 +124,25 @@ class _Functions(Phrases):
         return repr(float(value))
 
     def column(self, name: str, missing_as: float | None = None) -> str:
-        del missing_as  # in the row already
+        held = self._held(name)
+        if missing_as is not None:
+            held = f"number({held}, {missing_as})"
+        elif self.schema.names.index(name) not in self.schema.discrete:
+            held = f"float({held})"
+        elif self.schema.allow_missing:
+            held = f"None if missing({held}) else {held}"
+        self.cells[repr(name)] = held
         return f"row[{name!r}]"
 
     def missing(self, name: str) -> str:
+        self.cells[f"({name!r}, 'missing')"] = f"missing({self._held(name)})"
         return f"row[{name!r}, 'missing']"
+
+    def _held(self, name: str) -> str:
+        """Write what is given: of levels in an order the place."""
+        levels = self.schema.origin(self.schema.names.index(name)).levels
+        places = {level: float(place) for place, level in enumerate(levels or ())}
+        return f"{places!r}.get(row[{name!r}])" if levels else f"row[{name!r}]"
 
     def member(self, split: CategorySplit, side: Side) -> str:
         inside, name = side == split.listed_side, self.column(split.name)
@@ -202,16 +212,13 @@ class _Functions(Phrases):
         model = self.model
         of_total, of_scores = _BY_LINK[model.link]
         constants = [self.number(one) for one in model.constants]
+        calls = [f"tree_{i}(row)" for i in range(len(model.trees))]
         several = len(constants) > 1
         if several:
-            yield f"    scores = [{', '.join(constants)}]"
+            lists = ",\n".join([f"[{', '.join(constants)}]", *calls])
+            yield _statement("scores = ", f"[sum(each) for each in zip({lists})]")
         else:
-            yield f"    total = {constants[0]}"
-        for i in range(len(model.trees)):
-            if several:
-                yield f"    scores = [a + b for a, b in zip(scores, tree_{i}(row))]"
-            else:
-                yield f"    total += tree_{i}(row)"
+            yield _statement("total = ", "\n+ ".join([*constants, *calls]))
         if model.classes is None:
             yield f"    return {of_total}"
             return
@@ -247,32 +254,6 @@ class _Functions(Phrases):
 
     def _labels(self) -> str:
         return f"    labels = {list(self.model.labels)!r}"
-
-    def _cells(self) -> Iterator[tuple[Any, str]]:
-        """Write what is asked of columns, and whether it is missing."""
-        programs, schema = self.model.programs, self.schema
-        terms = [term for program in programs for term in program.terms]
-        splits = [split for program in programs for split in program.conditions]
-        means = {one.name: one.missing_as for one in terms if one.asks == "number"}
-        categories = {one.name for one in splits if isinstance(one, CategorySplit)}
-        categories |= {term.name for term in terms if term.asks == "category"}
-        missing = {term.name for term in terms if term.asks == "missing"}
-        sums = [one for one in splits if isinstance(one, LinearSplit)]
-        missing |= {one.terms[0].name for one in sums if one.missing_left is not None}
-        for position, name in enumerate(schema.names):
-            held = f"row[{name!r}]"
-            if levels := schema.origin(position).levels:
-                places = {level: float(place) for place, level in enumerate(levels)}
-                held = f"{places!r}.get({held})"
-            if name in means:
-                mean = means[name]
-                number = f"float({held})" if mean is None else f"number({held}, {mean})"
-                yield name, number
-            elif name in categories:
-                gap = f"None if missing({held}) else " if schema.allow_missing else ""
-                yield name, gap + held
-            if name in missing:
-                yield (name, "missing"), f"missing({held})"
 
 
 def _statement(before: str, value: str, after: str = "", indent: str = "    ") -> str:
