@@ -12,7 +12,9 @@ from sklearn.metrics import log_loss
 
 from secret_jax import ClassFrequencies, Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
+from secret_jax.losses.classes import CrossEntropy
 from secret_jax.models.fitting import fit_models
+from secret_jax.models.newton import penalised_models
 from secret_jax.models.row_groups import groups_of_levels
 from secret_jax.tree.reshape import compact
 
@@ -53,9 +55,10 @@ def test_what_is_penalised_is_the_correction_of_the_parents_model():
     rows = Rows(Table(X.astype(np.float32), np.zeros((120, 0), int)), targets, weight)
     (group,) = groups_of_levels(tree, rows, np.zeros(120, int))
     base = np.array([[[0.2, 0.5, -0.1, 0.3]]])
-    leaf = Logistic(prior=1.0, n_steps=50)
-    with_prior = leaf._with_prior(group, base)
-    coefficient = leaf._fitted(with_prior, base, np.zeros(1, int)).coefficient[0, 0]
+    loss = CrossEntropy()
+    with_prior = group.with_centers(loss.prediction(group.values(base)), 1.0)
+    models = penalised_models(loss, with_prior, base, Logistic().gcv_factor, 50)
+    coefficient = models.coefficient[0, 0]
 
     parent = 1 / (1 + np.exp(-(base[0, 0, 0] + group.x @ base[0, 0, 1:])))
     x = np.vstack([group.x, weight @ group.x / weight.sum()])
