@@ -6,7 +6,7 @@ parent's model, as in `secret_jax.models.ridge`.
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -172,11 +172,11 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     if leaf.loss == loss:
         return leaf
     names = [field.name for field in fields(LeafModel)]
-    options = {"of": loss} | {name: getattr(leaf, name) for name in names}
+    options: dict[str, Any] = {name: getattr(leaf, name) for name in names}
     if type(leaf) is Constant:
-        return ConstantOfLoss(**options)
+        return ConstantOfLoss(of=loss, **options)
     if type(leaf) is LeastSquares:
-        return LinearOfLoss(gcv_factor=0.0, **options)
+        return LinearOfLoss(of=loss, gcv_factor=0.0, **options)
     if type(leaf) is Ridge:  # what a subclass makes of it is not known
-        return LinearOfLoss(gcv_factor=leaf.gcv_factor, **options)
+        return LinearOfLoss(of=loss, gcv_factor=leaf.gcv_factor, **options)
     return None

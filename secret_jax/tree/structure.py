@@ -273,8 +273,8 @@ class Tree:
     def in_use(self) -> np.ndarray:
         """Mask of the encoded columns that a split or a leaf equation uses, bool."""
         in_use = self.in_splits
-        slopes = self.coefficient[self.is_leaf][:, :, 1:].any(axis=(0, 1))
-        in_use[: len(slopes)] |= slopes
+        slopes = self.coefficient[self.is_leaf][:, :, 1:]
+        in_use[: slopes.shape[2]] |= (slopes != 0).any(axis=(0, 1))
         return in_use
 
     @cached_property
