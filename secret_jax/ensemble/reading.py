@@ -9,7 +9,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.inspect.classes import Classes
-from secret_jax.inspect.code.export import export_sum, exported_sum
+from secret_jax.inspect.code.export import exported_sum, written
 from secret_jax.inspect.code.onnx.convert import onnx_model
 from secret_jax.inspect.code.program import ExportedModel
 from secret_jax.inspect.importances import savings
@@ -67,7 +67,7 @@ class EnsembleInspection(Importances):
         ValueError
             If SQL is asked for: databases take long over sums of so many trees.
         """
-        return export_sum(self._exported(output), language, function_name)
+        return written(self._exported(output), language, function_name)
 
     def to_onnx(self, *, output: int | str | None = None) -> Any:
         """Convert all trees to an ONNX model.

@@ -34,13 +34,9 @@ def with_better_scale(
 ) -> Plan:
     """Same plan, or that of logarithms, if it has a choice and they err less.
 
-    Trees of two levels of both predict the rows of folds that they have not seen. All
-    targets must be positive, the largest of every output at least 1.5 times the
-    smallest, of 200 rows or more. Of several outputs the errors are shares of their
-    variances.
-
-    ``rows``: in units of the targets themselves, in an order without meaning; all or a
-    sample; ``lowest`` (n_outputs,): least targets of all rows.
+    Of several outputs the errors are shares of their variances. ``rows``: in units of
+    the targets themselves, in an order without meaning; all or a sample; ``lowest``
+    (n_outputs,): least targets of all rows.
     """
     rival, rows = plan.rival, rows.take(slice(_MOST))
     if rival is None or not rival.of_logarithms:
@@ -60,8 +56,8 @@ def with_better_scale(
     of_sums, of_logarithms = (
         _error(each, schema, rows, targets) for each in (small, small.against(rival))
     )
-    better = of_logarithms < (1.0 - _WORTH_IT) * of_sums
-    return plan.against(rival) if better else plan
+    worth_it = of_logarithms < (1.0 - _WORTH_IT) * of_sums
+    return plan.against(rival) if worth_it else plan
 
 
 def _error(plan: Plan, schema: TableSchema, rows: Rows, targets: np.ndarray) -> float:

@@ -1,6 +1,7 @@
 """Tables of equations: coefficients, standard errors, intervals, classes in columns."""
 
 import math
+from collections import defaultdict
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -12,12 +13,12 @@ from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
 from secret_jax.inspect.printing import number
 from secret_jax.inspect.rounding import in_steps, printed_model
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, outputs_of
 from secret_jax.inspect.words import term_words
 from secret_jax.tree.structure import Tree
 
 CENTER = "(at the center)"
-_MOST_LINES = 24  # of a table on a page
 _TYPES: dict[str, str] = {"node": WHOLE, "term": TEXT, "column": TEXT}
 _TYPES |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), FLOAT)
 _TYPES |= {"center": FLOAT, "effect": FLOAT}
@@ -121,63 +122,57 @@ def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:
     return [dict.fromkeys(_TYPES) | row | {"node": node} for row in rows]
 
 
-def term_lines(tree: Tree, node: int) -> dict[str, Any]:
-    """List the largest terms of a node's equation in words, and count those left out.
+class NodeTable(NamedTuple):
+    """The equations of a node as they are read: cells in words, below their heads.
 
-    The first line is the value of the equation at the center of the node's rows. A line
-    has a name, a value in units of the target per unit of the column, its standard
-    error (of several categories that of the most frequent one), and what one deviation
-    here moves.
+    Terms that move the prediction most are the first, ``n_hidden`` are left out.
     """
-    model = model_in_original_units(tree, node)
-    _, terms, hidden = printed_model(model, max_terms=_MOST_LINES)
-    level = in_steps(model.level, tree.schema.target_scale)
-    lines = [(CENTER, level, around(model.level_error), "")]
+
+    heads: list[str]
+    lines: list[list[str]]
+    n_hidden: int
+
+
+def node_table(view: TreeView, node: int, max_terms: int) -> NodeTable:
+    """List the largest terms of a node; of several classes these are the columns.
+
+    Of one equation the first line is its value at the center of the node's rows. A line
+    has the coefficient in units of the target per unit of the column, its standard
+    error (of several categories that of the most frequent one), and what one standard
+    deviation of the column in the node moves.
+    """
+    if isinstance(view, ClassView) and len(view.equations) > 1:
+        return _table_of_classes(view, node, max_terms)
+    model = model_in_original_units(view.equations[0], node)
+    _, terms, hidden = printed_model(model, max_terms=max_terms)
+    level = in_steps(model.level, view.tree.schema.target_scale)
+    lines = [[CENTER, level, _around(model.level_error), ""]]
     for term in terms:
         moves = number(math.copysign(term.effect, term.factor), digits=2)
-        cells = number(term.factor), around(term.main.error), moves
-        lines.append((term_words(term), *cells))
-    return {"terms": lines, "n_hidden": len(hidden)}
+        cells = number(term.factor), _around(term.main.error), moves
+        lines.append([term_words(term), *cells])
+    heads = ["term", "coefficient", "std. error", "moves"]
+    return NodeTable(heads, lines, len(hidden))
 
 
-def around(error: float) -> str:
+def _around(error: float) -> str:
     """Write a standard error; empty if it is not known."""
     return f"± {number(error, digits=2)}" if math.isfinite(error) else ""
 
 
-class ClassTable(NamedTuple):
-    """Equations of a node: terms in lines, classes in columns.
-
-    Terms that move a score most are the first, ``n_hidden`` are left out. ``effect`` is
-    what one standard deviation of the column in the node moves; coefficients are zero
-    where there is no such term, their standard errors NaN where they are not known.
-    """
-
-    names: list[str]
-    classes: list[str]
-    constant: np.ndarray
-    effect: np.ndarray
-    factor: np.ndarray
-    error: np.ndarray
-    n_hidden: int
-
-
-def class_table(view: ClassView, node: int, max_terms: int) -> ClassTable:
-    """Put the equations of the classes that are shown in a node side by side."""
+def _table_of_classes(view: ClassView, node: int, max_terms: int) -> NodeTable:
     equations = view.equations_of(node)
-    lines: dict[str, np.ndarray] = {}
-    constant = np.zeros(len(equations))
+    constants, effects = ["constant"], defaultdict[str, float](float)
+    lines = defaultdict[str, list[str]](lambda: [""] * len(equations))
     for place, tree in enumerate(equations):
         model = model_in_original_units(tree, node)
-        constant[place], terms, _ = printed_model(model, merged=False)
+        constant, terms, _ = printed_model(model, merged=False)
+        constants.append(number(constant))
         for term in terms:
-            cells = lines.setdefault(term_words(term), np.zeros((3, len(equations))))
-            effect = math.copysign(term.effect, term.factor)
-            cells[:, place] = effect, term.factor, term.main.error
-    order = sorted(lines, key=lambda name: -np.abs(lines[name][0]).max())
-    shown = order[:max_terms]
-    cells = np.array([lines[name] for name in shown]).reshape(-1, 3, len(equations))
-    classes = [view.names[which] for which in view.shown_in(node)]
-    n_hidden = len(order) - len(shown)
-    effect, factor, error = cells.swapaxes(0, 1)
-    return ClassTable(shown, classes, constant, effect, factor, error, n_hidden)
+            name = term_words(term)
+            lines[name][place] = number(term.factor)
+            effects[name] = max(effects[name], term.effect)
+    order = sorted(lines, key=lambda name: -effects[name])
+    shown = [[name, *lines[name]] for name in order[:max_terms]]
+    heads = ["term", *(view.names[which] for which in view.shown_in(node))]
+    return NodeTable(heads, [constants, *shown], len(order) - len(shown))

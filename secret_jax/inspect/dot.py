@@ -40,35 +40,27 @@ def export_dot(
     ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
     """
     check_counts(max_depth=max_depth)
-    wording = Wording(max_terms=_MOST_TERMS)
-    view = as_view(tree, output)
-    tree = view.tree
-    title = (
-        f"{view.title}: {counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
-    )
+    wording, view = Wording(max_terms=_MOST_TERMS), as_view(tree, output)
+    tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
+    size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
+    title = _quoted([f"{view.title}: {size}"])
     lines = [
         "digraph tree {",
-        f"    graph [label={_quoted([title])}, labelloc=t, rankdir=TB];",
+        f"    graph [label={title}, labelloc=t, rankdir=TB];",
         '    node [shape=box, style="rounded,filled", fontname="Helvetica"];',
         '    edge [fontname="Helvetica"];',
     ]
-    n_leaves = leaves_below(tree)
-    fills = view.fills
     for node in in_order(tree, max_depth):
-        leaf = bool(tree.is_leaf[node])
-        facts = view.facts(node)
-        if leaf or tree.depth[node] == max_depth:
-            equations = [
-                model_parts(one, node, wording) for one in view.equations_of(node)
-            ]
-            if leaf:
-                reason = StopReason(int(tree.stop_reason[node])).sentence
-                more = f", tooltip={_quoted([reason])}"
-            else:
-                facts += f", {counted_leaves(n_leaves[node])} below"
-                more = ', style="rounded,filled,dashed"'
+        facts, more = view.facts(node), ""
+        equations = [model_parts(o, node, wording) for o in view.equations_of(node)]
+        if tree.is_leaf[node]:
+            reason = StopReason(int(tree.stop_reason[node])).sentence
+            more = f", tooltip={_quoted([reason])}"
+        elif tree.depth[node] == max_depth:
+            facts += f", {counted_leaves(n_leaves[node])} below"
+            more = ', style="rounded,filled,dashed"'
         else:
-            equations, more = [split_parts(tree, node, wording)], ""
+            equations = [split_parts(tree, node, wording)]
         words = [" ".join(parts) for parts in equations]
         words[0] = f"[{node}] {words[0]}"
         label = [*(line for one in words for line in _wrapped(one)), *_wrapped(facts)]

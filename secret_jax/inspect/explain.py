@@ -57,22 +57,20 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     return explain_rows(view, table.on_host(), values)
 
 
-def explain_rows(
-    source: TreeView | Tree, table: Table, values: np.ndarray
-) -> Explanation:
+def explain_rows(view: TreeView, table: Table, values: np.ndarray) -> Explanation:
     """Take the predictions for encoded rows apart; ``values`` are those of the words.
 
-    A tree is read as the one equation that it has in a leaf. Of several classes, unless
-    the view reads one, each row tells of the one that is predicted.
+    Of several classes, unless the view reads one, each row tells of the one that is
+    predicted.
     """
-    equations = [source] if isinstance(source, Tree) else source.equations
+    equations = view.equations
     schema, n_rows = equations[0].schema, len(table.x)
     of_row = np.zeros(n_rows, int)
     classes, probability, predicted = (), np.zeros((n_rows, 0)), None
-    if isinstance(source, ClassView):
-        classes = source.classes.labels
-        probability = replace(source, only=None).said(table)
-        chosen = source.classes.chosen(probability)
+    if isinstance(view, ClassView):
+        classes = view.classes.labels
+        probability = replace(view, only=None).said(table)
+        chosen = view.classes.chosen(probability)
         of_row = chosen if len(equations) > 1 else of_row
         labels = np.empty(len(classes), object)
         labels[:] = classes
@@ -97,9 +95,9 @@ def explain_rows(
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
     outcome = ""
-    if isinstance(source, TreeView) and not (classes or source.tree.says_targets):
-        outcome = source.target
-        predicted = source.tree.loss.prediction(prediction)
+    if not (classes or view.tree.says_targets):
+        outcome = view.target
+        predicted = view.tree.loss.prediction(prediction)
     return Explanation(
         target=targets[shown[0]] if alike else tuple(targets[i] for i in of_row),
         names=schema.names,

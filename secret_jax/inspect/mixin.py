@@ -18,8 +18,6 @@ from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
 
-_NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
-
 
 class Importances:
     """Importances of the columns, for trees and boosters."""
@@ -98,7 +96,7 @@ class InspectionMixin(Importances):
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
         classes = hasattr(self, "classes_")
         outputs = [None] if classes else range(self.tree_.n_outputs)
-        return tree_fragment([as_view(self, i) for i in outputs], _NOTEBOOK_BYTES)
+        return tree_fragment([as_view(self, i) for i in outputs])
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**options)  # pyright: ignore[reportAttributeAccessIssue]

@@ -28,7 +28,8 @@ def one_leaf_sentence(tree: Tree) -> str:
         return ""
     what = "a constant"
     if tree.coefficient[0, :, 1:].any():
-        what = f"a {tree.loss.name_of_regression(tree.n_outputs)} regression"
+        several = tree.loss.link == "softmax" and tree.n_outputs > 1
+        what = f"a {'multinomial ' * several}{tree.loss.regression} regression"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: this is {what}"

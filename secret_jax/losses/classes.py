@@ -62,35 +62,25 @@ class CrossEntropy(Likelihood, ClassLoss):
     >>> loss = CrossEntropy()
     >>> loss.prediction(np.array([[0.0], [np.log(3)]])).ravel()
     array([0.5 , 0.75])
-    >>> loss.losses(np.array([[1.0, 0.0]]), np.zeros((1, 2))).sum().round(3)
-    np.float64(0.693)
     """
 
     trains_gates: ClassVar[bool] = True
     link: ClassVar = "softmax"
     error_word: ClassVar[str] = "log-loss"
+    regression: ClassVar[str] = "logistic"
 
     def n_free(self, n_outputs: int) -> int:
-        """Number of free outputs: all but one of several, as shifts cancel."""
-        return max(n_outputs - 1, 1)
+        return max(n_outputs - 1, 1)  # a shift of all of them cancels
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """Name of the log-odds; for several classes, of the score up to a shift."""
-        name = class_in_words(target)
-        return f"score of {name}" if several else f"log-odds of {name}"
+        return f"{'score' if several else 'log-odds'} of {class_in_words(target)}"
 
     def meaning(self, name: str, several: bool) -> str:
-        """Odds of a class, or its share of them."""
         if several:
             return "a class's probability is in proportion to exp(score)"
         return f"probability of {name}: 1 / (1 + exp(-log-odds))"
 
-    def name_of_regression(self, n_outputs: int) -> str:
-        """Logistic."""
-        return "logistic" if n_outputs == 1 else "multinomial logistic"
-
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Cross-entropy of each row, split over the outputs; see `Loss`."""
         if value.shape[1] == 1:
             return -targets * log_expit(value) - (1.0 - targets) * log_expit(-value)
         return -targets * log_softmax(value, axis=1)
@@ -102,7 +92,6 @@ class CrossEntropy(Likelihood, ClassLoss):
         return targets - probability, curvature
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Log-odds, or logarithms, of the class frequencies."""
         share = weight @ targets / weight.sum()
         if targets.shape[1] == 1:
             share = np.clip(share, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
@@ -110,7 +99,6 @@ class CrossEntropy(Likelihood, ClassLoss):
         return np.log(np.maximum(share, _LEAST_SHARE))
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
-        """Entropy of the class frequencies."""
         return self.losses(mean[None], self.constant(mean[None], np.ones(1))[None])[0]
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -149,7 +137,6 @@ class Brier(ClassLoss):
     error_word: ClassVar[str] = "Brier score"
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """Name of the class frequency."""
         return f"share of {class_in_words(target)}"
 
     def margin(self, value: np.ndarray) -> np.ndarray:
@@ -163,7 +150,6 @@ class Brier(ClassLoss):
         return curvature * (targets - value), curvature
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Class frequencies."""
         return weight @ targets / weight.sum()
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:

@@ -29,9 +29,9 @@ class LogMean(Loss):
 
     def check_targets(self, targets: np.ndarray) -> None:
         if (targets < 0).any() or (self._power == 2 and (targets == 0).any()):
-            least = f"{targets.min():g}"
             raise ValueError(
-                f"{self._needs}: the least target is {least}. Use another loss."
+                f"{self._needs}: the least target is {targets.min():g}. "
+                "Use another loss."
             )
         if not (targets.sum(axis=0) > 0).all():
             raise ValueError(f"{self._needs}, some above zero, but all are zero.")
@@ -41,7 +41,6 @@ class LogMean(Loss):
         return scale ** (2.0 - self._power)
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """Name of the logarithm of the mean."""
         return f"log of {target}"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -55,7 +54,6 @@ class LogMean(Loss):
         return slope, np.maximum(mean ** (2.0 - self._power), _LEAST_CURVATURE)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Logarithm of the mean."""
         return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
 
     def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -68,11 +66,7 @@ class LogMean(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson(Likelihood, LogMean):
-    """Half the Poisson deviance: models predict the logarithm of expected counts.
-
-    Counts have a unit, one: how far they vary is told by their means. For amounts see
-    `QuasiPoisson`.
-    """
+    """Half the Poisson deviance of counts: how far they vary is told by their means."""
 
     units: ClassVar = "given"
     _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"
@@ -80,10 +74,9 @@ class Poisson(Likelihood, LogMean):
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiPoisson(LogMean):
-    """Half the Poisson deviance of amounts in any unit: no likelihood, as of counts.
+    """Half the Poisson deviance of amounts in any unit, which is no likelihood.
 
-    How far they vary is told by their errors (Wedderburn 1974), so that shrinkage and
-    standard errors do not depend on the unit.
+    How far they vary is told by their errors (Wedderburn 1974).
     """
 
     _needs: ClassVar[str] = (

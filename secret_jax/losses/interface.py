@@ -63,6 +63,8 @@ class Loss(Value, ABC):
     """Name of what `reported` returns."""
     error_word: ClassVar[str] = "loss"
     """The same in a word or two."""
+    regression: ClassVar[str] = "generalised linear"
+    """Name of the regression that a single model of an output is."""
 
     def check_targets(self, targets: Rows) -> None:
         """Refuse targets, in original units, for which the loss is undefined."""
@@ -82,7 +84,9 @@ class Loss(Value, ABC):
         if self.units == "robust":
             return robust_units(targets, weight)
         if self.units == "means":
-            return 0.0, _in_single_precision(moments[0]) or 1.0
+            # In single precision it does not depend on the order of the rows.
+            part, power = math.frexp(moments[0])
+            return 0.0, math.ldexp(float(np.float32(part)), power) or 1.0
         return (0.0, 1.0) if self.units == "given" else moments
 
     def error_units(self, scale: Outputs) -> Outputs:
@@ -112,10 +116,6 @@ class Loss(Value, ABC):
     def meaning(self, name: str, several: bool) -> str:
         """How the prediction of ``name`` follows from raw ones; empty if plainly."""
         return ""
-
-    def name_of_regression(self, n_outputs: int) -> str:
-        """Name of a single model of this loss."""
-        return "generalised linear"
 
     def prediction(self, value: Rows) -> Rows:
         """Apply the inverse link: raw predictions to units of the encoded targets."""
@@ -241,9 +241,3 @@ class OfLosses(Value):
         loss = options["leaf"].loss
         known = self.knows(loss)
         return "" if known else f"another one: it is not defined for {loss!r}"
-
-
-def _in_single_precision(number: float) -> float:
-    """Round a number, so that it does not depend on the order of the rows."""
-    part, power = math.frexp(number)
-    return math.ldexp(float(np.float32(part)), power)

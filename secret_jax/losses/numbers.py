@@ -26,17 +26,12 @@ class SquaredError(Loss):
     link: ClassVar = "identity"
     error_name: ClassVar[str] = "root mean squared error"
     error_word: ClassVar[str] = "error"
-
-    def name_of_regression(self, n_outputs: int) -> str:
-        """Linear."""
-        return "linear"
+    regression: ClassVar[str] = "linear"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Squared residuals."""
         return (targets - value) ** 2
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """Slopes and curvatures of the squares."""
         return 2.0 * (targets - value), np.full(value.shape, 2.0)
 
     def steps(self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray) -> Pair:
@@ -44,7 +39,6 @@ class SquaredError(Loss):
         return targets - value, weight
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Means."""
         return weight @ targets / weight.sum()
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
@@ -58,7 +52,6 @@ class SquaredError(Loss):
         return deviation
 
     def reported(self, error: float, scale: float) -> float:
-        """Root mean squared error in units of the target."""
         return max(error, 0.0) ** 0.5 * scale
 
     def explained(self, error: float, variance: float) -> float | None:

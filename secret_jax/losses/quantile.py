@@ -84,7 +84,6 @@ class Quantile(Loss):
         return RoundedQuantile(level=self.level, width=np.maximum(width, _NARROWEST))
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Weighted quantile of the targets."""
         return np.array([quantile(y, weight, self.level) for y in targets.T])
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:

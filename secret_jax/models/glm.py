@@ -1,32 +1,26 @@
 """Leaf models for losses other than squared error: generalised linear models.
 
-Every step replaces the loss by a parabola, row by row, and fits it from the same
-statistics as least squares: Fisher scoring, or a step of majorisation
-(McCullagh & Nelder 1989, section 2.5). The penalty is on the correction of the
+They are fitted by `secret_jax.models.newton`, with a penalty on the correction of the
 parent's model, as in `secret_jax.models.ridge`.
 """
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.quantile import Quantile
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.linear import Constant, LeastSquares
-from secret_jax.models.newton import best_ways, penalised_models
+from secret_jax.models.newton import penalised_models
 from secret_jax.models.ridge import Ridge
 from secret_jax.models.row_groups import RowGroups
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.structure import Tree
-
-# Fields before it have defaults, so it has one as well.
-_MEDIAN = Quantile()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,37 +62,25 @@ class GLMLeaf(LeafModel):
         """See `LeafModel`: fitted to the rows."""
         shape = (tree.n_nodes, statistics.n_outputs, 1 + statistics.n_regressors)
         coefficient, degrees = np.zeros(shape), np.zeros(tree.n_nodes)
-        done, way = 0, np.zeros(tree.n_nodes, int)
+        done = 0
         for group in levels():
             parent = tree.parent[group.node]
             base = coefficient[parent]
             base[parent < 0] = 0.0
             base[parent < 0, :, 0] = self._constants(group)[parent < 0]
-            rows, group = group, self._with_prior(group, base)
-            if (parent < 0).all():
+            if self.prior > 0:  # rows that the parents' mean predictions count as
+                mean = self.loss.prediction(group.values(base))
+                group = group.with_centers(mean, self.prior)
+            if group.x.shape[1]:
                 options = self.gcv_factor, self.n_steps
-                way[group.node] = best_ways(self.loss, group, rows, base, *options)
+                models = penalised_models(self.loss, group, base, *options)
+                coefficient[group.node], degrees[group.node], _ = models
             else:
-                way[group.node] = np.where(parent < 0, 0, way[parent])
-            models = self._fitted(group, base, way[group.node])
-            coefficient[group.node], degrees[group.node], _ = models
+                coefficient[group.node, :, 0] = self._constants(group)
+                degrees[group.node] = 1.0
             done += len(group.node)
             stage.at(done, tree.n_nodes)
         return Models(coefficient, degrees)
-
-    def _with_prior(self, group: RowGroups, base: np.ndarray) -> RowGroups:
-        """Add the rows that the parents' mean predictions count as."""
-        if self.prior == 0:
-            return group
-        return group.with_centers(self.loss.prediction(group.values(base)), self.prior)
-
-    def _fitted(self, group: RowGroups, base: np.ndarray, way: np.ndarray) -> Models:
-        """Fit the models of a group of nodes, shrunk toward given ones."""
-        if group.x.shape[1] == 0:
-            constant = self._constants(group)
-            return Models(constant[:, :, None], np.ones(len(constant)))
-        options = self.gcv_factor, self.n_steps, way
-        return penalised_models(self.loss, group, base, *options)
 
     def _constants(self, group: RowGroups) -> np.ndarray:
         """Best constants of the nodes, shape (n_nodes, n_outputs)."""
@@ -113,9 +95,7 @@ class Logistic(GLMLeaf):
     Iterated weighted least squares (McCullagh & Nelder 1989) with the ridge of least
     generalised cross-validation error, as `secret_jax.Ridge` has it, in units of the
     curvature of the likelihood; the parent's mean probabilities count as ``prior`` rows
-    more in the middle of the node's, so that none becomes 0 or 1. Where a root of fewer
-    than 32 rows a regressor errs less so on rows left out, the ridges of its tree are 3
-    or 10 times as strong, or the same for all classes.
+    more in the middle of the node's, so that none becomes 0 or 1.
 
     Attributes
     ----------
@@ -140,7 +120,6 @@ class Logistic(GLMLeaf):
 
     @property
     def loss(self) -> Loss:
-        """Cross-entropy loss."""
         return CrossEntropy()
 
 
@@ -166,7 +145,6 @@ class ClassFrequencies(GLMLeaf):
 
     @property
     def loss(self) -> Loss:
-        """Cross-entropy loss, or the Brier score."""
         return CrossEntropy() if self.impurity == "entropy" else Brier()
 
 
@@ -174,7 +152,7 @@ class ClassFrequencies(GLMLeaf):
 class LinearOfLoss(GLMLeaf):
     """Linear model of the raw prediction of a loss ``of`` numbers."""
 
-    of: Loss = _MEDIAN
+    of: Loss
     prior: float = 0.0
 
     @property
@@ -194,11 +172,11 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     if leaf.loss == loss:
         return leaf
     names = [field.name for field in fields(LeafModel)]
-    options = {"of": loss} | {name: getattr(leaf, name) for name in names}
+    options: dict[str, Any] = {name: getattr(leaf, name) for name in names}
     if type(leaf) is Constant:
-        return ConstantOfLoss(**options)
+        return ConstantOfLoss(of=loss, **options)
     if type(leaf) is LeastSquares:
-        return LinearOfLoss(gcv_factor=0.0, **options)
+        return LinearOfLoss(of=loss, gcv_factor=0.0, **options)
     if type(leaf) is Ridge:  # what a subclass makes of it is not known
-        return LinearOfLoss(gcv_factor=leaf.gcv_factor, **options)
+        return LinearOfLoss(of=loss, gcv_factor=leaf.gcv_factor, **options)
     return None

@@ -7,7 +7,7 @@ rounded less in each stage.
 """
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.models.interface import Models
@@ -26,20 +26,6 @@ _HALVINGS = 12
 _ROUNDINGS = (1.0, 0.3, 0.1)
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
 _WEAKEST = 0.1
-# Rows a regressor with which the least GCV error is to be trusted.
-_MANY_ROWS = 32
-# Slopes of a node, of all outputs, beyond which comparing ridges takes too long.
-_MOST_SLOPES = 100
-# The strength that stands for an infinite one in a mean.
-_STRONGEST = 300.0
-# Share of a row's own weight in its prediction beyond which it is not left out exactly.
-_MOST_LEVERAGE = 0.99
-# A penalty, per unit of weight, that leaves nothing of a slope.
-_UNMOVED = 1e9
-# Ways to change the strengths of least GCV error: whether all outputs have the
-# geometric mean of theirs, and a factor. The first one leaves them.
-_POOLED = np.repeat([False, True], 3)
-_FACTOR = np.tile([1.0, 3.0, 10.0], 2)
 
 
 def penalised_models(
@@ -48,132 +34,29 @@ def penalised_models(
     base: Float[np.ndarray, "n_nodes n_outputs _"],
     gcv_factor: float,
     n_steps: int,
-    way: Int[np.ndarray, " n_nodes"],
 ) -> Models:
     """Fit models of least loss, shrunk toward given ones by a GCV penalty.
 
-    ``gcv_factor`` is as in `secret_jax.Ridge`, ``n_steps`` the maximum of each search,
-    ``way`` as of `best_ways`.
+    ``gcv_factor`` is as in `secret_jax.Ridge`, ``n_steps`` the maximum of each search.
     """
     value = group.values(base)
     smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
-    # Degrees stay those of the strengths before: up to a third too many. With those of
-    # the changed ones 4 of 62 trees were others, by cross-validation, AIC or BIC, and
-    # no better.
-    strength = _changed(strength, way)
     spread = _spreads(smooth, group, value)
-    if smooth is loss and isinstance(loss, Likelihood):
-        model, _ = _likeliest(loss, group, base, base, strength, spread, n_steps)
-        return Models(model, degrees.mean(axis=1))
     search = _Search(group, base, _penalty(strength, spread))
-    if smooth is loss:
-        model = search.settled(loss, base, n_steps, _SETTLED)
-    else:
-        model = search.settled(smooth, base, n_steps, _NEARLY)
+    at_once = smooth is loss and not isinstance(loss, Likelihood)
+    model = search.settled(smooth, base, n_steps, _SETTLED if at_once else _NEARLY)
+    if smooth is not loss:
         for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
             smooth = smoothed(loss, group, group.values(model), share)
             model = search.settled(smooth, model, n_steps, settled)
+    elif isinstance(loss, Likelihood):
+        # Strengths are in units of the curvature, which a good fit has less of.
+        left = _spreads(loss, group, group.values(model))
+        spread = np.clip(left, _WEAKEST * spread, spread)
+        search = _Search(group, base, _penalty(strength, spread))
+        model = search.settled(loss, model, n_steps, _SETTLED)
     return Models(model, degrees.mean(axis=1))
-
-
-def best_ways(
-    loss: Loss,
-    group: RowGroups,
-    rows: RowGroups,
-    base: Float[np.ndarray, "n_nodes n_outputs _"],
-    gcv_factor: float,
-    n_steps: int,
-) -> Int[np.ndarray, " n_nodes"]:
-    """Choose how to change the strengths of least GCV error, by losses left out.
-
-    Where a likelihood nearly separates classes, parabolas tell little of its rows, and
-    penalties that suit them are far too weak. With many rows, or very many slopes,
-    nothing is changed. ``group`` may hold rows of a prior beside the ``rows``.
-    """
-    n_outputs, n_regressors = base.shape[1], group.x.shape[1]
-    best = np.zeros(len(base), int)
-    few = np.flatnonzero(rows.total < _MANY_ROWS * n_regressors)
-    slow = n_outputs * n_regressors > _MOST_SLOPES
-    if slow or not (isinstance(loss, Likelihood) and gcv_factor and len(few)):
-        return best
-    (group, _), (rows, _), base = group.take(few), rows.take(few), base[few]
-    model, value = base, group.values(base)
-    strength, _ = _strengths(loss, group, base, value, gcv_factor)
-    spread = _spreads(loss, group, value)
-    ways, left_out = np.flatnonzero(~_POOLED | (n_outputs > 1)), []
-    for way in ways:
-        changed = _changed(strength, np.full(len(few), way))
-        given = base, model, changed, spread
-        model, penalty = _likeliest(loss, group, *given, n_steps)
-        left_out.append(_losses_left_out(loss, group, rows, model, penalty))
-    best[few] = ways[np.argmin(left_out, axis=0)]
-    return best
-
-
-def _changed(strength: np.ndarray, way: np.ndarray) -> np.ndarray:
-    """Change strengths, shape (n_nodes, n_outputs), in the way of each node."""
-    logarithm = np.log(np.minimum(strength, _STRONGEST)).mean(axis=1, keepdims=True)
-    pooled = np.where(_POOLED[way, None], np.exp(logarithm), strength)
-    return _FACTOR[way, None] * pooled
-
-
-def _likeliest(
-    loss: Loss,
-    group: RowGroups,
-    base: np.ndarray,
-    start: np.ndarray,
-    strength: np.ndarray,
-    spread: np.ndarray,
-    n_steps: int,
-) -> Pair:
-    """Fit models of a likelihood, beginning with a start; return their penalties too.
-
-    Strengths are in units of the curvature, which a good fit has less of.
-    """
-    search = _Search(group, base, _penalty(strength, spread))
-    model = search.settled(loss, start, n_steps, _NEARLY)
-    left = _spreads(loss, group, group.values(model))
-    penalty = _penalty(strength, np.clip(left, _WEAKEST * spread, spread))
-    search = _Search(group, base, penalty)
-    return search.settled(loss, model, n_steps, _SETTLED), penalty
-
-
-def _losses_left_out(
-    loss: Loss,
-    group: RowGroups,
-    rows: RowGroups,
-    model: np.ndarray,
-    penalty: np.ndarray,
-) -> np.ndarray:
-    """Sum the losses of rows predicted without themselves, shape (n_nodes,).
-
-    By one Newton step from the models of a group, output by output (after Rad & Maleki
-    2020, "A scalable estimate of the out-of-sample prediction error via approximate
-    leave-one-out cross-validation"): of several classes the scores of the others stay,
-    and the sum is somewhat too large.
-    """
-    fitted = loss.working(group.targets, group.values(model))[1]
-    value = rows.values(model)
-    slope, curvature = loss.working(rows.targets, value)
-    change = np.empty_like(value)
-    parts = zip(group.rows, rows.rows, penalty, strict=True)
-    for among, here, of_outputs in parts:
-        every, own = (
-            np.insert(x, 0, 1.0, axis=1) for x in (group.x[among], rows.x[here])
-        )
-        for output, of_slopes in enumerate(of_outputs):
-            bent = group.weight[among] * fitted[among, output]
-            gram = (every.T * bent) @ every
-            # What must not change, and what does not vary, takes no part.
-            price = np.append(0.0, np.minimum(of_slopes, _UNMOVED * gram[0, 0]))
-            gram += np.diag(price + _CONSTANT * gram[0, 0])
-            own_weight = np.einsum("ij,ji->i", own, np.linalg.solve(gram, own.T))
-            leverage = rows.weight[here] * curvature[here, output] * own_weight
-            leverage = np.minimum(leverage, _MOST_LEVERAGE)
-            change[here, output] = leverage / (1.0 - leverage) * slope[here, output]
-    value -= change / curvature
-    return rows.sums(loss.losses(rows.targets, value).sum(axis=1))
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:

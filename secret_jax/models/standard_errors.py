@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.linalg import lapack
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.losses.interface import Likelihood, Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss
 from secret_jax.models.newton import smoothed
 from secret_jax.models.row_groups import RowGroups
 from secret_jax.tree.structure import Tree
@@ -45,9 +45,11 @@ def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
         return replace(tree, standard_error=error)
     for group in levels:
         value = group.values(tree.coefficient[group.node])
-        derivatives = _derivatives(loss, group, value)
+        smooth = smoothed(loss, group, value, _ROUNDING)
+        slopes, _ = loss.derivatives(group.targets, value)
+        _, curvatures = smooth.derivatives(group.targets, value)
         for output in range(tree.n_outputs):
-            slope, curvature = (of_rows[:, output] for of_rows in derivatives)
+            slope, curvature = slopes[:, output], curvatures[:, output]
             for node, rows in zip(group.node, group.rows, strict=True):
                 weight = group.weight[rows]
                 error[node, output] = _errors(
@@ -58,15 +60,6 @@ def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
                     weight * slope[rows] ** 2,
                 )
     return replace(tree, standard_error=error)
-
-
-def _derivatives(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
-    """First derivatives (negative) and second derivatives for all rows."""
-    slope, curvature = loss.derivatives(group.targets, value)
-    smooth = smoothed(loss, group, value, _ROUNDING)
-    if smooth is not loss:
-        _, curvature = smooth.derivatives(group.targets, value)
-    return slope, curvature
 
 
 def _members(

@@ -269,6 +269,14 @@ class Tree:
             [(p.direction != 0).any(axis=0) for p in self.comparisons], axis=0
         )
 
+    @property
+    def in_use(self) -> np.ndarray:
+        """Mask of the encoded columns that a split or a leaf equation uses, bool."""
+        in_use = self.in_splits
+        slopes = self.coefficient[self.is_leaf][:, :, 1:]
+        in_use[: slopes.shape[2]] |= (slopes != 0).any(axis=(0, 1))
+        return in_use
+
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
         """Discrete attributes that a split or a leaf equation uses."""
@@ -276,14 +284,11 @@ class Tree:
             [p.attribute[p.kind == SplitKind.DISCRETE] for p in self.comparisons]
         )
         first = self.schema.n_regressors - self.schema.n_indicators
-        slopes = self.coefficient[self.is_leaf][:, :, 1:]
-        read = (slopes != 0).any(axis=(0, 1))
-        in_sums = self.in_splits
-        in_sums[: len(read)] |= read
+        in_use = self.in_use
         indicated = [
             attribute
             for position, (attribute, _) in enumerate(self.schema.indicators, first)
-            if in_sums[position]
+            if in_use[position]
         ]
         return frozenset([*discrete.tolist(), *indicated])
 

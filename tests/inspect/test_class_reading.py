@@ -20,7 +20,7 @@ from random_trees import (
 )
 
 from secret_jax import SecretClassifier
-from secret_jax.inspect.coefficients import class_table
+from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.text import export_text
@@ -153,11 +153,14 @@ def test_leaves_show_the_equation_of_their_most_frequent_class(names):
 def test_scores_are_sums_of_the_cells_of_a_table():
     model = fitted(SIX)
     leaf = int(np.flatnonzero(model.tree_.is_leaf)[0])
-    table = class_table(as_view(model.tree_), leaf, 12)
-    assert table.classes == [SIX[i] for i in as_view(model.tree_).shown_in(leaf)]
+    table = node_table(as_view(model.tree_), leaf, 12)
+    classes = [SIX[i] for i in as_view(model.tree_).shown_in(leaf)]
+    assert table.heads == ["term", *classes]
     own = {"length": 0.52, "shell weight": 1990.0, "a - b": -3e-5, "2nd (kg)": 4e6}
-    terms = zip(table.names, table.factor, strict=True)
-    score = table.constant + sum(f * _counted(name, own) for name, f in terms)
+    score = np.zeros(len(classes))
+    for name, *cells in table.lines:
+        factors = [float(cell.replace(",", "") or 0) for cell in cells]
+        score += np.array(factors) * (1 if name == "constant" else _counted(name, own))
     at_center = model.tree_.coefficient[leaf, :, 0]
     np.testing.assert_allclose(score, at_center, atol=0.02)
 

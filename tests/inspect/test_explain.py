@@ -13,6 +13,7 @@ from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.importances import split_levels
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
@@ -20,7 +21,8 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 def explained(tree: Tree, table) -> Explanation:
     n_columns = len(tree.schema.names)
-    return explain_rows(tree, table, np.zeros((len(table.x), n_columns), object))
+    values = np.zeros((len(table.x), n_columns), object)
+    return explain_rows(as_view(tree), table, values)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

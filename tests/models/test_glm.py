@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from secret_jax import ClassFrequencies, Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.models import newton
 from secret_jax.models.fitting import fit_models
-from secret_jax.models.row_groups import RowGroups, groups_of_levels
+from secret_jax.models.newton import penalised_models
+from secret_jax.models.row_groups import groups_of_levels
 from secret_jax.tree.reshape import compact
 
 
@@ -56,9 +55,10 @@ def test_what_is_penalised_is_the_correction_of_the_parents_model():
     rows = Rows(Table(X.astype(np.float32), np.zeros((120, 0), int)), targets, weight)
     (group,) = groups_of_levels(tree, rows, np.zeros(120, int))
     base = np.array([[[0.2, 0.5, -0.1, 0.3]]])
-    leaf = Logistic(prior=1.0, n_steps=50)
-    with_prior = leaf._with_prior(group, base)
-    coefficient = leaf._fitted(with_prior, base, np.zeros(1, int)).coefficient[0, 0]
+    loss = CrossEntropy()
+    with_prior = group.with_centers(loss.prediction(group.values(base)), 1.0)
+    models = penalised_models(loss, with_prior, base, Logistic().gcv_factor, 50)
+    coefficient = models.coefficient[0, 0]
 
     parent = 1 / (1 + np.exp(-(base[0, 0, 0] + group.x @ base[0, 0, 1:])))
     x = np.vstack([group.x, weight @ group.x / weight.sum()])
@@ -140,64 +140,3 @@ def test_a_steep_slope_is_not_held_back():
         log_loss(label[3000:], each.predict_proba(X[3000:])) for each in (model, theirs)
     )
     assert ours < 1.1 * best
-
-
-def root_group(X, targets, weight) -> RowGroups:
-    n = len(X)
-    one, slot = np.zeros(1, int), np.zeros(n, int)
-    return RowGroups(one, one, one + n, slot, X, targets, weight)
-
-
-# Of several classes each is left out with the others' scores as they are.
-@pytest.mark.parametrize(("n_classes", "close"), [(2, 0.02), (3, 0.08)])
-def test_losses_left_out_are_nearly_those_of_refits(n_classes, close):
-    X, label = blobs(n_classes, n=80, seed=5)
-    targets = np.eye(n_classes)[label][:, -1:] if n_classes == 2 else np.eye(3)[label]
-    weight = np.where(np.arange(80) % 4, 1.0, 2.0)
-    rows = root_group(X, targets, weight)
-    base = np.zeros((1, targets.shape[1], 4))
-    loss = CrossEntropy()
-    # A row of a prior helps to fit, and is not among those that are left out.
-    prior = loss.prediction(rows.values(base))
-    group = rows.with_centers(prior, 3.0)
-    strength = np.full(base.shape[:2], 0.03)
-    spread = newton._spreads(loss, group, group.values(base))
-    fitted, penalty = newton._likeliest(loss, group, base, base, strength, spread, 100)
-    (found,) = newton._losses_left_out(loss, group, rows, fitted, penalty)
-
-    def refitted(row):
-        fewer = group.weight.copy()
-        fewer[row] -= 1.0
-        search = newton._Search(group._replace(weight=fewer), base, penalty)
-        model = search.settled(loss, fitted, 100, 1e-6)
-        value = rows.values(model)[row : row + 1]
-        return weight[row] * loss.losses(targets[row : row + 1], value).sum()
-
-    expected = sum(map(refitted, range(80)))
-    at_all_rows = weight @ loss.losses(targets, rows.values(fitted)).sum(1)
-    assert at_all_rows < 0.97 * expected
-    np.testing.assert_allclose(found, expected, rtol=close)
-
-
-def test_ridges_of_classes_that_are_nearly_parted_are_not_too_weak():
-    X, label = load_breast_cancer(return_X_y=True)
-    parts = np.random.default_rng(0).permutation(len(label))
-    seen, new = parts[:398], parts[398:]
-    model = SecretClassifier(max_leaf_nodes=1, random_state=0).fit(X[seen], label[seen])
-    # With the strength of least GCV error it is .3; scikit-learn's with C=1 has .1.
-    assert log_loss(label[new], model.predict_proba(X[new])) < 0.15
-
-
-def test_every_root_chooses_for_itself():
-    X, label = blobs(3, n=90, seed=2)
-    targets, weight = np.eye(3)[label], np.ones(90)
-    parts = [slice(0, 60), slice(60, 90)]
-    start, stop = np.array([0, 60]), np.array([60, 90])
-    slot = np.repeat([0, 1], [60, 30])
-    both = RowGroups(np.arange(2), start, stop, slot, X, targets, weight)
-    options = CrossEntropy(), both, both, np.zeros((2, 3, 4)), 1.2, 20
-    alone = [root_group(X[part], targets[part], weight[part]) for part in parts]
-    base = np.zeros((1, 3, 4))
-    ways = [newton.best_ways(CrossEntropy(), one, one, base, 1.2, 20) for one in alone]
-    np.testing.assert_array_equal(newton.best_ways(*options), np.concatenate(ways))
-    assert len({*newton.best_ways(*options)}) == 2

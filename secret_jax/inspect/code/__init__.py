@@ -1,1 +1,1 @@
-"""Export of trees to programs: Python, SQL, C, JavaScript and ONNX."""
+"""Export of trees to programs: Python, SQL and ONNX."""

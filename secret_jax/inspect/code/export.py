@@ -38,7 +38,7 @@ def export_code(
         "prediction" by default.
     table : str, optional
         Only with SQL: the table of the rows. The result is then a query that gives all
-        of its columns and the prediction, otherwise an expression to use in one's own.
+        of its columns and the prediction, otherwise an expression.
     output : int or str, optional
         Which of several outputs of numbers; of classes the one whose probability alone
         is predicted, in place of a class.
@@ -50,11 +50,13 @@ def export_code(
         returns a float and needs nothing but Python. Of classes ``predict`` returns the
         class, and ``predict_proba`` a dict of the probabilities of all classes.
 
-        SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
-        3.35). An expression, of two classes the probability of the second; or with
-        ``table`` a query, which for classes has the columns "log-odds of ..." ("score
-        of ..." of several), "probability of ..." and the class. Parts of dates are
-        columns of their own, numbers that are named as in the text: ``sold (year)``.
+        SQL: standard SQL with CASE and MATERIALIZED. An expression, of two classes the
+        probability of the second; or a query, which for classes has the columns
+        "log-odds of ..." ("score of ..." of several), "probability of ..." and the
+        class.
+
+        Parts of dates are columns of their own, numbers that are named as in the text:
+        ``sold (year)``.
 
     Raises
     ------
@@ -68,14 +70,11 @@ def export_code(
     -----
     The code computes in float64 what `predict` computes in float32. The two differ by
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates.
-    Splits on one column change sides at exactly the same value; a row within float32
-    rounding of the threshold of a sum of columns may go the other way. Categories that
-    training never saw and missing values (None or NaN in Python, NULL in SQL) go where
-    `predict` sends them.
+    Splits on one column change sides at exactly the same value. Missing values (None or
+    NaN in Python, NULL in SQL) and unseen categories go where `predict` sends them.
 
-    In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``): databases that have it order
-    it among the numbers. Classes use ``EXP``, which SQLite may lack: register it with
-    ``connection.create_function("EXP", 1, math.exp)``.
+    In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``). Classes use ``EXP``; where
+    SQLite lacks it, ``connection.create_function("EXP", 1, math.exp)`` adds it.
 
     Examples
     --------
@@ -93,10 +92,31 @@ def export_code(
     ...
     FROM "rows"
     """
-    _check(language, function_name, table)
-    model = exported(tree, output)
+    return written(exported(tree, output), language, function_name, table)
+
+
+def written(
+    model: ExportedModel,
+    language: Language,
+    function_name: str | None,
+    table: str | None = None,
+) -> str:
+    """Write what programs compute; see `export_code`."""
+    if not isinstance(language, str) or language not in ("python", "sql"):
+        raise ValueError(
+            f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
+            "graph for other languages."
+        )
+    for option, value in (("function_name", function_name), ("table", table)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{option} is {value!r}; give text or None.")
     if language == "sql":
         return sql_code(model, function_name or "prediction", table)
+    if table is not None:
+        raise ValueError(
+            f"table is {table!r}, but a function reads no table. Leave it out, or set "
+            "language='sql'."
+        )
     return python_code(model, "predict" if function_name is None else function_name)
 
 
@@ -145,33 +165,3 @@ def exported_sum(
         classes=classes,
         only=None if output is None or classes is None else classes.position(output),
     )
-
-
-def export_sum(
-    model: ExportedModel, language: Language, function_name: str | None
-) -> str:
-    """Write a sum of trees as Python functions; SQL is refused."""
-    if language == "sql":
-        raise ValueError(
-            "A sum of trees is not exported to 'sql': databases take long over it. "
-            "distill() gives one tree, which export_code('sql') writes."
-        )
-    _check(language, function_name, None)
-    return python_code(model, "predict" if function_name is None else function_name)
-
-
-def _check(language: str, function_name: str | None, table: str | None) -> None:
-    """Check the options, but for the name of a function."""
-    if not isinstance(language, str) or language not in ("python", "sql"):
-        raise ValueError(
-            f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
-            "graph for other languages."
-        )
-    for option, value in (("function_name", function_name), ("table", table)):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{option} is {value!r}; give text or None.")
-    if language != "sql" and table is not None:
-        raise ValueError(
-            f"table is {table!r}, but a function reads no table. Leave it out, or set "
-            "language='sql'."
-        )

@@ -1,7 +1,8 @@
 """Content of exported programs in any language: splits, models, order of nodes."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -48,29 +49,6 @@ class Program:
     low: float
     high: float
 
-    @property
-    def conditions(self) -> list[LinearSplit | CategorySplit]:
-        """Conditions of all splits, of which a conjunction has several."""
-        every = self.splits.values()
-        parts = [s.conditions if isinstance(s, Conjunction) else (s,) for s in every]
-        return [one for part in parts for one in part]
-
-    @property
-    def sums(self) -> list[LinearSplit]:
-        """Conditions that compare a sum with a threshold."""
-        return [one for one in self.conditions if isinstance(one, LinearSplit)]
-
-    @property
-    def lists(self) -> list[CategorySplit]:
-        """Conditions that ask for one of some categories."""
-        return [one for one in self.conditions if isinstance(one, CategorySplit)]
-
-    @property
-    def terms(self) -> list[Term]:
-        """Terms of all splits and models."""
-        parts = (*self.sums, *self.models.values())
-        return [term for part in parts for term in part.terms]
-
 
 class ExportedModel(NamedTuple):
     """Trees that add up, and the meaning of their sums.
@@ -90,11 +68,6 @@ class ExportedModel(NamedTuple):
     def schema(self) -> TableSchema:
         """Columns, which all trees share."""
         return self.trees[0][0].tree.schema
-
-    @property
-    def programs(self) -> list[Program]:
-        """Programs of all trees and outputs."""
-        return [program for outputs in self.trees for program in outputs]
 
     @property
     def link(self) -> Link:
@@ -121,22 +94,17 @@ def program_of(tree: Tree) -> Program:
     in float32, changes sides, or the whole number that its rows hold.
     """
     low, high = mixture_range(tree)
-    splits, models = {}, {}
+    splits: dict[int, AnySplit] = {}
+    models: dict[int, LinearModel] = {}
     for node, leaf in enumerate(tree.is_leaf.tolist()):
         if leaf:
             models[node] = _model(tree, node)
-        else:
-            splits[node] = _split(tree, node)
+            continue
+        parts = conditions_at(tree, node)
+        first, *more = (_comparison(part, node, one) for part, one in parts)
+        joined = tree.kind[node] == SplitKind.CONJUNCTION
+        splits[node] = Conjunction(conditions=(first, *more)) if joined else first
     return Program(tree=tree, splits=splits, models=models, low=low, high=high)
-
-
-def _split(tree: Tree, node: int) -> AnySplit:
-    written = tuple(
-        _comparison(part, node, one) for part, one in conditions_at(tree, node)
-    )
-    if tree.kind[node] == SplitKind.CONJUNCTION:
-        return Conjunction(conditions=written)
-    return written[0]
 
 
 def _comparison(
@@ -149,7 +117,7 @@ def _comparison(
         return split
     threshold = rounded_split(split).threshold
     if not (first.whole and threshold.is_integer()):
-        threshold = exact_threshold(tree, node, split)
+        threshold = _exact_threshold(tree, node, split)
     return replace(split, threshold=threshold)
 
 
@@ -161,33 +129,26 @@ def _model(tree: Tree, node: int) -> LinearModel:
     return replace(model, intercept=constant, low=-math.inf, high=math.inf)
 
 
-def exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
+def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
     """Find the last float64 value of a split's one column that the tree sends left."""
     (term,) = split.terms
     direction = tree.direction[node, term.position]
     sign = 1.0 if split.at_most else -1.0
 
-    def goes_left(value: float) -> bool:
-        with np.errstate(over="ignore"):
-            scaled = np.clip((sign * value - term.center) / term.spread, -FAR, FAR)
-            return bool(direction * np.float32(scaled) <= tree.threshold[node])
-
-    return sign * _last(goes_left)
-
-
-def _last(holds: Callable[[float], bool]) -> float:
-    """Largest float for which a condition holds that holds for all smaller ones."""
-
     def value(rank: int) -> float:
         # The bits of a float, read as an integer, are in the order of its size.
         return math.copysign(float(np.int64(abs(rank)).view(np.float64)), rank)
 
+    def goes_right(rank: int) -> bool:
+        with np.errstate(over="ignore"):
+            scaled = (sign * value(rank) - term.center) / term.spread
+            scaled = np.float32(np.clip(scaled, -FAR, FAR))
+            return not direction * scaled <= tree.threshold[node]
+
     most = int(np.finfo(np.float64).max.view(np.int64))
-    low, high = -most, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(value(middle)) else (low, middle - 1)
-    return value(low)
+    ranks = range(-most, 0) if goes_right(0) else range(most + 1)
+    first = bisect_left(ranks, True, key=goes_right)
+    return sign * value(ranks[max(first - 1, 0)])
 
 
 def unknown_values(schema: TableSchema) -> np.ndarray:
@@ -228,10 +189,9 @@ def split_sum(
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
-    The larger side follows it, at the depth of its parent. So the nesting grows with
-    the logarithm of the number of leaves at most. Each node comes with its depth of
-    nesting, the side that is nested in its condition (None: a leaf), and whether it
-    begins a block of its depth.
+    The larger one follows at the depth of its parent, so nesting grows as the logarithm
+    of the number of leaves. Each node comes with its depth of nesting, the side that is
+    nested (None: a leaf), and whether it begins a block of its depth.
     """
     n_leaves = leaves_below(tree)
     stack = [(0, 0, True)]

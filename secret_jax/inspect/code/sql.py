@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.code.phrases import Phrases, added
+from secret_jax.inspect.code.phrases import Phrases
 from secret_jax.inspect.code.program import (
     ExportedModel,
     Levels,
@@ -32,6 +32,11 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
         raise ValueError(
             "Gates are not exported to 'sql'. harden() gives the tree without them, "
             "which export_code('sql') writes."
+        )
+    if len(model.trees) > 1 or any(model.constants):
+        raise ValueError(
+            "A sum of trees is not exported to 'sql': databases take long over it. "
+            "distill() gives one tree, which export_code('sql') writes."
         )
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
@@ -79,7 +84,7 @@ class _SQL(Phrases):
     def missing(self, name: str) -> str:
         return f"{self.column(name)} IS NULL"
 
-    def member(self, split: CategorySplit, side: Side) -> list[str]:
+    def member(self, split: CategorySplit, side: Side) -> str:
         inside, column = side == split.listed_side, self.column(split.name)
         known = [one for one in split.listed if one is not None]
         listed = ", ".join(self.literal(each, split.name) for each in known)
@@ -88,15 +93,15 @@ class _SQL(Phrases):
             text = "1 = 0" if inside else f"{column} = {column}"
         # Of NULL neither IN nor NOT IN is true.
         gap = split.missing_left == (side == "left")
-        return [f"({text} OR {column} IS NULL)" if gap else text]
+        return f"({text} OR {column} IS NULL)" if gap else text
 
-    def effect(self, levels: Levels) -> list[str]:
+    def effect(self, levels: Levels) -> str:
         column, cases = self.column(levels.name), []
         for category, effect in levels.effects.items():
             holds = f"{column} = {self.literal(category, levels.name)}"
             asked = f"{column} IS NULL" if category is None else holds
             cases.append(f"WHEN {asked} THEN {self.number(effect)}")
-        return ["CASE", *cases, f"ELSE {self.number(levels.otherwise)} END"]
+        return " ".join(["CASE", *cases, f"ELSE {self.number(levels.otherwise)} END"])
 
     def literal(self, category: Any, name: str) -> str:
         """Write a category of a column."""
@@ -107,14 +112,13 @@ class _SQL(Phrases):
             return _text(value)
         return self.number(value) if isinstance(value, float) else str(value)
 
-    def clip(self, parts: list[str], low: float, high: float) -> list[str]:
-        value = " ".join(parts)
+    def clip(self, value: str, low: float, high: float) -> str:
         cases = [
             f"WHEN {value} {sign} {self.number(bound)} THEN {self.number(bound)}"
             for sign, bound in (("<", low), (">", high))
             if math.isfinite(bound)
         ]
-        return ["CASE", *cases, f"ELSE {value} END"] if cases else parts
+        return " ".join(["CASE", *cases, f"ELSE {value} END"]) if cases else value
 
 
 def _text(value: str) -> str:
@@ -145,7 +149,7 @@ def _sum(sql: _SQL, program: Program) -> str:
 
     def equation(node: int) -> str:
         model = program.models[node]
-        return " ".join(sql.sum_of(model.terms, model.intercept))
+        return sql.sum_of(model.terms, model.intercept)
 
     if program.tree.clip_margin is None:
         return "\n".join(_cases(sql, program, equation))
@@ -153,7 +157,7 @@ def _sum(sql: _SQL, program: Program) -> str:
 
     def clipped(node: int) -> str:
         model = program.models[node]
-        return " ".join(sql.clip([value], model.low, model.high))
+        return sql.clip(value, model.low, model.high)
 
     def chosen(text: Callable[[int], str]) -> str:
         lines = [f"WHEN {node} THEN {text(node)}" for node in program.models]
@@ -174,7 +178,7 @@ def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator
         indent = "  " * depth
         if nested is not None:
             yield from [f"{indent}CASE"] * first
-            asked = " ".join(sql.condition(program.splits[node], nested))
+            asked = sql.condition(program.splits[node], nested)
             yield f"{indent}WHEN {asked} THEN"
         elif first:
             yield indent + value(node)
@@ -223,11 +227,11 @@ def _query_of_classes(
 
 
 def _exponential(sql: _SQL, value: str, low: float, high: float) -> str:
-    return f"EXP({' '.join(sql.clip([value], low, high))})"
+    return f"EXP({sql.clip(value, low, high)})"
 
 
 def _shares(sql: _SQL, scores: list[str]) -> list[str]:
-    shares = [" ".join(sql.clip([score], 0.0, 1.0)) for score in scores]
+    shares = [sql.clip(score, 0.0, 1.0) for score in scores]
     return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
 
 
@@ -240,7 +244,7 @@ def _probabilities(sql: _SQL, scores: list[str]) -> list[str]:
         return [f"1e0 / (1e0 + {each})" for each in odds]
     first, *others = scores
     odds = [_exponential(sql, f"({each} - {first})", *ends) for each in others]
-    total = " ".join(added([[f"+ {each}"] for each in ("1e0", *odds)]))
+    total = " + ".join(["1e0", *odds])
     return [f"{each} / ({total})" for each in ("1e0", *odds)]
 
 
@@ -263,8 +267,8 @@ def _likeliest(sql: _SQL, model: ExportedModel, chances: list[str]) -> str:
         values, better = [], "<="
         for costs in model.classes.costs.T.tolist():
             pairs = zip(costs, chances, strict=True)
-            terms = [[f"+ {sql.number(c)} * {chance}"] for c, chance in pairs if c]
-            values.append(f"({' '.join(added(terms or [['0e0']]))})")
+            terms = [f"+ {sql.number(c)} * {chance}" for c, chance in pairs if c]
+            values.append(f"({sql.added(terms)})")
     *labels, last = [sql.literal(label, "y") for label in model.labels]
     cases = ["CASE"]
     for place, label in enumerate(labels):

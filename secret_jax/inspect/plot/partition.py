@@ -242,7 +242,8 @@ def _draw_rows(
     axes: Any, view: TreeView, rows: Rows, columns: list[int], limits: Any
 ) -> None:
     """Draw rows as points in the colours of their targets; unseen classes are grey."""
-    chosen = picture.evenly_spaced(len(rows.actual), _MOST_POINTS)
+    n_rows = len(rows.actual)
+    chosen = np.linspace(0, n_rows - 1, min(n_rows, _MOST_POINTS)).astype(int)
     at = [rows.columns[column][chosen].astype(np.float64) for column in columns]
     colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}

@@ -78,11 +78,6 @@ def draw_bars(
     ax.tick_params(labelsize=TICK_SIZE)
 
 
-def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
-    """Rows that are drawn: all, or ``most`` evenly spaced ones."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(int))
-
-
 def round_marks(axis: Any, most: int = 5) -> None:
     """Set a few round numbers on an axis, short enough to stand apart."""
     from matplotlib.ticker import MaxNLocator

@@ -1,6 +1,6 @@
 """The whole page, and the foldable tree alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -9,13 +9,11 @@ import numpy as np
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import Wording, check_pair
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.coefficients import around, class_table, term_lines
-from secret_jax.inspect.colors import Scale
+from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report import quality
 from secret_jax.inspect.report.script import what_if
-from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.tree_view import Rows, TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import (
@@ -30,8 +28,7 @@ from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # What a page has room for; the notes on it say what was left out.
-_MOST_CARDS = 200
-_MOST_NODES = 1000
+_MOST_NODES, _MOST_IN_NOTEBOOK = 1000, 200
 _MOST_TERMS = 24  # of an equation, or its table
 _WORDING = Wording(max_terms=_MOST_TERMS)
 
@@ -73,54 +70,51 @@ def to_html(
     check_pair(X, y)
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
-    tree, depth = view.tree, _deepest(view.tree)
-    lines = quality.error_lines(view, rows, comparison or {})
-    nodes = _nodes(view, depth)
+    tree, depth = view.tree, _deepest(view.tree, _MOST_NODES)
+    of_classes, nodes = isinstance(view, ClassView), list(_nodes(view, depth))
+    headings = ("right", "log-loss") if of_classes else ("error", "R²")
+    tiles = [
+        ("grown on", counted_rows(tree.weight[0]), ""),
+        ("size", counted_leaves(tree.n_leaves), f"depth {tree.max_depth}"),
+        ("to read", f"{view.n_numbers():,} numbers", "in splits and equations"),
+    ]
+    if rows is not None:
+        seen = f"{len(rows.actual):,} held-out rows"
+        figures = zip(
+            headings, quality.in_words(quality.scores(view, rows)), strict=True
+        )
+        tiles += [(name, figure, seen) for name, figure in figures]
     notes = *facts_of(tree), mixture_facts(tree), *_left_out(tree, depth, nodes)
-    content: dict[str, Any] = {
-        "title": title or view.title,
-        "view": view,
-        "of_classes": isinstance(view, ClassView),
-        "key": _key(view),
-        "tiles": [
-            ("grown on", counted_rows(tree.weight[0]), ""),
-            ("size", counted_leaves(tree.n_leaves), f"depth {tree.max_depth}"),
-            ("to read", f"{view.n_numbers():,} numbers", "in splits and equations"),
-        ],
-        "figures": [] if rows is None else quality.of_rows(view, rows),
-        "remark": "" if rows is None else quality.remark(view, rows),
-        "notes": list(filter(None, notes)),
-        "nodes": nodes,
-        "cards": _cards(view, rows),
-        "comparison": lines,
-        "longest": max((line["bar"] for line in lines), default=0.0) or 1.0,
-        "drawings": [] if rows is None else quality.drawings(view, rows),
-        "what_if": what_if(view, rows),
-    }
-    return _template("page.html").render(content)
+    return _template("page.html").render(
+        title=title or view.title,
+        view=view,
+        of_classes=of_classes,
+        headings=headings,
+        tiles=tiles,
+        notes=list(filter(None, notes)),
+        nodes=nodes,
+        cards=[_card(view, rows, each) for each in nodes if not each["below"]],
+        comparison=quality.error_lines(view, rows, comparison or {}),
+        picture="" if rows is None else quality.picture(view, rows),
+        what_if=what_if(view),
+    )
 
 
-def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
+def tree_fragment(trees: Sequence[Readable]) -> str:
     """Write the foldable trees alone, to stand in another page.
 
-    Deep levels are left out beyond so many bytes, and that is said.
+    Deep levels are left out where there are very many nodes, and that is said.
     """
-    views = [as_view(tree) for tree in trees]
-    depth = max(_deepest(view.tree) for view in views)
-    while True:
-        parts = []
-        for view in views:
-            size = counted(view.n_numbers(), "number", "numbers")
-            size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
-            head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
-            nodes = _nodes(view, depth)
-            note = "; ".join(_left_out(view.tree, depth, nodes))
-            part = {"head": head, "note": note, "key": _key(view), "nodes": nodes}
-            parts.append(part)
-        html = _template("fragment.html").render(trees=parts)
-        if len(html.encode()) <= limit or depth == 0:
-            return html
-        depth -= 1
+    parts = []
+    for view in map(as_view, trees):
+        depth = _deepest(view.tree, _MOST_IN_NOTEBOOK)
+        size = counted(view.n_numbers(), "number", "numbers")
+        size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
+        head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
+        nodes = list(_nodes(view, depth))
+        note = "; ".join(_left_out(view.tree, depth, nodes))
+        parts.append({"head": head, "note": note, "view": view, "nodes": nodes})
+    return _template("fragment.html").render(trees=parts)
 
 
 @cache
@@ -133,88 +127,61 @@ def _template(name: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(zip=zip, number=number, around=around)
     return environment.get_template(name)
 
 
-def _key(view: TreeView) -> dict[str, Any]:
-    """Say what the colours are: of classes, or from the lowest to the highest mean."""
-    if isinstance(view, ClassView):
-        classes = zip(view.colors, view.names, strict=True)
-        return {"classes": list(classes), "ends": [], "shades": []}
-    scale, unit = Scale(view.means.tolist()), view.tree.schema.target_scale
-    ends = [in_steps(end, unit) for end in (scale.low, scale.high)]
-    return {
-        "classes": [],
-        "ends": ends if ends[0] != ends[1] else [],
-        "shades": scale.shades,
-    }
-
-
-def _nodes(view: TreeView, max_depth: int | None = None) -> list[dict[str, Any]]:
+def _nodes(view: TreeView, max_depth: int) -> Iterator[dict[str, Any]]:
     """Describe the nodes down to a level, in the order in which they are read.
 
-    ``equations`` come in parts between which a line may break. ``is_end`` says that
-    nothing is shown below, ``n_closed`` how many branches end with the node.
+    ``equations`` come in parts between which a line may break; ``is_end`` says that
+    nothing is shown below.
     """
     tree, n_below, fills = view.tree, leaves_below(view.tree), view.fills
-    order = in_order(tree, max_depth)
-    following = [*(int(tree.depth[node]) for node in order[1:]), 0]
-    nodes = []
-    for node, next_depth in zip(order, following, strict=True):
+    for node in in_order(tree, max_depth):
         leaf, depth = bool(tree.is_leaf[node]), int(tree.depth[node])
         is_end = leaf or depth == max_depth
-        reason = StopReason(int(tree.stop_reason[node])).sentence if leaf else ""
-        remarks = [view.bounds(node), one_leaf_sentence(tree) or reason]
         equations = view.equations_of(node) if is_end else []
         parts = [model_parts(one, node, _WORDING) for one in equations]
         if len(equations) > 1:  # a leaf's own table has them
             parts = [[", ".join(most_moving(equations, node))]]
         above = [split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
         share = float(tree.weight[node] / max(tree.weight[0], 1e-300))
-        shown = {
+        yield {
             "node": node,
+            "depth": depth,
             "condition": above[0] if above else "all rows",
-            "path": path_sentence(tree, node) if is_end else "",
             "facts": view.fact_parts(node),
             "bar": view.bar(node) or [(share, fills[node])],
-            "color": max(view.bar(node) or [(1.0, fills[node])])[1],
             "is_end": is_end,
             "below": "" if leaf else counted_leaves(int(n_below[node])),
             "equations": parts,
-            "remark": "; ".join(filter(None, remarks)),
-            "n_closed": depth - next_depth if is_end else 0,
         }
-        nodes.append(shown)
-    return nodes
 
 
-def _cards(view: TreeView, rows: Rows | None) -> list[dict[str, Any]]:
-    """Describe leaves in the order of the tree; of very many those with most rows."""
-    tree, cards = view.tree, []
-    leaves = np.flatnonzero(tree.is_leaf)
-    largest = leaves[np.argsort(-tree.weight[leaves], kind="stable")][:_MOST_CARDS]
-    for shown in _nodes(view):
-        node = shown["node"]
-        if node not in largest:
-            continue
-        card = shown | {"table": None, "held_out": ""}
-        if isinstance(view, ClassView) and len(view.equations) > 1:
-            card["table"] = class_table(view, node, _MOST_TERMS)
-        else:
-            card |= term_lines(view.equations[0], node)
-        if rows is not None and (rows.leaf == node).any():
-            here = rows.take(rows.leaf == node)
-            words = f"{len(here.actual):,} held-out rows"
-            card["held_out"] = words, *quality.of_rows(view, here)
-        cards.append(card)
-    return cards
+def _card(view: TreeView, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
+    """Describe a leaf, by what the tree shows of it and more."""
+    tree, node = view.tree, shown["node"]
+    reason = StopReason(int(tree.stop_reason[node])).sentence
+    remarks = view.bounds(node), one_leaf_sentence(tree) or reason
+    held_out = []
+    if rows is not None and (rows.leaf == node).any():
+        here = rows.take(rows.leaf == node)
+        figures = quality.in_words(quality.scores(view, here))
+        held_out = f"{len(here.actual):,} held-out rows", *figures
+    return {
+        **shown,
+        "path": path_sentence(tree, node),
+        "color": max(shown["bar"])[1],
+        "remark": "; ".join(filter(None, remarks)),
+        "table": node_table(view, node, _MOST_TERMS),
+        "held_out": held_out,
+    }
 
 
-def _deepest(tree: Tree) -> int:
-    """Find the deepest level for whose nodes there is room."""
+def _deepest(tree: Tree, most: int) -> int:
+    """Find the deepest level for whose nodes there is room, at least the first."""
     shown = np.cumsum(np.bincount(tree.depth))
-    return max(int(np.searchsorted(shown, _MOST_NODES, side="right")) - 1, 1)
+    return max(int(np.searchsorted(shown, most, side="right")) - 1, 1)
 
 
 def _left_out(tree: Tree, depth: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -225,8 +192,7 @@ def _left_out(tree: Tree, depth: int, nodes: Sequence[Mapping[str, Any]]) -> lis
         notes.append(
             f"only the upper {levels} are shown; export_text() shows the whole tree"
         )
-    words = [" ".join(part) for node in nodes for part in node["equations"]]
-    if any(map(cuts_a_list, [*words, *(node["condition"] for node in nodes)])):
+    if cuts_a_list(repr(nodes)):
         notes.append(
             "long lists of categories are cut short; export_text(max_categories=None), "
             "or secret-jax show MODEL --categories, has them whole"

@@ -23,15 +23,12 @@ class Columns:
 
     def __init__(self, graph: Graph, model: ExportedModel):
         self.graph, self.schema = graph, model.schema
-        trees = [program.tree for program in model.programs]
-        used = np.any([tree.in_splits for tree in trees], axis=0)
-        slopes = [tree.coefficient[tree.is_leaf, 0, 1:].any(axis=0) for tree in trees]
-        used[: self.schema.n_regressors] |= np.any(slopes, axis=0)
+        used = [one.tree.in_use for outputs in model.trees for one in outputs]
         of_array = not self.schema.named and not self.schema.discrete
         of_array &= not self.schema.levels
         self.width = len(self.schema.names) if of_array else 0
         self.order: list[int] = []
-        blocks = [*self._blocks(used)]
+        blocks = [*self._blocks(np.any(used, axis=0))]
         self.x = graph.concat(blocks) if blocks else self._zeros()
         self.rounded = graph.to_single(self.x)
 
@@ -83,8 +80,6 @@ class Columns:
             return graph.concat([self._value(name) for name in names])
         matrix = graph.input("X", width=self.width)
         index = [self.schema.names.index(name) for name in names]
-        if index == [*range(self.width)]:
-            return matrix
         return graph.add("Gather", matrix, graph.constant(index, np.int64), axis=1)
 
     def _value(self, name: str) -> str:

@@ -39,8 +39,7 @@ def to_onnx(tree: Readable, *, output: int | str | None = None) -> Any:
     Parameters
     ----------
     output : int or str, optional
-        Which of several outputs of numbers; of classes the one whose probability alone
-        is predicted, in place of a class.
+        See `export_code`.
 
     Returns
     -------
@@ -48,11 +47,9 @@ def to_onnx(tree: Readable, *, output: int | str | None = None) -> Any:
         Its inputs are the columns that the tree uses, by name and each of the shape
         (n_rows, 1): numbers and truth values as float64, text as strings; or one
         matrix ``X`` if the model was fitted on an array of numbers. Missing numbers are
-        NaN, missing texts empty. Parts of dates are columns of their own, named as in
-        the text: ``sold (year)``.
-
-        Its outputs are ``prediction``, of shape (n_rows,); or of classes ``label``,
-        (n_rows,), and ``probabilities``, (n_rows, n_classes).
+        NaN, missing texts empty; dates are as in `export_code`. Its outputs are
+        ``prediction``, of shape (n_rows,); or of classes ``label``, (n_rows,), and
+        ``probabilities``, (n_rows, n_classes).
 
     Raises
     ------

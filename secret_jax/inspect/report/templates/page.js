@@ -3,12 +3,12 @@
 // probabilities of classes. A row holds numbers and codes of categories; null is a
 // missing value, or a category that was never seen.
 function predict(tree, row) {
-  const clip = (value, range) => range ? Math.min(Math.max(value, range[0]), range[1]) : value;
+  const clip = (value, [low, high]) => Math.min(Math.max(value, low), high);
   const x = tree.columns.map((column) => {
-    const value = row[column.from];
-    if (value === null) { return column.unknown; }
-    if (column.code !== undefined) { return value === column.code ? 1 : 0; }
-    return Math.fround(clip((value - column.center) / column.scale, column.range));
+    const [center, scale, unknown, ...ends] = column.numbers, value = row[column.from];
+    if (value === null) { return unknown; }
+    if (column.code !== undefined) { return Number(value === column.code); }
+    return Math.fround(clip((value - center) / (scale || 1), ends));
   });
   const total = (sum) => sum.weights.reduce((all, [i, weight]) => all + weight * x[i], sum.constant);
   // The share of the row that goes left: by a split all of it or none, by a gate a part.
@@ -23,27 +23,28 @@ function predict(tree, row) {
   }
   let scores = tree.targets.map(() => 0);
   function leafBelow(number, share) {
-    const node = tree.nodes[number];
-    if (node.equations) {
-      node.equations.forEach((sum, i) => { scores[i] += share * clip(total(sum), node.ranges && node.ranges[i]); });
+    const {equations, conditions, ...below} = tree.nodes[number];
+    if (equations) {
+      const ends = tree.clip_leaves ? tree.ends[number] : equations.map(() => [-Infinity, Infinity]);
+      scores = scores.map((score, i) => score + share * clip(total(equations[i]), ends[i]));
       return number;
     }
-    const part = node.conditions.reduce((all, one) => all * left(one), 1);
-    const first = part > 0 && leafBelow(node.left, share * part);
-    const second = part < 1 && leafBelow(node.right, share * (1 - part));
+    const part = conditions.reduce((all, one) => all * left(one), 1);
+    const first = part > 0 && leafBelow(below.left, share * part);
+    const second = part < 1 && leafBelow(below.right, share * (1 - part));
     return part >= 0.5 ? first : second;
   }
   const leaf = leafBelow(0, 1);
-  scores = scores.map((score, i) => clip(score, tree.ranges && tree.ranges[i]));
+  if (!tree.clip_leaves) { scores = scores.map((score, i) => clip(score, tree.ends[0][i])); }
   const several = scores.length > 1;
-  if (tree.link === "exponential") { scores = scores.map((score) => Math.exp(Math.min(score, tree.most.logarithm))); }
-  if (tree.link === "clip") { scores = scores.map((score) => clip(score, [0, 1])); }
-  if (tree.link === "softmax") {
-    const odds = (several ? scores : [0, scores[0]]).map((score, i, all) => Math.exp(score - Math.max(...all)));
-    scores = odds.map((one) => one / odds.reduce((a, b) => a + b)).slice(several ? 0 : 1);
-  }
-  scores = scores.map((score, i) => score * tree.targets[i][1] + tree.targets[i][0]);
-  return {leaf, values: tree.labels.length && !several ? [1 - scores[0], scores[0]] : scores};
+  const links = {
+    identity: (score) => score,
+    exponential: (score) => Math.exp(Math.min(score, tree.most.logarithm)),
+    softmax: (score) => 1 / scores.reduce((sum, other) => sum + Math.exp(other - score), several ? 0 : Math.exp(-score)),
+    clip: (score) => clip(score, [0, 1]),
+  };
+  const values = scores.map(links[tree.link]).map((one, i) => one * tree.targets[i][1] + tree.targets[i][0]);
+  return {leaf, values: tree.labels.length && !several ? [1 - values[0], values[0]] : values};
 }
 
 const branches = document.querySelectorAll("#tree details");
@@ -52,61 +53,42 @@ for (const [button, open] of [["unfold", true], ["fold", false]]) {
 }
 
 // Say what the tree predicts, and mark the way to the leaf, which is unfolded.
-function say(tree, marks) {
-  const found = predict(tree, Object.fromEntries(tree.inputs.map((input) => [input.from, input.value])));
-  const percent = (i) => tree.labels[i] + " " + (100 * found.values[i]).toFixed(1) + " %";
-  const likeliest = tree.labels.map((label, i) => i).sort((a, b) => found.values[b] - found.values[a]);
-  const plain = Number(found.values[0].toPrecision(5)).toLocaleString("en", {maximumFractionDigits: 12});
+function say(tree) {
+  const {leaf, values} = predict(tree, Object.fromEntries(tree.inputs.map((input) => [input.from, input.value])));
+  const likeliest = [...tree.labels.keys()].sort((a, b) => values[b] - values[a]);
+  const percent = (i) => tree.labels[i] + " " + (100 * values[i]).toFixed(1) + " %";
+  const plain = Number(values[0].toPrecision(5)).toLocaleString("en", {maximumFractionDigits: 12});
   const [text, link] = ["predicted", "leaf"].map((id) => document.getElementById(id));
   text.textContent = tree.labels.length ? likeliest.slice(0, 4).map(percent).join(", ") : plain;
-  link.textContent = "[" + found.leaf + "]";
-  link.href = "#leaf" + found.leaf;
+  Object.assign(link, {textContent: "[" + leaf + "]", href: "#leaf" + leaf});
   document.querySelectorAll("li.way").forEach((one) => one.classList.remove("way"));
-  let item = marks ? document.getElementById("n" + found.leaf) : null;
-  while (item) {
+  for (let item = document.getElementById("n" + leaf); item; item = item.parentElement.closest("li")) {
     item.classList.add("way");
     item.querySelectorAll(":scope > details").forEach((branch) => { branch.open = true; });
-    item = item.parentElement.closest("li");
   }
 }
 
-// A number is typed or slid, a category is chosen; nothing typed is a missing value.
+// A category is chosen, a number or a date is typed; nothing typed is a missing value.
 function make(tree, input) {
-  const line = document.createElement("label"), name = document.createElement("span");
-  name.textContent = input.name;
-  line.append(name);
-  if (input.choices) {
-    const list = document.createElement("select");
-    input.choices.forEach(([words], i) => list.add(new Option(words, i)));
-    list.onchange = () => { input.value = input.choices[list.value][1]; say(tree, true); };
-    line.append(list);
-  } else {
-    // A day counts from 1970, in Greenwich.
-    const written = (value) => input.date ? new Date(864e5 * value).toISOString().slice(0, 10) : value;
-    const read = (text) => input.date ? Date.parse(text) / 864e5 : Number(text);
-    const box = document.createElement("input"), slider = document.createElement("input");
-    box.type = line.className = input.date ? "date" : "number";
-    slider.type = "range";
-    Object.assign(slider, {min: input.low, max: input.high, step: input.whole ? 1 : "any", value: input.value});
-    Object.assign(box, {step: "any", value: written(input.value)});
-    slider.oninput = () => {
-      input.value = Number(Number(slider.value).toPrecision(input.whole ? 15 : 4));
-      box.value = written(input.value);
-      say(tree, true);
-    };
-    box.oninput = () => {
-      input.value = box.value === "" ? null : read(box.value);
-      slider.value = input.value === null ? slider.value : input.value;
-      say(tree, true);
-    };
-    line.append(slider, box);
-  }
+  const line = document.createElement("label"), unit = input.date ? 864e5 : 1; // of a day from 1970
+  const box = document.createElement(input.choices ? "select" : "input");
+  line.append(input.name, box);
   document.getElementById("inputs").append(line);
+  if (input.choices) {
+    input.choices.forEach(([words], i) => box.add(new Option(words, i)));
+  } else {
+    Object.assign(box, {type: input.date ? "date" : "number", step: input.step});
+    box.valueAsNumber = unit * input.value;
+  }
+  box.oninput = () => {
+    const typed = box.valueAsNumber / unit;
+    input.value = input.choices ? input.choices[box.value][1] : Number.isNaN(typed) ? null : typed;
+    say(tree);
+  };
 }
 
-const asked = document.getElementById("asked");
-if (asked) {
+document.querySelectorAll("#asked").forEach((asked) => {
   const tree = JSON.parse(asked.textContent);
   tree.inputs.forEach((input) => make(tree, input));
-  say(tree, false);
-}
+  say(tree);
+});
