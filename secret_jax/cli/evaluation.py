@@ -1,7 +1,8 @@
 """A model's errors on held-out rows, beside the mean and least squares."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -21,9 +22,21 @@ from secret_jax.inspect.printing import number
 
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
-# Headings of what may be measured, in the order of the table.
-_MEASURES = {"mae": "MAE", "r2": "R²", "rmse": "RMSE"}
-_MEASURES |= {"error": "wrong", "log_loss": "log-loss", "leaves": "leaves"}
+
+
+def _plain(value: float) -> str:
+    return number(value, digits=4)
+
+
+# Of what may be measured the heading, and how it is written, in the order of the table.
+_MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "mae": ("MAE", _plain),
+    "r2": ("R²", "{:.3f}".format),
+    "rmse": ("RMSE", _plain),
+    "error": ("wrong", "{:.1%}".format),
+    "log_loss": ("log-loss", _plain),
+    "leaves": ("leaves", "{:,.0f}".format),
+}
 
 
 class Evaluation(NamedTuple):
@@ -36,7 +49,6 @@ class Evaluation(NamedTuple):
     n_training: int
     held_out: Rows
     scores: dict[str, Score]
-    seconds: float
 
 
 def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluation:
@@ -53,8 +65,7 @@ def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluat
     say(f"fitting on {len(grown_on.y):,} rows")
     started = perf_counter()
     grown_on.fit(model)
-    seconds = perf_counter() - started
-    say(f"fitted in {seconds:.1f} s")
+    say(f"fitted in {perf_counter() - started:.1f} s")
     scores: dict[str, Score] = {}
     if n_test:
         which = "latest rows" if "time" in rows.beside else "held-out rows"
@@ -66,7 +77,7 @@ def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluat
         if hasattr(model, "n_leaves_"):
             scores[model._method]["leaves"] = model.n_leaves_
         scores |= _baselines(model._schema, grown_on, held_out)
-    return Evaluation(model, len(grown_on.y), held_out, scores, seconds)
+    return Evaluation(model, len(grown_on.y), held_out, scores)
 
 
 def measured(model: Any, rows: Rows) -> Score:
@@ -76,22 +87,18 @@ def measured(model: Any, rows: Rows) -> Score:
     wrong, and ``log_loss``, in nats; a class that the model has never seen is wrong.
     """
 
-    def mean(values: np.ndarray) -> float:
-        return float(np.average(values, weights=rows.beside.get("weight")))
-
-    y = np.asarray(rows.y)
+    y, mean = np.asarray(rows.y), partial(np.average, weights=rows.beside.get("weight"))
     if is_classifier(model):
         probability = model.predict_proba(rows.X)
-        member = y[:, None] == model.classes_
-        actual = np.where(member.any(axis=1), member.argmax(axis=1), -1)
-        wrong = probability.argmax(axis=1) != actual
-        own = np.where(actual >= 0, probability[np.arange(len(y)), actual], 0.0)
+        wrong = model.classes_[probability.argmax(axis=1)] != y
+        own = (probability * (y[:, None] == model.classes_)).sum(axis=1)
         losses = -np.log(np.clip(own, 1e-15, 1.0))
-        return {"error": mean(wrong), "log_loss": mean(losses)}
+        return {"error": float(mean(wrong)), "log_loss": float(mean(losses))}
     residual = model.predict(rows.X) - y
-    mse, variance = mean(residual**2), mean((y - mean(y)) ** 2)
-    r2 = 1 - mse / variance if variance > 0 else None
-    return {"mse": mse, "rmse": math.sqrt(mse), "mae": mean(abs(residual)), "r2": r2}
+    mse, variance = float(mean(residual**2)), mean((y - mean(y)) ** 2)
+    r2 = float(1 - mse / variance) if variance > 0 else None
+    mae = float(mean(abs(residual)))
+    return {"mse": mse, "rmse": math.sqrt(mse), "mae": mae, "r2": r2}
 
 
 def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
@@ -125,21 +132,11 @@ def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
 
 def score_table(scores: Mapping[str, Score], heading: str) -> str:
     """Write the errors of methods as a table for people."""
-    columns = [[heading, *(f"  {name}" for name in scores)]]
-    for measure, name in _MEASURES.items():
-        if any(measure in score for score in scores.values()):
-            cells = (_cell(measure, score.get(measure)) for score in scores.values())
-            columns.append([name, *cells])
-    widths = [max(map(len, column)) for column in columns]
-    return "\n".join(
-        "   ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])])
-        for first, *others in zip(*columns, strict=True)
-    )
-
-
-def _cell(measure: str, value: float | None) -> str:
-    if value is None or measure == "leaves":
-        return "-" if value is None else f"{value:,}"
-    if measure == "error":
-        return f"{100 * value:.1f} %"
-    return f"{value:.3f}" if measure == "r2" else number(value, digits=4)
+    found = pd.DataFrame(scores, dtype=float)
+    cells = {
+        name: ["-" if pd.isna(value) else write(value) for value in found.loc[measure]]
+        for measure, (name, write) in _MEASURES.items()
+        if measure in found.index
+    }
+    table = pd.DataFrame(cells, index=[f"  {name}" for name in found])
+    return table.rename_axis(columns=heading).to_string(col_space=8)

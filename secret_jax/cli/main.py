@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, QUIET, one_line
+from secret_jax.cli.messages import PROGRAM, QUIET
 from secret_jax.cli.parser import build_parser
 from secret_jax.runtime.optional import PackageError, imported
 
@@ -26,8 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = sys.argv[1:] if argv is None else argv
     try:
-        command = next((word for word in argv if not word.startswith("-")), None)
-        parser = build_parser(command)
+        parser = build_parser()
         arguments = parser.parse_args(argv)
         if arguments.command is None:
             parser.print_help(sys.stderr)
@@ -63,7 +62,7 @@ def _warnings_as_lines() -> Iterator[None]:
     shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = one_line(str(message))
+        line = " ".join(str(message).split())
         if line not in shown:  # rows may be looked at more than once
             shown.add(line)
             print(f"{PROGRAM}: warning: {line}", file=sys.stderr, flush=True)
@@ -76,5 +75,6 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _fail(code: int, message: str) -> int:
-    print(f"{PROGRAM}: error: {one_line(message)}", file=sys.stderr, flush=True)
+    line = " ".join(message.split())
+    print(f"{PROGRAM}: error: {line}", file=sys.stderr, flush=True)
     return code

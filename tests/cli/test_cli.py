@@ -186,7 +186,7 @@ def test_options_reach_the_estimator(run, table, tmp_path):
 def test_options_are_the_parameters_of_the_estimators():
     (parsers,) = [
         action.choices
-        for action in build_parser("fit")._actions
+        for action in build_parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     ]
     options = {action.dest: action for action in parsers["fit"]._actions}
@@ -430,7 +430,7 @@ def test_a_model_is_saved_where_nobody_reads_the_output(table, tmp_path, monkeyp
 
     path = tmp_path / "closed.model"
     arguments = ["fit", str(table), "cost", *QUICK, "--max-depth", "1", "--quiet"]
-    parsed = build_parser("fit").parse_args([*arguments, "--out", str(path)])
+    parsed = build_parser().parse_args([*arguments, "--out", str(path)])
     monkeypatch.setattr(sys, "stdout", Closed())
     with pytest.raises(BrokenPipeError):
         fit_module.fit(parsed)

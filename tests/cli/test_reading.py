@@ -37,7 +37,7 @@ def learned(tmp_path, capsys) -> Callable[..., Learned]:
         if isinstance(content, str):
             path.write_text(content, encoding="utf-8")
         words = ["fit", str(path), target, *options]
-        rows = training_rows(build_parser("fit").parse_args(words))
+        rows = training_rows(build_parser().parse_args(words))
         told = capsys.readouterr().err.splitlines()
         return rows, [line.strip() for line in told if line.startswith("  ")]
 
@@ -148,7 +148,6 @@ def test_numbers_that_may_be_names_codes_versions_or_times_are_told(learned):
         in told["version"]
     )
     assert "'6.00' is read as the number 6; if it is a time of day" in told["opens"]
-    assert "write hours (6)" in told["opens"]
     assert learned(content, "--text", "version")[0].X["version"].iloc[9] == "1.10"
 
 
@@ -228,9 +227,8 @@ def test_days_before_or_after_months_are_asked_for(learned):
     ("cell", "bad", "what"),
     [
         ("{:,}", "unknown", "numbers"),
-        ("{} yrs", "unknown", "numbers"),
-        ("{}kg", "?!", "numbers"),
-        ("19{}-01-05", "soon", "dates"),
+        ("{} yrs", "75", "numbers with the unit 'yrs'"),
+        ("19{}-01-05", "soon", r"dates \(year-month-day\)"),
     ],
 )
 def test_most_numbers_or_dates_but_not_all_are_refused(learned, cell, bad, what):
@@ -240,7 +238,7 @@ def test_most_numbers_or_dates_but_not_all_are_refused(learned, cell, bad, what)
         rf"'x' holds '{bad}' in line 41 \(1 of 40 values\), but most of its values "
         rf"are {what}; mend it, .*--na '{bad}'.*--text 'x'"
     )
-    with pytest.raises(CommandError, match=message.replace("?", r"\?")):
+    with pytest.raises(CommandError, match=message):
         learned(content)
     assert learned(content, "--na", bad)[0].X["x"].isna().sum() == 1
     for names in (["1Fam", "2fmCon", "3Twn", "4Dup", "Other"], ["2WD", "4WD", "AWD"]):
@@ -263,11 +261,11 @@ def test_eight_digits_are_dates_only_if_all_of_them_are(learned):
         (["1", "oops", "3"], "'y' holds 'oops' in line 3 .*,.* mend .*--na 'oops'"),
         (
             ["a", "b", "c"],
-            "'y' holds 'a' in line 2 .*; choose a target of numbers, as x",
+            "'y' holds 'a' in line 2 .*; choose a target of numbers, or say",
         ),
         (
             ["b", "2", "c"],
-            "'y' holds 'b' in line 2 .* in 2 of 3 rows; .* numbers, as x",
+            "'y' holds 'b' in line 2 .* in 2 of 3 rows; .* classes .--classes",
         ),
         (["1", "2", "inf"], "'y' holds 'inf' in line 4 .*, where numbers"),
         (["", "?", "NA"], "'y' has no value in any row"),

@@ -3,7 +3,7 @@
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.formats import (
     ColumnFormat,
+    Found,
     find_dates,
     find_numbers,
     to_numbers,
@@ -24,6 +25,7 @@ _FEWEST_NAMED = 20
 # like categories of few rows each, from here on.
 _NAMES_ROWS, _NAMES_GROUPS = 0.9, 0.25
 _LOOKED_AT = 2000  # rows that show how numbers are written
+_FEW_TIMES = 10  # different numbers that look like times of day by chance
 _MOST_CLASSES = 0.5  # of more different texts a row most would have a single row
 _ID = re.compile(
     r"|unnamed: \d+|index|.*[_ .-]id|id([_ .-].*)?|rownames?|no|nr|key|uuid|guid|"
@@ -51,38 +53,41 @@ def learn_reading(
     classes = options.classes or _holds_classes(table.frame[target], cells[target])
     found[target] = (ColumnFormat(kind="text"),)
     if not classes:
-        found[target] = _of_target(table, target, cells[target], found)
+        found[target] = _of_target(table, target, cells[target])
     marks = {
         one.decimal
         for name, (one, *others) in found.items()
         if not others and one.kind == "number"
         if cells[name].str.contains(one.decimal, regex=False).any()
     }
-    notes: list[str] = []
-    missing: dict[str, list[str]] = {}
-    kept, X = dict[str, ColumnFormat](), dict[str, pd.Series]()
-    for name, formats in found.items():
-        chosen = _chosen(table, name, cells[name], formats, options, marks)
-        alone = Reading(formats={name: chosen}, missing=plain.missing)
-        values: Any = alone.apply(table, [name])[name]
-        if name != target and (why := _left_out(name, cells[name], values, options)):
+    formats = {
+        name: _chosen(table, name, cells[name], ways, options, marks)
+        for name, ways in found.items()
+    }
+    reading = replace(plain, formats=formats)
+    X, notes = reading.apply(table, formats), list[str]()
+    for name, chosen in formats.items():
+        known, values = cells[name].dropna(), X[name]
+        if name != target and (why := _left_out(name, known, values, options)):
             notes.append(f"{name}: left out, {why}")
-            continue
-        kept[name], X[name] = chosen, values
-        gone = table.frame[name][alone.cells(table, name).isna()].dropna().astype(str)
+            X = X.drop(columns=name)
+        else:
+            told = _notes(name, known, values, chosen, name == target)
+            notes += [f"{name}: {note}" for note in told]
+    reading = replace(plain, formats={name: formats[name] for name in X})
+    missing: dict[str, list[str]] = {}
+    for name in X:
+        gone = table.frame[name][reading.cells(table, name).isna()].dropna().astype(str)
         for mark, count in gone.str.strip().value_counts(sort=False).items():
             missing.setdefault(str(mark), []).append(f"{name} {count}")
-        told = _notes(name, cells[name].dropna(), values, chosen, name == target)
-        notes += [f"{name}: {note}" for note in told]
     missing.pop("", None)
     if missing:
         told = (f"{mark!r} ({some(m, most=3)})" for mark, m in missing.items())
         notes.append(f"counted as missing: {', '.join(told)}")
-    reading = Reading(formats=kept, missing=plain.missing)
-    return reading, pd.DataFrame(X), classes, notes
+    return reading, X, classes, notes
 
 
-def _holds_classes(column: Any, cells: pd.Series) -> bool:
+def _holds_classes(column: pd.Series, cells: pd.Series) -> bool:
     """Whether a target is text of which no cell is a number, and which repeats itself.
 
     Dates are no classes, nor are names that differ from row to row.
@@ -90,7 +95,7 @@ def _holds_classes(column: Any, cells: pd.Series) -> bool:
     known, kind = cells.dropna(), kind_of(column)
     if kind or known.empty or to_numbers(known).notna().any():
         return kind in ("truth", "category")
-    if any(find(known)[:2] != ((), "") for find in (find_numbers, find_dates)):
+    if any(find(known) != Found() for find in (find_numbers, find_dates)):
         return False
     return known.nunique() <= max(2, _MOST_CLASSES * len(known))
 
@@ -124,31 +129,30 @@ def _candidates(
     if numbers.formats or discrete:
         return text
     dates = find_dates(known)
-    for one in (numbers, dates):
-        if one.why:
-            raise CommandError(
-                f"{held(table, name, cells, one.bad)}, but {one.why}; mend it, count "
-                f"it as missing (--na {one.bad!r}), or read the column as categories "
-                f"(--text {name!r})"
-            )
+    if nearest := numbers.nearest or dates.nearest:
+        bad = known[nearest.parse(known).isna()].iloc[0]
+        raise CommandError(
+            f"{held(table, name, cells, bad)}, but most of its values are "
+            f"{nearest.sentence().split(':')[0]}; mend it, count it as missing (--na "
+            f"{bad!r}), or read the column as categories (--text {name!r})"
+        )
     return dates.formats or text
 
 
-def _of_target(
-    table: TableFile, target: str, cells: pd.Series, others: dict[str, Formats]
-) -> Formats:
+def _of_target(table: TableFile, target: str, cells: pd.Series) -> Formats:
     """Find how a target of numbers is written; refuse one of which most is text."""
-    if cells.isna().all():
+    known = cells.dropna()
+    if known.empty:
         raise CommandError(f"the target {target!r} has no value in any row")
-    numbers = find_numbers(cells.dropna())
-    if numbers.formats or numbers.why:  # what is no number is refused as it is read
-        return numbers.formats or (ColumnFormat(),)
-    bad = cells[to_numbers(cells).isna()].dropna()
-    numeric = [name for name, one in others.items() if one[0].kind == "number"]
-    raise CommandError(
-        f"{held(table, target, cells, bad.iloc[0])}, and no number in {len(bad)} of "
-        f"{cells.count()} rows; choose a target of numbers, as {some(numeric, most=8)}"
-    )
+    numbers = find_numbers(known)
+    if numbers == Found() and (bad := known[to_numbers(known).isna()]).any():
+        raise CommandError(
+            f"{held(table, target, cells, bad.iloc[0])}, and no number in {len(bad)} "
+            f"of {len(known)} rows; choose a target of numbers, or say that these are "
+            "classes (--classes)"
+        )
+    # What is no number is refused as it is read.
+    return numbers.formats or (numbers.nearest or ColumnFormat(),)
 
 
 def _chosen(
@@ -160,12 +164,9 @@ def _chosen(
     marks: set[str],
 ) -> ColumnFormat:
     """Choose the format that the owner's options or other columns leave."""
-    thousands, decimal = options.thousands, options.decimal
-    said = [
-        one
-        for one in formats
-        if thousands in (None, one.thousands) and decimal in (None, one.decimal)
-    ]
+    given = {"thousands": options.thousands, "decimal": options.decimal}
+    given = {mark: one for mark, one in given.items() if one is not None}
+    said = [one for one in formats if given.items() <= vars(one).items()]
     left = said or [*formats]
     agreeing = [one for one in left if one.kind == "number" and {one.decimal} == marks]
     if len(left) == 1 or agreeing:
@@ -187,7 +188,7 @@ def _chosen(
 
 
 def _left_out(
-    name: str, cells: pd.Series, values: pd.Series, options: Namespace
+    name: str, known: pd.Series, values: pd.Series, options: Namespace
 ) -> str:
     """Say why a column is taken to name the rows; empty if it is not."""
     n_known, n_different = int(values.count()), values.nunique()
@@ -199,7 +200,7 @@ def _left_out(
         return ""
     why, differ = "", n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
     if kind_of(values) == "category":
-        if _many(values) and _has_leading_zeros(cells.dropna()):
+        if _many(values) and _has_leading_zeros(known):
             why = f"its {n_different} codes with leading zeros name things"
         elif differ:
             why = f"it has {n_different} different values in {n_known} rows"
@@ -236,31 +237,23 @@ def _notes(
 
 def _doubts(name: str, texts: pd.Series, values: pd.Series) -> Iterator[str]:
     """Tell of numbers that may be names, codes, versions or times of day."""
-    if _are_whole(values):
-        if (values.diff().iloc[1:] == 1).all():
-            yield f"counts the rows; if it names them only, drop it (--id {name!r})"
-        elif _CODE.fullmatch(name) or _ID.fullmatch(name):
-            yield (
-                "whole numbers that may be names, read as numbers; --categorical "
-                f"{name!r} takes them as categories, --id {name!r} leaves them out"
-            )
-        return
-    texts = texts.head(_LOOKED_AT)
-    parts = texts.str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
-    lengths, shown = {*parts[1].str.len()}, parts[1].str.fullmatch("[1-9]0")
-    if lengths == {1, 2} and shown.any():
-        text = texts[shown.idxmax()]
+    if _are_whole(values) and (values.diff().iloc[1:] == 1).all():
+        yield f"counts the rows; if it names them only, drop it (--id {name!r})"
+    elif _are_whole(values) and (_CODE.fullmatch(name) or _ID.fullmatch(name)):
         yield (
-            f"{text!r} is read as the number {float(text):g}; if it is a version, say "
-            f"so (--text {name!r})"
+            "whole numbers that may be names, read as numbers; --categorical "
+            f"{name!r} takes them as categories, --id {name!r} leaves them out"
         )
-    hours, minutes = parts[0].astype(float), parts[1].astype(float)
-    clock = lengths == {2} and hours.max() < 24 and minutes.max() < 60
-    if clock and parts[1].nunique() > 1 and texts.nunique() >= _FEWEST_NAMED // 2:
-        text, hour = texts[parts.index[0]], (hours + minutes / 60).iloc[0]
+    parts = texts.head(_LOOKED_AT).str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
+    lengths, numbers = {*parts[1].str.len()}, parts.astype(float)
+    version = lengths == {1, 2} and parts[1].str.fullmatch("[1-9]0").any()
+    clock = lengths == {2} and numbers[0].max() < 24 and numbers[1].max() < 60
+    if version or (clock and parts[1].nunique() > 1 and len({*texts}) > _FEW_TIMES):
+        text = texts[parts[1].str.endswith("0").idxmax()]
+        what = "a version" if version else "a time of day"
         yield (
-            f"{text!r} is read as the number {float(text):g}; if it is a time of day, "
-            f"write hours ({hour:.3g})"
+            f"{text!r} is read as the number {float(text):g}; if it is {what}, say so "
+            f"(--text {name!r})"
         )
 
 
