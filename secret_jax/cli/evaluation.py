@@ -1,4 +1,4 @@
-"""A model's errors on held-out rows, beside the mean and least squares."""
+"""A model's errors on held-out rows, beside those of the mean and one equation."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
-from sklearn.compose import make_column_transformer
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.rows import Rows
+from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.printing import number
 
 TREE = "SECRET tree"  # its name among the methods
@@ -68,15 +64,11 @@ def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluat
     say(f"fitted in {perf_counter() - started:.1f} s")
     scores: dict[str, Score] = {}
     if n_test:
-        which = "latest rows" if "time" in rows.beside else "held-out rows"
-        if "group" in rows.beside:
-            n_groups = held_out.beside["group"].nunique(dropna=False)
-            which = f"rows of {n_groups:,} held-out groups"
-        say(f"measuring on {len(held_out.y):,} {which}")
+        say(f"measuring on {len(held_out.y):,} rows")
         scores[model._method] = measured(model, held_out)
         if hasattr(model, "n_leaves_"):
             scores[model._method]["leaves"] = model.n_leaves_
-        scores |= _baselines(model._schema, grown_on, held_out)
+        scores |= _baselines(grown_on, held_out)
     return Evaluation(model, len(grown_on.y), held_out, scores)
 
 
@@ -101,33 +93,21 @@ def measured(model: Any, rows: Rows) -> Score:
     return {"mse": mse, "rmse": math.sqrt(mse), "mae": mae, "r2": r2}
 
 
-def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
-    """Measure the mean, and least squares or logistic regression; gaps are means."""
-    fill: Any = SimpleImputer(keep_empty_features=True)
-    numbers: Any = make_pipeline(fill, StandardScaler())
-    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    discrete = [schema.names[column] for column in schema.discrete]
-    encoder = make_column_transformer((categories, discrete), remainder=numbers)
-    # Dates in parts, and ordered categories as places.
-    training, test = (
-        pd.DataFrame(dict(zip(schema.names, schema.columns_of(rows.X), strict=True)))
-        for rows in (grown_on, held_out)
-    )
-    training, test = encoder.fit_transform(training), encoder.transform(test)
-    models: dict[str, Any] = {
-        "mean of the training rows": DummyRegressor(),
-        "ordinary least squares": LinearRegression(),
-    }
+def _baselines(grown_on: Rows, held_out: Rows) -> dict[str, Score]:
+    """Measure trees without a split: of means or shares, and of one equation."""
+    kind, leaves = SecretRegressor, {"mean": "constant", "linear regression": "linear"}
     if grown_on.classes:
-        models = {
-            "shares of the classes": DummyClassifier(strategy="prior"),
-            "logistic regression": LogisticRegression(max_iter=5000),
+        kind = SecretClassifier
+        leaves = {
+            "shares of the classes": "constant",
+            "logistic regression": "logistic",
         }
-    weight, tested = grown_on.beside.get("weight"), held_out._replace(X=test)
-    return {
-        name: measured(one.fit(training, grown_on.y, sample_weight=weight), tested)
-        for name, one in models.items()
-    }
+    scores = {}
+    for name, leaf in leaves.items():
+        model = kind(max_depth=0, leaf=leaf, oblique=False, equation_tolerance=0.0)
+        grown_on.fit(model)
+        scores[name] = measured(model, held_out)
+    return scores
 
 
 def score_table(scores: Mapping[str, Score], heading: str) -> str:

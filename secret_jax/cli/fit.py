@@ -48,12 +48,13 @@ def fit(arguments: argparse.Namespace) -> None:
             "--calibrate needs a target of numbers, one tree, --loss auto or squared"
         )
     n_aside = round(len(rows.y) * arguments.calibrate)
-    aside, rows = rows.drawn(n_aside, [arguments.seed, 1])
+    aside, rows = rows.drawn(n_aside, arguments.seed + 1)
     found = evaluate(model, rows, arguments.test_fraction, arguments.seed)
     if arguments.refit_all and found.scores:
-        # The held-out rows are no longer held out.
-        say(f"growing the tree again on all {len(rows.y):,} rows; errors are those of")
-        say(f"the tree grown before on the {found.n_training:,} training rows")
+        say(f"growing the tree again on all {len(rows.y):,} rows")
+        before = f"{model._method} of {found.n_training:,} rows"
+        scores = {before: found.scores.pop(model._method)} | found.scores
+        found = found._replace(scores=scores)
         rows.fit(model)
     elif not len(aside.y):
         aside = found.held_out
@@ -71,7 +72,7 @@ def fit(arguments: argparse.Namespace) -> None:
         heading = f"Errors on {len(found.held_out.y):,} held-out rows"
         print(f"\n{score_table(found.scores, heading)}", flush=True)
     if arguments.report is not None:
-        say(f"wrote {', '.join(sorted(os.listdir(arguments.report)))} to the report")
+        say(f"wrote {', '.join(sorted(os.listdir(arguments.report)))}")
     if path := arguments.out:
         say(f"wrote {path}; use it: {PROGRAM} predict {path} FILE")
     elif arguments.report is None:

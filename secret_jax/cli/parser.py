@@ -29,7 +29,7 @@ _COLUMNS = """
 --categorical A,B  columns of numbers that are categories
 --ignore-case A,B  columns of categories in which case and blanks mean nothing
 --number A,B  columns of numbers, even if they look like names of rows
---dates COLUMN[:FORM]...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
+--dates COLUMN:FORM...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
 --thousands MARK  what groups digits where that is not plain: , . ' or a blank
 --decimal MARK  the decimal mark, likewise
 --split-only A,B  columns to split on, but not in the models
@@ -58,8 +58,8 @@ _MODEL = """
 _PARAMETERS = """
 --max-leaf-nodes VALUE  most leaves in growth, by the best splits; pruning leaves fewer
 --max-depth VALUE  most splits on the path from the root to a leaf
---min-samples-leaf VALUE  fewest rows of a leaf; a float is a share of the rows
---min-samples-split VALUE  fewest rows that are split; a float is a share of the rows
+--min-samples-leaf VALUE  fewest rows of a leaf: auto, a number, or a share as 0.1
+--min-samples-split VALUE  fewest rows that are split, likewise: auto, 20 or 0.1
 --leaf VALUE  models of the leaves: ridge (default), simple, linear, constant, implied,
  m5, logistic
 --oblique VALUE  whether splits may be inequalities in several columns: auto, yes, no
@@ -73,7 +73,7 @@ _PARAMETERS = """
 --distill VALUE  grow the tree again on what the trees of the folds say: yes or no
 --loss VALUE  of leaf models: squared (default), absolute, poisson, gamma or auto
 --missing-values VALUE  what missing numbers are: learn (default), mean or error
---class-weight VALUE  factors of the weights of the classes' rows, as in scikit-learn
+--class-weight VALUE  balanced, or a factor for each class, as in scikit-learn
 --device VALUE  where to compute
 """
 _PREDICT = f"""{_READING}
@@ -185,15 +185,11 @@ def _directions(text: str) -> dict[str, int]:
     )
 
 
-def _dates(text: str) -> tuple[str, str | None]:
+def _dates(text: str) -> tuple[str, str]:
     name, colon, form = text.partition(":%")
-    return name, f"%{form}" if colon else None
-
-
-def _mark(text: str) -> str:
-    if text in (",", ".", "'", " "):
-        return text
-    raise argparse.ArgumentTypeError(f"{text!r} stands between no digits")
+    if colon:
+        return name, f"%{form}"
+    raise argparse.ArgumentTypeError("write how dates look, as in 'sold:%d.%m.%Y'")
 
 
 def _value(text: str) -> Any:
@@ -224,7 +220,6 @@ _TYPES = {
     "N": int,
     "SHARE": float,
     "A,B": _names,
-    "MARK": _mark,
     "A:+,B:-": _directions,
-    "COLUMN[:FORM]": _dates,
+    "COLUMN:FORM": _dates,
 }

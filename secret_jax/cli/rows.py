@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import GroupShuffleSplit
 
 from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.reading.files import TableFile, read_file
@@ -57,23 +58,21 @@ class Rows(NamedTuple):
         beside = {role: one[rows] for role, one in self.beside.items()}
         return self._replace(X=self.X[rows], y=self.y[rows], beside=beside)
 
-    def drawn(self, n_first: int, seed: Any) -> tuple[Self, Self]:
+    def drawn(self, n_first: int, seed: int) -> tuple[Self, Self]:
         """Draw about so many rows at random, and the others.
 
-        Of groups whole ones are drawn, at least one; of times the latest rows, those of
-        one time together.
+        Of groups such a share of whole ones is drawn; of times the latest rows, those
+        of one time together.
         """
-        n_rows, random = len(self.y), np.random.default_rng(seed)
-        first = np.zeros(n_rows, bool)
+        n_rows, first = len(self.y), np.zeros(len(self.y), bool)
         if n_first and "time" in self.beside:
             first = self.beside["time"].rank(method="max").to_numpy() > n_rows - n_first
         elif n_first and "group" in self.beside:
-            group = self.beside["group"].astype(str).factorize()[0]
-            order = random.permutation(group.max() + 1)
-            n_groups = (np.cumsum(np.bincount(group)[order]) <= n_first).sum()
-            first = np.isin(group, order[: max(n_groups, 1)])
+            groups = self.beside["group"].astype(str)
+            way = GroupShuffleSplit(1, test_size=n_first / n_rows, random_state=seed)
+            first[next(way.split(groups, groups=groups))[1]] = True
         else:
-            first[random.permutation(n_rows)[:n_first]] = True
+            first[np.random.default_rng(seed).permutation(n_rows)[:n_first]] = True
         if first.all():
             raise CommandError(
                 "no rows are left to learn from: all of one group or time"
@@ -103,7 +102,8 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
         table, n_copies = table._replace(frame=table.frame.drop_duplicates()), 0
     names = [name for name in table.frame if name not in (target, *arguments.drop)]
     X: Any
-    reading, X, classes, notes = learn_reading(table, target, names, arguments)
+    reading, X, notes = learn_reading(table, target, names, arguments)
+    classes = reading.formats[target].kind == "text"
     y = X.pop(target)
     known = y.notna()
     if not known.all():

@@ -15,7 +15,6 @@ from sklearn.base import is_classifier
 import secret_jax
 from secret_jax.cli.messages import CommandError, check_output, draw, say
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.problems import check_exists
 from secret_jax.cli.reading.table import Reading
 from secret_jax.cli.rows import read
 from secret_jax.inspect.printing import some
@@ -106,8 +105,7 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def _loaded(path: str, method: str) -> Any:
-    """Load a saved model that can do something; a misspelt name is guessed."""
-    check_exists(path)
+    """Load a saved model that can do something."""
     model = getattr(secret_jax, estimator_name(path)).load(path)
     if not hasattr(model, method):
         raise CommandError(
@@ -140,11 +138,14 @@ def _read_rows(
 
 def _write_table(frame: pd.DataFrame, path: str | None) -> None:
     """Write a table as CSV, numbers with as many digits as a prediction has."""
-    for name, column in frame.select_dtypes("floating").items():
-        frame[name] = [f"{float(f'{value:.{_DIGITS}g}'):.15g}" for value in column]
+    how: Any = {"index": False, "float_format": _digits}
     if path is None:
-        frame.to_csv(sys.stdout, index=False)
+        frame.to_csv(sys.stdout, **how)
         return
     with replacing(path) as file:
-        frame.to_csv(file, index=False)
+        frame.to_csv(file, **how)
     say(f"wrote {len(frame):,} rows to {path}")
+
+
+def _digits(value: float) -> str:
+    return f"{float(f'{value:.{_DIGITS}g}'):.15g}"

@@ -5,17 +5,18 @@ text here; what they mean is for `secret_jax.cli.reading.learning`.
 """
 
 import csv
+import difflib
 import gzip
 import io
 import re
 import sys
 import zipfile
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from secret_jax.cli.messages import CommandError
-from secret_jax.cli.reading.problems import check_exists, did_you_mean, known_column
 from secret_jax.inspect.printing import some
 from secret_jax.runtime.optional import imported
 
@@ -41,10 +42,18 @@ class TableFile(NamedTuple):
 
     def column(self, name: str, what: str) -> str:
         """Return the name of a column, or raise an error that begins with ``what``."""
-        hint = self.hint
+        columns, hint = [*self.frame], self.hint
+        if name in columns:
+            return name
         if self.lines and any(one.startswith("Unnamed: ") for one in self.frame):
             hint += "; if the header stands further down, give --skip N"
-        return known_column(name, [*self.frame], what, hint)
+        shown = some([*map(repr, columns)], most=12)
+        if not any(re.search(r"[^\W\d_]", column) for column in columns):
+            hint = f"; the first line must be a header with names{hint}"
+        raise CommandError(
+            f"{what} {name!r}, but there is no such column"
+            f"{did_you_mean(name, columns) or '.'} The columns are {shown}{hint}"
+        )
 
     def place(self, row: int) -> str:
         """Where a row of the frame, counted from 0, stands in the file."""
@@ -63,7 +72,6 @@ def read_file(
     if path == "-":
         content, name = sys.stdin.buffer.read(), "standard input"
     else:
-        check_exists(path)
         with open(path, "rb") as file:
             content, name = file.read(), path
     if sheet is not None and not content.startswith(b"PK"):
@@ -184,3 +192,10 @@ def _headed(name: str, cells: pd.DataFrame, lines: int) -> TableFile:
     frame = cells.iloc[1:].set_axis(names, axis=1)
     frame = frame[(frame.notna() & frame.ne("")).any(axis=1)].infer_objects()
     return TableFile(frame, name, lines, notes=tuple(notes))
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """Ask for the candidate most like a name; empty if none is."""
+    by_case = {candidate.casefold(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.casefold(), by_case, n=1)
+    return f"; did you mean {by_case[near[0]]!r}?" if near else ""

@@ -39,21 +39,18 @@ Formats = tuple[ColumnFormat, ...]
 
 def learn_reading(
     table: TableFile, target: str, names: Collection[str], options: Namespace
-) -> tuple[Reading, pd.DataFrame, bool, list[str]]:
+) -> tuple[Reading, pd.DataFrame, list[str]]:
     """Find out how the columns of a table, and its target, are read; and read them.
 
     What the owner says are the options of ``secret-jax fit``. Columns that only name
-    the rows are left out. Returns the reading, the values, whether the target is one of
-    classes, and what is not plain to see, a line each. A column that may be read in two
-    ways, or most of it in one but not all, is an error that names what settles it.
+    the rows are left out. Returns the reading, the values, and what is not plain to
+    see, a line each. A column that may be read in two ways, or most of it in one but
+    not all, is an error that names what settles it.
     """
     plain = Reading(missing=(*MISSING, *options.na))
     cells = {name: plain.cells(table, name) for name in (*names, target)}
     found = {name: _candidates(table, name, cells[name], options) for name in names}
-    classes = options.classes or _holds_classes(table.frame[target], cells[target])
-    found[target] = (ColumnFormat(kind="text"),)
-    if not classes:
-        found[target] = _of_target(table, target, cells[target])
+    found[target] = _of_target(table, target, cells[target], options.classes)
     marks = {
         one.decimal
         for name, (one, *others) in found.items()
@@ -71,8 +68,11 @@ def learn_reading(
         if name != target and (why := _left_out(name, known, values, options)):
             notes.append(f"{name}: left out, {why}")
             X = X.drop(columns=name)
-        else:
-            told = _notes(name, known, values, chosen, name == target)
+        elif name != target or chosen not in (
+            ColumnFormat(),
+            ColumnFormat(kind="text"),
+        ):
+            told = _notes(name, known, values, chosen)
             notes += [f"{name}: {note}" for note in told]
     reading = replace(plain, formats={name: formats[name] for name in X})
     missing: dict[str, list[str]] = {}
@@ -84,20 +84,7 @@ def learn_reading(
     if missing:
         told = (f"{mark!r} ({some(m, most=3)})" for mark, m in missing.items())
         notes.append(f"counted as missing: {', '.join(told)}")
-    return reading, X, classes, notes
-
-
-def _holds_classes(column: pd.Series, cells: pd.Series) -> bool:
-    """Whether a target is text of which no cell is a number, and which repeats itself.
-
-    Dates are no classes, nor are names that differ from row to row.
-    """
-    known, kind = cells.dropna(), kind_of(column)
-    if kind or known.empty or to_numbers(known).notna().any():
-        return kind in ("truth", "category")
-    if any(find(known) != Found() for find in (find_numbers, find_dates)):
-        return False
-    return known.nunique() <= max(2, _MOST_CLASSES * len(known))
+    return reading, X, notes
 
 
 def _candidates(
@@ -111,11 +98,6 @@ def _candidates(
         return text
     if form := options.dates.get(name):
         return (ColumnFormat(kind="date", form=form),)
-    if name in options.dates:
-        if formats := find_dates(known).formats:
-            return formats
-        known_as = f"is no date that is known; give --dates '{name}:FORMAT'"
-        raise CommandError(f"{held(table, name, cells, known.iloc[0])} {known_as}")
     if kind:
         return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
     numbers, discrete = find_numbers(known), name in options.categorical
@@ -139,20 +121,23 @@ def _candidates(
     return dates.formats or text
 
 
-def _of_target(table: TableFile, target: str, cells: pd.Series) -> Formats:
-    """Find how a target of numbers is written; refuse one of which most is text."""
-    known = cells.dropna()
+def _of_target(table: TableFile, name: str, cells: pd.Series, classes: bool) -> Formats:
+    """Find whether a target holds numbers, or classes: texts that repeat themselves."""
+    known, kind = cells.dropna(), kind_of(table.frame[name])
     if known.empty:
-        raise CommandError(f"the target {target!r} has no value in any row")
+        raise CommandError(f"the target {name!r} has no value in any row")
+    if classes or kind in ("truth", "category"):
+        return (ColumnFormat(kind="text"),)
     numbers = find_numbers(known)
-    if numbers == Found() and (bad := known[to_numbers(known).isna()]).any():
+    if kind or numbers != Found() or to_numbers(known).notna().any():
+        return numbers.formats or (numbers.nearest or ColumnFormat(),)
+    dates, most = find_dates(known), max(2, _MOST_CLASSES * len(known))
+    if dates != Found() or known.nunique() > most:
         raise CommandError(
-            f"{held(table, target, cells, bad.iloc[0])}, and no number in {len(bad)} "
-            f"of {len(known)} rows; choose a target of numbers, or say that these are "
-            "classes (--classes)"
+            f"{held(table, name, cells, known.iloc[0])}, and no number; choose a "
+            "target of numbers, or say that its values are classes (--classes)"
         )
-    # What is no number is refused as it is read.
-    return numbers.formats or (numbers.nearest or ColumnFormat(),)
+    return (ColumnFormat(kind="text"),)
 
 
 def _chosen(
@@ -198,51 +183,36 @@ def _left_out(
     meant += (options.weight, options.group, options.time)
     if name in meant or n_known < _FEWEST_NAMED:
         return ""
-    why, differ = "", n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
+    differ = n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
     if kind_of(values) == "category":
-        if _many(values) and _has_leading_zeros(known):
-            why = f"its {n_different} codes with leading zeros name things"
-        elif differ:
-            why = f"it has {n_different} different values in {n_known} rows"
-    elif differ and _ID.fullmatch(name) and _are_whole(values):
-        why = "it numbers the rows"
-    return why and f"{why}; --number {name!r} or --text {name!r} keeps it"
+        names = differ or (_many(values) and _has_leading_zeros(known))
+    else:
+        names = differ and _ID.fullmatch(name) and _are_whole(values)
+    told = f"its {n_different} different values in {n_known} rows name them"
+    return f"{told}; --number {name!r} or --text {name!r} keeps it" if names else ""
 
 
 def _notes(
-    name: str,
-    texts: pd.Series,
-    values: pd.Series,
-    chosen: ColumnFormat,
-    is_target: bool,
+    name: str, texts: pd.Series, values: pd.Series, chosen: ColumnFormat
 ) -> Iterator[str]:
     """Tell how a column is used; nothing where all is plain."""
-    if texts.empty:
-        return
-    if chosen.kind == "date":
+    if chosen.kind == "date" and len(texts):
         yield f"{chosen.sentence()}; {texts.iloc[0]!r} is one"
     elif chosen.kind == "number" and chosen != ColumnFormat():
         longest = texts.str.len().idxmax()  # which shows most of what there is
         yield f"{chosen.sentence()}; {texts[longest]!r} is {values[longest]:.12g}"
-    elif chosen.kind == "text" and not is_target and _has_leading_zeros(texts):
-        yield f"codes with leading zeros, {values.nunique()} categories"
-    elif chosen.kind == "text" and not is_target and _many(values):
+    elif chosen.kind == "text" and _many(values):
         yield (
             f"{values.nunique()} categories in {len(texts)} rows; if it only names "
             f"the rows, leave it out (--id {name!r})"
         )
-    elif chosen.kind == "number" and not is_target and len(texts) >= _FEWEST_NAMED:
-        yield from _doubts(name, texts, values.dropna())
-
-
-def _doubts(name: str, texts: pd.Series, values: pd.Series) -> Iterator[str]:
-    """Tell of numbers that may be names, codes, versions or times of day."""
-    if _are_whole(values) and (values.diff().iloc[1:] == 1).all():
-        yield f"counts the rows; if it names them only, drop it (--id {name!r})"
-    elif _are_whole(values) and (_CODE.fullmatch(name) or _ID.fullmatch(name)):
+    if chosen != ColumnFormat() or len(texts) < _FEWEST_NAMED:
+        return
+    counts = (values.dropna().diff().iloc[1:] == 1).all()
+    if _are_whole(values) and (counts or _CODE.fullmatch(name) or _ID.fullmatch(name)):
         yield (
-            "whole numbers that may be names, read as numbers; --categorical "
-            f"{name!r} takes them as categories, --id {name!r} leaves them out"
+            f"whole numbers that may be names; --id {name!r} leaves them out, "
+            f"--categorical {name!r} takes them as categories"
         )
     parts = texts.head(_LOOKED_AT).str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
     lengths, numbers = {*parts[1].str.len()}, parts.astype(float)
@@ -258,8 +228,7 @@ def _doubts(name: str, texts: pd.Series, values: pd.Series) -> Iterator[str]:
 
 
 def _has_leading_zeros(known: pd.Series) -> bool:
-    digits = all(one.str.isdigit().all() for one in (known.head(_LOOKED_AT), known))
-    return digits and bool(known.str.fullmatch(r"0\d+").any())
+    return bool(known.str.isdigit().all() and known.str.fullmatch(r"0\d+").any())
 
 
 def _are_whole(values: pd.Series) -> bool:
