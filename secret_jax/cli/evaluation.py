@@ -19,11 +19,7 @@ from secret_jax.inspect.printing import number
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
 
-
-def _plain(value: float) -> str:
-    return number(value, digits=4)
-
-
+_plain = partial(number, digits=4)
 # Of what may be measured the heading, and how it is written, in the order of the table.
 _MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "mae": ("MAE", _plain),

@@ -60,8 +60,8 @@ _PARAMETERS = """
 --max-depth VALUE  most splits on the path from the root to a leaf
 --min-samples-leaf VALUE  fewest rows of a leaf: auto, a number, or a share as 0.1
 --min-samples-split VALUE  fewest rows that are split, likewise: auto, 20 or 0.1
---leaf VALUE  models of the leaves: ridge (default), simple, linear, constant, implied,
- m5, logistic
+--leaf VALUE  models of the leaves: ridge (default), auto, simple, linear,
+ constant, implied, m5, logistic
 --oblique VALUE  whether splits may be inequalities in several columns: auto, yes, no
 --splits VALUE  how splits are found: rss (default), secret, cart, guide, m5, phd,
  retis, support, conjunctive

@@ -155,8 +155,8 @@ def test_the_usual_marks_are_missing_and_said_and_others_can_be_named(learned):
     assert rows.X["x"].isna().tolist() == [True] * 7 + [False]
     assert rows.X["k"].isna().tolist() == [False, True, False, False] * 2
     assert notes == [
-        "counted as missing: '?' (x 1 and k 2), '-' (x 1), 'NA' (x 1), 'n/a' (x 1), "
-        "'null' (x 1), '-999' (x 1)",
+        "counted as missing: '?' (x 1), '-' (x 1), 'NA' (x 1), 'n/a' (x 1), "
+        "'null' (x 1), '-999' (x 1) and '?' (k 2)",
     ]
     X = learned(content, "--text", "k,x")[0].X
     assert X["k"].tolist() == ["a", "?", "b", "c"] * 2
@@ -396,7 +396,10 @@ def test_each_oddity_is_one_line_with_what_settles_it(learned, tmp_path):
     for name, settled in (
         ("Objekt-ID: left out", "--text 'Objekt-ID' keeps it"),
         ("Zimmer: -99 in 14 rows", "--na -99"),
-        ("Typ: 'FLAT', 'flat' and 'Flat' differ by case", "--ignore-case 'Typ'"),
+        (
+            "Typ: 'FLAT', 'flat', 'Flat' and 2 more differ by case",
+            "--ignore-case 'Typ'",
+        ),
         ("Heizung: 'gas' and 'Gas' differ", "--ignore-case 'Heizung'"),
         ("25 rows repeat another one", "--distinct"),
         ("Maklergebühr: it gives Kaufpreis away", "--drop 'Maklergebühr'"),

@@ -75,15 +75,13 @@ def learn_reading(
             told = _notes(name, known, values, chosen)
             notes += [f"{name}: {note}" for note in told]
     reading = replace(plain, formats={name: formats[name] for name in X})
-    missing: dict[str, list[str]] = {}
+    missing = []
     for name in X:
         gone = table.frame[name][reading.cells(table, name).isna()].dropna().astype(str)
-        for mark, count in gone.str.strip().value_counts(sort=False).items():
-            missing.setdefault(str(mark), []).append(f"{name} {count}")
-    missing.pop("", None)
+        counts = gone[gone.str.strip() != ""].str.strip().value_counts(sort=False)
+        missing += [f"{mark!r} ({name} {count})" for mark, count in counts.items()]
     if missing:
-        told = (f"{mark!r} ({some(m, most=3)})" for mark, m in missing.items())
-        notes.append(f"counted as missing: {', '.join(told)}")
+        notes.append(f"counted as missing: {some(missing, most=8)}")
     return reading, X, notes
 
 
