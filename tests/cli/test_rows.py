@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.cli.evaluation import score_table
+from secret_jax.cli.evaluation import Score, score_table
 from secret_jax.cli.main import main
 from secret_jax.cli.rows import Rows
 from secret_jax.tree.file import load_model
@@ -120,7 +120,9 @@ def test_columns_that_cannot_be_used_are_refused(folder, capsys, options, messag
 
 
 def test_errors_keep_their_columns_apart_whatever_their_size():
-    scores = {"a tree": {"mae": 1234567890.0, "rmse": 1234567891.0, "r2": -123.5}}
+    scores: dict[str, Score] = {
+        "a tree": {"mae": 1234567890.0, "rmse": 1234567891.0, "r2": -123.5}
+    }
     head, row = score_table(scores, "Errors").splitlines()
     assert row.split()[2:] == ["1,235,000,000", "-123.500", "1,235,000,000"]
     assert len(head) == len(row)

@@ -108,7 +108,7 @@ def find_numbers(cells: pd.Series) -> Found:
     texts = pd.Series(cells.unique(), dtype=object)
     if to_numbers(texts).notna().all():  # without dots that may group digits
         dotted = texts[texts.str.contains(".", regex=False)]
-        if dotted.empty or not dotted.str.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+").all():
+        if dotted.empty or not all(dotted.str.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+")):
             return Found((ColumnFormat(),))
     parts = _taken_apart(texts.str.translate(_SAME))
     parts = parts[parts["unit"] != ""]

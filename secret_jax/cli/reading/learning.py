@@ -64,7 +64,7 @@ def learn_reading(
     reading = replace(plain, formats=formats)
     X, notes = reading.apply(table, formats), list[str]()
     for name, chosen in formats.items():
-        known, values = cells[name].dropna(), X[name]
+        known, values = cells[name].dropna(), pd.Series(X[name])
         if name != target and (why := _left_out(name, known, values, options)):
             notes.append(f"{name}: left out, {why}")
             X = X.drop(columns=name)

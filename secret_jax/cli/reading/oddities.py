@@ -68,8 +68,9 @@ def _spellings(name: str, column: pd.Series) -> Iterator[str]:
     key = texts.map(folded)
     alike = texts[key[key.duplicated(keep=False)].sort_values(kind="stable").index]
     if len(alike):
+        shown = some([*map(repr, alike)], most=3)
         yield (
-            f"{name}: {some([*map(repr, alike)], most=3)} differ by case or blanks only; "
+            f"{name}: {shown} differ by case or blanks only; "
             f"to make them one, give --ignore-case {name!r}"
         )
 
