@@ -68,7 +68,7 @@ def learn_reading(
         if name != target and (why := _left_out(name, known, values, options)):
             notes.append(f"{name}: left out, {why}")
             X = X.drop(columns=name)
-        elif name != target or chosen.kind != "text" and chosen != ColumnFormat():
+        elif name != target or (chosen.kind != "text" and chosen != ColumnFormat()):
             told = _notes(name, known, values, chosen)
             notes += [f"{name}: {note}" for note in told]
     reading = replace(plain, formats={name: formats[name] for name in X})
