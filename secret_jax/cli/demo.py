@@ -12,10 +12,8 @@ from secret_jax.cli.rows import Rows
 from secret_jax.estimators.regressor import SecretRegressor
 
 _STORY = """\
-How large are the largest cell nuclei of a tumour? Measured under the microscope for 569
-women (the breast cancer data that comes with scikit-learn), and predicted from the mean
-radius, texture and shape of the nuclei and from the diagnosis. One straight line cannot
-say it: large nuclei vary more, and an area grows with the square of the radius.
+How large are the largest cell nuclei of a tumour? Measured for 569 women (the breast
+cancer data that comes with scikit-learn), and predicted from means and the diagnosis.
 """
 _COLUMNS = ("radius", "texture", "smoothness", "concavity", "symmetry")
 
@@ -24,21 +22,14 @@ def demo(arguments: argparse.Namespace) -> None:
     """Grow a tree on measured cell nuclei, measure its errors, and draw it."""
     check_output(arguments.out, picture=True)
     print(_STORY, flush=True)
-    model = SecretRegressor(
-        max_leaf_nodes=4, oblique=False, verbose=not arguments.quiet
-    )
-    found = evaluate(model, Rows(*largest_nuclei()), test_fraction=0.2, seed=0)
-    draw(model, arguments.out)
-    heading = f"Errors on {len(found.held_out.y):,} held-out rows"
-    print(model.export_text().rstrip("\n"))
-    print(f"\n{score_table(found.scores, heading)}")
-    print(f"\nNow your own table:  {PROGRAM} fit FILE TARGET")
-    print(f"The picture of the tree is in {arguments.out}")
-
-
-def largest_nuclei() -> tuple[pd.DataFrame, pd.Series]:
-    """The table of the story: a row for each tumour."""
     data: Any = load_breast_cancer(as_frame=True)
     X = data.data[[f"mean {name}" for name in _COLUMNS]].set_axis(_COLUMNS, axis=1)
     X["diagnosis"] = pd.Categorical(data.target_names[data.target].astype(str))
-    return X, data.data["worst area"].rename("largest area")
+    rows = Rows(X, data.data["worst area"].rename("largest area"))
+    model = SecretRegressor(max_leaf_nodes=4, oblique=False)
+    found = evaluate(model, rows, test_fraction=0.2, seed=0)
+    draw(model, arguments.out)
+    print(model.export_text())
+    print(score_table(found.scores, f"Errors on {len(found.held_out.y)} held-out rows"))
+    print(f"\nNow your own table:  {PROGRAM} fit FILE TARGET")
+    print(f"The picture of the tree is in {arguments.out}")

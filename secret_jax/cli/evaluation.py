@@ -1,29 +1,34 @@
-"""A model's errors on held-out rows, beside the mean and least squares."""
+"""A model's errors on held-out rows, beside those of the mean and one equation."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
-from sklearn.compose import make_column_transformer
-from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.rows import Rows
+from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.printing import number
 
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
-# Headings of what may be measured, in the order of the table.
-_MEASURES = {"mae": "MAE", "r2": "R²", "rmse": "RMSE"}
-_MEASURES |= {"error": "wrong", "log_loss": "log-loss", "leaves": "leaves"}
+
+_plain = partial(number, digits=4)
+# Of what may be measured the heading, and how it is written, in the order of the table.
+_MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "mae": ("MAE", _plain),
+    "r2": ("R²", "{:.3f}".format),
+    "rmse": ("RMSE", _plain),
+    "error": ("wrong", "{:.1%}".format),
+    "log_loss": ("log-loss", _plain),
+    "leaves": ("leaves", "{:,.0f}".format),
+}
 
 
 class Evaluation(NamedTuple):
@@ -36,7 +41,6 @@ class Evaluation(NamedTuple):
     n_training: int
     held_out: Rows
     scores: dict[str, Score]
-    seconds: float
 
 
 def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluation:
@@ -53,20 +57,15 @@ def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluat
     say(f"fitting on {len(grown_on.y):,} rows")
     started = perf_counter()
     grown_on.fit(model)
-    seconds = perf_counter() - started
-    say(f"fitted in {seconds:.1f} s")
+    say(f"fitted in {perf_counter() - started:.1f} s")
     scores: dict[str, Score] = {}
     if n_test:
-        which = "latest rows" if "time" in rows.beside else "held-out rows"
-        if "group" in rows.beside:
-            n_groups = held_out.beside["group"].nunique(dropna=False)
-            which = f"rows of {n_groups:,} held-out groups"
-        say(f"measuring on {len(held_out.y):,} {which}")
+        say(f"measuring on {len(held_out.y):,} rows")
         scores[model._method] = measured(model, held_out)
         if hasattr(model, "n_leaves_"):
             scores[model._method]["leaves"] = model.n_leaves_
-        scores |= _baselines(model._schema, grown_on, held_out)
-    return Evaluation(model, len(grown_on.y), held_out, scores, seconds)
+        scores |= _baselines(grown_on, held_out)
+    return Evaluation(model, len(grown_on.y), held_out, scores)
 
 
 def measured(model: Any, rows: Rows) -> Score:
@@ -76,70 +75,44 @@ def measured(model: Any, rows: Rows) -> Score:
     wrong, and ``log_loss``, in nats; a class that the model has never seen is wrong.
     """
 
-    def mean(values: np.ndarray) -> float:
-        return float(np.average(values, weights=rows.beside.get("weight")))
-
-    y = np.asarray(rows.y)
+    y, mean = np.asarray(rows.y), partial(np.average, weights=rows.beside.get("weight"))
     if is_classifier(model):
         probability = model.predict_proba(rows.X)
-        member = y[:, None] == model.classes_
-        actual = np.where(member.any(axis=1), member.argmax(axis=1), -1)
-        wrong = probability.argmax(axis=1) != actual
-        own = np.where(actual >= 0, probability[np.arange(len(y)), actual], 0.0)
+        wrong = model.classes_[probability.argmax(axis=1)] != y
+        own = (probability * (y[:, None] == model.classes_)).sum(axis=1)
         losses = -np.log(np.clip(own, 1e-15, 1.0))
-        return {"error": mean(wrong), "log_loss": mean(losses)}
+        return {"error": float(mean(wrong)), "log_loss": float(mean(losses))}
     residual = model.predict(rows.X) - y
-    mse, variance = mean(residual**2), mean((y - mean(y)) ** 2)
-    r2 = 1 - mse / variance if variance > 0 else None
-    return {"mse": mse, "rmse": math.sqrt(mse), "mae": mean(abs(residual)), "r2": r2}
+    mse, variance = float(mean(residual**2)), mean((y - mean(y)) ** 2)
+    r2 = float(1 - mse / variance) if variance > 0 else None
+    mae = float(mean(abs(residual)))
+    return {"mse": mse, "rmse": math.sqrt(mse), "mae": mae, "r2": r2}
 
 
-def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
-    """Measure the mean, and least squares or logistic regression; gaps are means."""
-    fill: Any = SimpleImputer(keep_empty_features=True)
-    numbers: Any = make_pipeline(fill, StandardScaler())
-    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    discrete = [schema.names[column] for column in schema.discrete]
-    encoder = make_column_transformer((categories, discrete), remainder=numbers)
-    # Dates in parts, and ordered categories as places.
-    training, test = (
-        pd.DataFrame(dict(zip(schema.names, schema.columns_of(rows.X), strict=True)))
-        for rows in (grown_on, held_out)
-    )
-    training, test = encoder.fit_transform(training), encoder.transform(test)
-    models: dict[str, Any] = {
-        "mean of the training rows": DummyRegressor(),
-        "ordinary least squares": LinearRegression(),
-    }
+def _baselines(grown_on: Rows, held_out: Rows) -> dict[str, Score]:
+    """Measure trees without a split: of means or shares, and of one equation."""
+    kind, leaves = SecretRegressor, {"mean": "constant", "linear regression": "linear"}
     if grown_on.classes:
-        models = {
-            "shares of the classes": DummyClassifier(strategy="prior"),
-            "logistic regression": LogisticRegression(max_iter=5000),
+        kind = SecretClassifier
+        leaves = {
+            "shares of the classes": "constant",
+            "logistic regression": "logistic",
         }
-    weight, tested = grown_on.beside.get("weight"), held_out._replace(X=test)
-    return {
-        name: measured(one.fit(training, grown_on.y, sample_weight=weight), tested)
-        for name, one in models.items()
-    }
+    scores = {}
+    for name, leaf in leaves.items():
+        model = kind(max_depth=0, leaf=leaf, oblique=False, equation_tolerance=0.0)
+        grown_on.fit(model)
+        scores[name] = measured(model, held_out)
+    return scores
 
 
 def score_table(scores: Mapping[str, Score], heading: str) -> str:
     """Write the errors of methods as a table for people."""
-    columns = [[heading, *(f"  {name}" for name in scores)]]
-    for measure, name in _MEASURES.items():
-        if any(measure in score for score in scores.values()):
-            cells = (_cell(measure, score.get(measure)) for score in scores.values())
-            columns.append([name, *cells])
-    widths = [max(map(len, column)) for column in columns]
-    return "\n".join(
-        "   ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])])
-        for first, *others in zip(*columns, strict=True)
-    )
-
-
-def _cell(measure: str, value: float | None) -> str:
-    if value is None or measure == "leaves":
-        return "-" if value is None else f"{value:,}"
-    if measure == "error":
-        return f"{100 * value:.1f} %"
-    return f"{value:.3f}" if measure == "r2" else number(value, digits=4)
+    found = pd.DataFrame(scores, dtype=float)
+    cells = {
+        name: ["-" if pd.isna(value) else write(value) for value in found.loc[measure]]
+        for measure, (name, write) in _MEASURES.items()
+        if measure in found.index
+    }
+    table = pd.DataFrame(cells, index=[f"  {name}" for name in found])
+    return table.rename_axis(columns=heading).to_string(col_space=8)

@@ -8,12 +8,11 @@ command that needs it.
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, QUIET, one_line
+from secret_jax.cli.messages import PROGRAM, QUIET
 from secret_jax.cli.parser import build_parser
 from secret_jax.runtime.optional import PackageError, imported
 
@@ -26,14 +25,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     argv = sys.argv[1:] if argv is None else argv
     try:
-        command = next((word for word in argv if not word.startswith("-")), None)
-        parser = build_parser(command)
+        parser = build_parser()
         arguments = parser.parse_args(argv)
         if arguments.command is None:
             parser.print_help(sys.stderr)
             return 2
         QUIET.set(arguments.quiet)
-        with _warnings_as_lines():
+        with warnings.catch_warnings():  # those meant for users, once, as a line each
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: _tell("warning", message)
             imported("pandas", "Tables", "data")
             resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
@@ -57,24 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Show warnings meant for users once, as a line each; no others."""
-    shown = set()
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = one_line(str(message))
-        if line not in shown:  # rows may be looked at more than once
-            shown.add(line)
-            print(f"{PROGRAM}: warning: {line}", file=sys.stderr, flush=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
-        yield
-
-
 def _fail(code: int, message: str) -> int:
-    print(f"{PROGRAM}: error: {one_line(message)}", file=sys.stderr, flush=True)
+    _tell("error", message)
     return code
+
+
+def _tell(what: str, message: Any) -> None:
+    line = " ".join(str(message).split())
+    print(f"{PROGRAM}: {what}: {line}", file=sys.stderr, flush=True)

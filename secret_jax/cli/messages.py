@@ -1,7 +1,6 @@
 """What commands tell their users, what they refuse, and the files they write."""
 
 import os
-import re
 import sys
 from contextvars import ContextVar
 from pathlib import Path
@@ -9,12 +8,6 @@ from typing import Any
 
 PROGRAM = "secret-jax"
 QUIET = ContextVar("quiet", default=False)
-_FLAGS = {
-    "categorical_features": "--categorical",
-    "split_features": "--split-only",
-    "monotonic_cst": "--monotone",
-    "missing_values": "--missing-values",
-}
 _PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 
@@ -41,13 +34,6 @@ def draw(model: Any, path: str | Path) -> None:
 
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
     model.plot_tree().savefig(path, dpi=150)
-
-
-def one_line(message: str) -> str:
-    """Write a message on one line, with flags in the place of parameters."""
-    for parameter, flag in _FLAGS.items():
-        message = re.sub(rf"\b{parameter}\b", flag, message)
-    return " ".join(message.split())
 
 
 def say(line: str) -> None:

@@ -1,6 +1,7 @@
 """The command line's options: one table for each command."""
 
 import argparse
+import ast
 import csv
 import re
 from typing import Any
@@ -17,9 +18,9 @@ _WORDS = {
 _QUIET = "--quiet  print results, warnings and errors, but no progress and no notes"
 # Options of a file: where the table is in it, and which cells are missing.
 _READING = """
---sheet NAME  the sheet of an Excel file to read
---skip N  lines above the header, where a title or empty lines are not found out
---na VALUE...  a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)
+--sheet NAME  the sheet of an Excel file to read (default: the first)
+--skip N  lines above the header, as of a title
+--na CELL...  a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)
 """
 _COLUMNS = """
 --drop A,B  columns to leave out
@@ -28,7 +29,7 @@ _COLUMNS = """
 --categorical A,B  columns of numbers that are categories
 --ignore-case A,B  columns of categories in which case and blanks mean nothing
 --number A,B  columns of numbers, even if they look like names of rows
---dates COLUMN[:FORM]...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
+--dates COLUMN:FORM...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
 --thousands MARK  what groups digits where that is not plain: , . ' or a blank
 --decimal MARK  the decimal mark, likewise
 --split-only A,B  columns to split on, but not in the models
@@ -47,6 +48,33 @@ _ROWS = """
 --seed N=0  of all that is random
 --out MODEL  save the model in this file
 --report DIR  write report.html, tree.png and errors.json to this folder
+"""
+_MODEL = """
+--model KIND=tree  tree or booster: one readable tree, or a sum of many
+--preset NAME  start from the settings of a learner: accurate, paper, cart, guide, m5,
+ retis or support
+"""
+# Parameters of the estimators: what is not given stays as it is there.
+_PARAMETERS = """
+--max-leaf-nodes VALUE  most leaves in growth, by the best splits; pruning leaves fewer
+--max-depth VALUE  most splits on the path from the root to a leaf
+--min-samples-leaf VALUE  fewest rows of a leaf: auto, a number, or a share as 0.1
+--min-samples-split VALUE  fewest rows that are split, likewise: auto, 20 or 0.1
+--leaf VALUE  models of the leaves: ridge (default), auto, simple, linear,
+ constant, implied, m5, logistic
+--oblique VALUE  whether splits may be inequalities in several columns: auto, yes, no
+--splits VALUE  how splits are found: rss (default), secret, cart, guide, m5, phd,
+ retis, support, conjunctive
+--prune VALUE  how a subtree is chosen: auto, cross-validation, holdout, cart, m5,
+ guide, icomp, aic, caic, bic or none
+--pruning-tolerance VALUE  increase of the error allowed for half the numbers to read
+--equation-tolerance VALUE  how far short equations may be from full ones
+--refine VALUE  of the whole tree, after pruning: soft, blend or tao (default: none)
+--distill VALUE  grow the tree again on what the trees of the folds say: yes or no
+--loss VALUE  of leaf models: squared (default), absolute, poisson, gamma or auto
+--missing-values VALUE  what missing numbers are: learn (default), mean or error
+--class-weight VALUE  balanced, or a factor for each class, as in scikit-learn
+--device VALUE  where to compute
 """
 _PREDICT = f"""{_READING}
 --keep A,B  columns of the file to write beside the predictions
@@ -72,9 +100,9 @@ _EXPORT = """
 _ABOUT_COLUMNS = """Numbers with separators, units or signs of currencies, dates and
 columns that only name the rows are found out, and what was found is said. Text is split
 on, and in the equations as 0 or 1; dates are split on by year, month and weekday."""
-_ABOUT_MODELS = """The parameters of the estimators. Names stand for values with
-options, as in Python: --splits "RssSplits(max_split_features=2)",
---prune "CostComplexity(alpha=3.5)"."""
+_ABOUT_MODELS = """The parameters of secret_jax.SecretRegressor and SecretClassifier.
+Names stand for values with options, as in Python: --splits
+"RssSplits(max_split_features=2)", --prune "CostComplexity(alpha=3.5)"."""
 
 # What each is for, the module that runs it, what follows its name, and its options.
 _COMMANDS = {
@@ -93,11 +121,8 @@ class _Parser(argparse.ArgumentParser):
         raise CommandError(f"{message}; see {self.prog} --help")
 
 
-def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """Build the parser; only that of ``fit``, if it is the command, imports JAX.
-
-    ``run`` names the function of a command, which is imported when it runs.
-    """
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser; ``run`` names the function of a command, imported to run it."""
     parser = _Parser(
         prog=PROGRAM,
         description="Readable regression trees with linear models in their leaves.",
@@ -117,22 +142,13 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         # Also after the command, where it takes no earlier one back.
         _add(one, _QUIET, default=argparse.SUPPRESS)
         _add(one, options)
-        if name == command == "fit":
-            _add_fit_options(one)
+        if name == "fit":
+            _add(one.add_argument_group("columns", _ABOUT_COLUMNS), _COLUMNS)
+            _add(one.add_argument_group("rows"), _ROWS)
+            models = one.add_argument_group("model", _ABOUT_MODELS)
+            _add(models, _MODEL)
+            _add(models, _PARAMETERS, default=argparse.SUPPRESS)
     return parser
-
-
-def _add_fit_options(parser: argparse.ArgumentParser) -> None:
-    from secret_jax.cli.parameters import PRESETS, add_parameters
-
-    _add(parser.add_argument_group("columns", _ABOUT_COLUMNS), _COLUMNS)
-    _add(parser.add_argument_group("rows"), _ROWS)
-    models = parser.add_argument_group("model", _ABOUT_MODELS)
-    kinds = {"choices": ["tree", "booster"], "default": "tree"}
-    models.add_argument("--model", help="one readable tree, or a sum of many", **kinds)
-    preset = "start from the settings of a learner of the literature"
-    models.add_argument("--preset", choices=PRESETS, help=preset)
-    add_parameters(models)
 
 
 def _add(group: Any, table: str, **more: Any) -> None:
@@ -169,22 +185,41 @@ def _directions(text: str) -> dict[str, int]:
     )
 
 
-def _dates(text: str) -> tuple[str, str | None]:
+def _dates(text: str) -> tuple[str, str]:
     name, colon, form = text.partition(":%")
-    return name, f"%{form}" if colon else None
+    if colon:
+        return name, f"%{form}"
+    raise argparse.ArgumentTypeError("write how dates look, as in 'sold:%d.%m.%Y'")
 
 
-def _mark(text: str) -> str:
-    if text in (",", ".", "'", " "):
+def _value(text: str) -> Any:
+    """Read a word, a number, or a value as ``Ridge(clip_margin=0.2)``."""
+    if text in _ANSWERS:
+        return _ANSWERS[text]
+    from secret_jax.runtime.values import value_class  # help does not wait for JAX
+
+    try:
+        node = ast.parse(text, mode="eval").body
+        if not isinstance(node, ast.Call):
+            return ast.literal_eval(node)
+        fields = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+        value = value_class(ast.unparse(node.func))(**fields)
+        value.check()
+        return value
+    except ValueError as error:  # of a value that is checked, or of what is no literal
+        if "parameter" in str(error):
+            raise argparse.ArgumentTypeError(str(error)) from None
         return text
-    raise argparse.ArgumentTypeError(f"{text!r} stands between no digits")
+    except (SyntaxError, TypeError):
+        return text
 
 
+_ANSWERS = {"yes": True, "no": False, "none": None}
 _TYPES = {
+    "VALUE": _value,
     "N": int,
     "SHARE": float,
     "A,B": _names,
-    "MARK": _mark,
     "A:+,B:-": _directions,
-    "COLUMN[:FORM]": _dates,
+    "COLUMN:FORM": _dates,
 }

@@ -1,11 +1,12 @@
 """The rows that a tree learns from: read, checked, and what is odd in them said."""
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import GroupShuffleSplit
 
 from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.reading.files import TableFile, read_file
@@ -17,6 +18,8 @@ from secret_jax.inspect.printing import counted, some
 # Options that name columns, and those that name one that is nothing to learn from.
 _NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "ignore_case")
 _NAMING += ("dates", "monotone", "weight", "group", "time")
+_HOLDS = {"weight": "numbers, none below zero", "time": "numbers or dates"}
+_HOLDS["group"] = "names"
 # Of time, by which a tree's size is chosen: a few for each fold.
 _STRETCHES = 20
 
@@ -55,23 +58,21 @@ class Rows(NamedTuple):
         beside = {role: one[rows] for role, one in self.beside.items()}
         return self._replace(X=self.X[rows], y=self.y[rows], beside=beside)
 
-    def drawn(self, n_first: int, seed: Any) -> tuple[Self, Self]:
+    def drawn(self, n_first: int, seed: int) -> tuple[Self, Self]:
         """Draw about so many rows at random, and the others.
 
-        Of groups whole ones are drawn, at least one; of times the latest rows, those of
-        one time together.
+        Of groups such a share of whole ones is drawn; of times the latest rows, those
+        of one time together.
         """
-        n_rows, random = len(self.y), np.random.default_rng(seed)
-        first = np.zeros(n_rows, bool)
+        n_rows, first = len(self.y), np.zeros(len(self.y), bool)
         if n_first and "time" in self.beside:
             first = self.beside["time"].rank(method="max").to_numpy() > n_rows - n_first
         elif n_first and "group" in self.beside:
-            group = self.beside["group"].astype(str).factorize()[0]
-            order = random.permutation(group.max() + 1)
-            n_groups = (np.cumsum(np.bincount(group)[order]) <= n_first).sum()
-            first = np.isin(group, order[: max(n_groups, 1)])
+            groups = self.beside["group"].astype(str)
+            way = GroupShuffleSplit(1, test_size=n_first / n_rows, random_state=seed)
+            first[next(way.split(groups, groups=groups))[1]] = True
         else:
-            first[random.permutation(n_rows)[:n_first]] = True
+            first[np.random.default_rng(seed).permutation(n_rows)[:n_first]] = True
         if first.all():
             raise CommandError(
                 "no rows are left to learn from: all of one group or time"
@@ -79,14 +80,11 @@ class Rows(NamedTuple):
         return self.take(first), self.take(~first)
 
 
-def read(arguments: argparse.Namespace, columns: Collection[str]) -> TableFile:
-    """Read a file that should have some columns, and say what there is in it."""
-    path, sheet, skip = arguments.file, arguments.sheet, arguments.skip
-    say(f"reading {'standard input' if path == '-' else path}")
-    table = read_file(path, sheet=sheet, skip=skip, columns=columns)
-    n_rows, n_columns = table.frame.shape
-    width = counted(n_columns, "column", "columns")
-    say(f"{counted(n_rows, 'row', 'rows')}, {width}")
+def read(arguments: argparse.Namespace) -> TableFile:
+    """Read a file, and say what there is in it."""
+    table = read_file(arguments.file, sheet=arguments.sheet, skip=arguments.skip)
+    say(f"read {table.path}")
+    say("{:,} rows, {:,} columns".format(*table.frame.shape))
     for note in table.notes:
         say(f"  {note}")
     return table
@@ -95,7 +93,7 @@ def read(arguments: argparse.Namespace, columns: Collection[str]) -> TableFile:
 def training_rows(arguments: argparse.Namespace) -> Rows:
     """Read the columns to learn from and the target, checked before the work."""
     arguments.dates = dict(arguments.dates)
-    table = read(arguments, (arguments.target,))
+    table = read(arguments)
     target = table.column(arguments.target, "TARGET names")
     _check_names(table, arguments)
     n_copies = int(table.frame.duplicated().sum())
@@ -104,14 +102,16 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
         table, n_copies = table._replace(frame=table.frame.drop_duplicates()), 0
     names = [name for name in table.frame if name not in (target, *arguments.drop)]
     X: Any
-    reading, X, classes, notes = learn_reading(table, target, names, arguments)
+    reading, X, notes = learn_reading(table, target, names, arguments)
+    classes = reading.formats[target].kind == "text"
     y = X.pop(target)
     known = y.notna()
     if not known.all():
         places = [table.place(int(row)) for row in np.flatnonzero(~known)]
-        n_gone, are = counted(len(places), "row has", "rows have"), ["is", "are"]
-        are = are[len(places) > 1]
-        notes.append(f"{n_gone} no {target} and {are} left out: {some(places, most=8)}")
+        n_gone = counted(len(places), "row", "rows")
+        notes.append(
+            f"left out for want of {target}: {n_gone} ({some(places, most=8)})"
+        )
     X, y = X[known], y[known].astype(str if classes else float)
     roles = {role: getattr(arguments, role) for role in ("weight", "group", "time")}
     for role, name in roles.items():
@@ -125,15 +125,12 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
         say(f"  {note}")
     for role, column in beside.items():
         kind = kind_of(column)
-        numbers = kind == "number" and column.min() >= 0 and column.max() > 0
-        if column.isna().any() or (role == "weight" and not numbers):
-            what = "numbers, none below zero" if role == "weight" else "no gaps"
-            raise CommandError(
-                f"--{role} names {column.name!r}, which should hold {what}"
-            )
-        if role == "time" and kind not in ("number", "date"):
-            told = "which should hold numbers or dates"
-            raise CommandError(f"--time names {column.name!r}, {told}")
+        right = role == "group" or kind == "number" or (role, kind) == ("time", "date")
+        if role == "weight" and right:
+            right = column.min() >= 0 and column.max() > 0
+        if column.isna().any() or not right:
+            what = f"{_HOLDS[role]}, without gaps"
+            raise CommandError(f"--{role} names {column.name!r}, which must be {what}")
     return Rows(X, y, classes, beside, reading)
 
 

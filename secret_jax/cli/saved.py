@@ -13,13 +13,10 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 import secret_jax
-from secret_jax.cli.evaluation import measured, score_table
 from secret_jax.cli.messages import CommandError, check_output, draw, say
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.formats import ColumnFormat
-from secret_jax.cli.reading.problems import check_exists
 from secret_jax.cli.reading.table import Reading
-from secret_jax.cli.rows import Rows, read
+from secret_jax.cli.rows import read
 from secret_jax.inspect.printing import some
 from secret_jax.tree.archive import replacing
 from secret_jax.tree.file import estimator_name
@@ -28,7 +25,7 @@ _DIGITS = 7  # that float32 carries
 
 
 def predict(arguments: argparse.Namespace) -> None:
-    """Predict the rows of a file; measure errors where it has the target."""
+    """Predict the rows of a file."""
     check_output(arguments.out)
     model = _loaded(arguments.model, "apply" if arguments.leaf else "predict")
     if arguments.interval is not None and not hasattr(model, "conformity_scores_"):
@@ -38,82 +35,45 @@ def predict(arguments: argparse.Namespace) -> None:
             "--refit-all"
         )
     table, X = _read_rows(model, arguments, arguments.keep)
-    columns = {name: table.frame[name] for name in arguments.keep}
-    prediction = model.predict(X)
-    found = {"prediction": prediction}
-    if prediction.ndim > 1:
-        names = [f"prediction of {name}" for name in model._schema.target_names]
-        found = dict(zip(names, prediction.T, strict=True))
+    found = table.frame[arguments.keep].assign(prediction=model.predict(X))
     if is_classifier(model):
         names = [f"probability of {name}" for name in model.classes_]
-        found |= dict(zip(names, model.predict_proba(X).T, strict=True))
+        found[names] = model.predict_proba(X)
     if arguments.interval is not None:
         bounds = model.predict_interval(X, coverage=arguments.interval)
-        found |= dict(zip(("lower", "upper"), bounds, strict=True))
+        found["lower"], found["upper"] = bounds
     if arguments.leaf:
         found["leaf"] = model.apply(X)
-    if twice := columns.keys() & found.keys():
-        raise CommandError(f"--keep names {min(twice)!r}, as a column of the output is")
-    _write_table(pd.DataFrame(columns | found, index=X.index), arguments.out)
-    _say_errors(model, table, X)
-
-
-def _say_errors(model: Any, table: TableFile, X: Any) -> None:
-    """Say how far off predictions are, if the file has the target."""
-    reading, classes = _reading(model), is_classifier(model)
-    target: Any = getattr(model, "reading_", {}).get("target")
-    if target not in table.frame:
-        return
-    try:
-        y: Any = reading.apply(table, [target])[target]
-    except CommandError as error:
-        say(f"errors are not measured: {error}")
-        return
-    known = y.notna()
-    if known.any():
-        rows = Rows(X[known], y[known].astype(str if classes else float), classes)
-        heading = f"Errors on the {known.sum():,} rows that have {target}"
-        say(score_table({model._method: measured(model, rows)}, heading))
+    _write_table(found, arguments.out)
 
 
 def show(arguments: argparse.Namespace) -> None:
     """Print a saved model, and draw it if asked to; or explain rows of a file."""
     check_output(arguments.plot, picture=True)
     check_output(arguments.out)
+    model = _loaded(arguments.model, "explain")
     if arguments.file is not None:
-        _explain(arguments)
+        _explain(model, arguments)
         return
-    model = _loaded(arguments.model, "export_text")
-    whole = {"max_categories": None} if arguments.categories else {}
-    text = model.export_text(
-        max_depth=arguments.max_depth,
-        precision=arguments.precision,
-        max_terms=arguments.max_terms,
-        **whole,
-    )
-    print(text.rstrip("\n"))
+    given = {"max_categories": None} if arguments.categories else {}
+    for name in ("max_depth", "precision", "max_terms"):
+        given[name] = getattr(arguments, name)
+    print(model.export_text(**given).rstrip("\n"))
     if arguments.plot is not None:
         draw(model, arguments.plot)
         say(f"wrote the picture to {arguments.plot}")
 
 
-def _explain(arguments: argparse.Namespace) -> None:
+def _explain(model: Any, arguments: argparse.Namespace) -> None:
     """Print why rows get their predictions, or write what each column adds."""
-    model = _loaded(arguments.model, "explain")
     table, X = _read_rows(model, arguments)
-    why = model.explain(X if arguments.out else X.iloc[: arguments.rows])
-    if not hasattr(why, "row_text"):
-        raise CommandError(
-            f"{arguments.model!r} holds a {type(model).__name__}, whose rows are "
-            "explained in Python only: model.explain(X)"
-        )
     if arguments.out is not None:
-        _write_table(why.to_dataframe(), arguments.out)
+        _write_table(model.explain(X).to_dataframe(), arguments.out)
         return
-    texts = (
-        why.row_text(i).replace(f"row {i}", table.place(i), 1) for i in range(len(why))
-    )
-    print("\n\n".join(texts))
+    why = model.explain(X.iloc[: arguments.rows])
+    for i in range(len(why)):
+        text = why.row_text(i).replace(f"row {i}", table.place(i), 1)
+        print(text if i == 0 else f"\n{text}")
     if (hidden := len(X) - len(why)) > 0:
         say(f"{hidden} more rows; --rows N prints more, --out FILE writes all")
 
@@ -136,11 +96,6 @@ def export(arguments: argparse.Namespace) -> None:
         text = model.to_onnx().SerializeToString()
     else:
         text = model.export_code(language, **given)
-    for name in model._schema.input_names if language != "dot" else ():
-        one = _reading(model).formats[name]
-        takes = {"date": "dates, or text as in 2024-02-29", "number": "numbers"}
-        if one.kind == "date" or (one.kind == "number" and one != ColumnFormat()):
-            say(f"{name}: the program takes {takes[one.kind]}, not the file's texts")
     if arguments.out is None:
         print(text.rstrip("\n"))
         return
@@ -150,8 +105,7 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def _loaded(path: str, method: str) -> Any:
-    """Load a saved model that can do something; a misspelt name is guessed."""
-    check_exists(path)
+    """Load a saved model that can do something."""
     model = getattr(secret_jax, estimator_name(path)).load(path)
     if not hasattr(model, method):
         raise CommandError(
@@ -161,27 +115,18 @@ def _loaded(path: str, method: str) -> Any:
     return model
 
 
-def _reading(model: Any) -> Reading:
-    if hasattr(model, "reading_"):
-        return Reading.from_json(model.reading_)
-    return Reading.of_schema(model._schema)
-
-
 def _read_rows(
     model: Any, arguments: argparse.Namespace, kept: Sequence[str] = ()
 ) -> tuple[TableFile, pd.DataFrame]:
-    """Read a file, and its columns for the model."""
-    schema, reading = model._schema, _reading(model)
-    reading = replace(reading, missing=(*reading.missing, *arguments.na))
-    needed = [*schema.input_names]
-    table = read(arguments, (*needed * schema.named, *kept))
-    if not schema.named and table.frame.shape[1] == len(needed):
-        table = table._replace(frame=table.frame.set_axis(needed, axis=1))
-    elif not schema.named:
+    """Read a file, and its columns for the model, as those of the fit were."""
+    if not hasattr(model, "reading_"):
         raise CommandError(
-            f"{table.path!r} has {table.frame.shape[1]} columns, but the model was "
-            f"fitted without names on {len(needed)}; give a file with just these"
+            f"{arguments.model!r} was fitted in Python, and does not know how files "
+            "are read; read the file there: model.predict(pandas.read_csv(FILE))"
         )
+    reading, needed = Reading.from_json(model.reading_), [*model._schema.input_names]
+    reading = replace(reading, missing=(*reading.missing, *arguments.na))
+    table = read(arguments)
     for name in (*needed, *kept):
         what = "the model needs" if name in needed else "the command asks for"
         table.column(name, f"{what} the column")
@@ -193,11 +138,14 @@ def _read_rows(
 
 def _write_table(frame: pd.DataFrame, path: str | None) -> None:
     """Write a table as CSV, numbers with as many digits as a prediction has."""
-    for name, column in frame.select_dtypes("floating").items():
-        frame[name] = [f"{float(f'{value:.{_DIGITS}g}'):.15g}" for value in column]
+    how: Any = {"index": False, "float_format": _digits}
     if path is None:
-        frame.to_csv(sys.stdout, index=False)
+        frame.to_csv(sys.stdout, **how)
         return
     with replacing(path) as file:
-        frame.to_csv(file, index=False)
+        frame.to_csv(file, **how)
     say(f"wrote {len(frame):,} rows to {path}")
+
+
+def _digits(value: float) -> str:
+    return f"{float(f'{value:.{_DIGITS}g}'):.15g}"

@@ -11,7 +11,7 @@ import pytest
 from messy_tables import loans, write_loans
 
 from secret_jax.cli.messages import CommandError
-from secret_jax.cli.reading.files import read_file, start_of
+from secret_jax.cli.reading.files import read_file
 
 CSV = "a,b\n1,x\n2,y\n"
 SAME = [["1", "x"], ["2", "y"]]
@@ -56,10 +56,10 @@ def test_what_is_no_table_is_refused(tmp_path, content, message):
 
 def test_names_lose_their_blanks_and_copies_of_names_are_told(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("x, y , x,x.1,\n1,2,3,4,5\n")
+    path.write_text("x, y , x,,\n1,2,3,4,5\n")
     table = read_file(str(path))
-    assert list(table.frame) == ["x", "y", "x.2", "x.1", "Unnamed: 4"]
-    assert table.notes == ("'x' stands twice in the header: read as 'x.2'",)
+    assert list(table.frame) == ["x", "y", "x.1", "Unnamed: 3", "Unnamed: 4"]
+    assert table.notes == ("'x' stands twice in the header: read as 'x.1'",)
     pd.DataFrame([["a", "a "], [1, 2]]).to_excel(
         tmp_path / "t.xlsx", header=False, index=False
     )
@@ -67,57 +67,44 @@ def test_names_lose_their_blanks_and_copies_of_names_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "separator", "skip"),
+    ("text", "separator", "names", "line"),
     [
-        ("a;b;c\n1;2;3\n", ";", 0),
-        ("a,b\n1,2\n", ",", 0),
-        ("Loans, all of them, 2024\n\na;b;c;d\n1,5;2;3;x\n1,5;2;3;x\n", ";", 2),
-        ('"Two\nlines"\nname\tvalue\nx\t1\n', "\t", 2),
-        ("\n\na,b\n1,2\n", ",", 2),
-        (",a,b\n0,1,2\n", ",", 0),  # names of rows have no name
-        ("only\n1\n2\n", ",", 0),
-        ("1,2,3\n4,5,6\n", ",", 0),
-        ("Prices,,\n,,\na,b,c\n1,2,3\n", ",", 2),
+        ("a;b;c\n1,5;2;3\n", ";", ["a", "b", "c"], 2),
+        ("\n\na,b\n\n1,2\n", ",", ["a", "b"], 5),
+        (",a,b\n0,1,2\n", ",", ["Unnamed: 0", "a", "b"], 2),
+        ("only\n1\n2\n", ",", ["only"], 2),
+        ('"a, b; c"\tvalue\nx\t1\n', "\t", ["a, b; c", "value"], 2),
+        ("a,b\n,\n1,2\n", ",", ["a", "b"], 3),
     ],
 )
-def test_the_header_is_found_where_it_is_clear(text, separator, skip):
-    assert start_of(text) == (separator, skip)
+def test_separators_and_lines_are_found(tmp_path, text, separator, names, line):
+    (tmp_path / "t.csv").write_text(text)
+    found = read_file(str(tmp_path / "t.csv"))
+    assert (found.separator, [*found.frame]) == (separator, names)
+    assert found.place(0) == f"line {line}"
 
 
-def test_lines_above_the_header_can_be_named(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("what,ever\nelse,here\na,b\n1,x\n2,\n")
-    assert list(read_file(str(path)).frame) == ["what", "ever"]
-    table = read_file(str(path), skip=2)
-    assert list(table.frame) == ["a", "b"]
-    assert table.place(0) == "line 4"
-    path.write_text("Prices\n\na,b\n1,x\n2,y\n")
-    found = read_file(str(path))
-    assert found.frame["b"].tolist() == ["x", "y"]
-    assert found.place(1) == "line 5"
-    assert "the header is in line 3, below a title" in found.notes[0]
-
-
-def test_the_sheet_with_the_target_is_read_below_its_title(tmp_path):
+def test_a_title_and_other_sheets_are_named(tmp_path):
     path = str(write_loans(tmp_path / "loans.xlsx"))
-    found = read_file(path, columns=["Denied?"])
+    found = read_file(path, sheet="Data", skip=2)
     assert found.frame.to_numpy().tolist() == loans().to_numpy().tolist()
     assert list(found.frame) == ["debt", "income", "Denied?"]
     assert found.place(0) == "line 4"
-    sheet, header = found.notes
-    assert "the sheet 'Data' of 2 (--sheet 'Notes' reads another)" in sheet
-    assert "the header is in line 3, below a title or empty lines (--skip 0" in header
-    assert read_file(path, sheet="Data", skip=2).frame.equals(found.frame)
-    assert list(read_file(path, sheet="Notes").frame) == ["Notes"]
+    assert found.notes == ("the sheet 'Data' of 2 (--sheet 'Notes' reads another)",)
     with pytest.raises(CommandError, match="did you mean 'Denied"):
-        read_file(path, columns=["Denid?"]).column("Denid?", "--target names")
+        found.column("Denid?", "--target names")
     with pytest.raises(CommandError, match=r"--sheet 'Data' reads another"):
-        read_file(path, sheet="Notes").column("debt", "--target names")
+        read_file(path).column("debt", "--target names")
     with pytest.raises(CommandError, match=r"further down, give --skip N"):
-        read_file(path, sheet="Data", skip=0).column("debt", "--target names")
+        read_file(path, sheet="Data").column("debt", "--target names")
     with pytest.raises(CommandError, match=r"no sheet 'Dat'; did you mean 'Data'"):
         read_file(path, sheet="Dat")
-    (tmp_path / "t.csv").write_text(CSV)
+    (tmp_path / "t.csv").write_text("Prices\n\na,b\n1,x\n2,y\n")
+    with pytest.raises(CommandError, match=r"line 3, saw 2.* --skip N says"):
+        read_file(str(tmp_path / "t.csv"))
+    table = read_file(str(tmp_path / "t.csv"), skip=2)
+    assert table.frame["b"].tolist() == ["x", "y"]
+    assert table.place(1) == "line 5"
     with pytest.raises(CommandError, match="no Excel file, which --sheet is for"):
         read_file(str(tmp_path / "t.csv"), sheet="Data")
 

@@ -1,33 +1,27 @@
 """How the cells of a column are written, and the formats that all of them fit."""
 
 import re
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-ISO, QUARTER = "ISO8601", "quarter"
-_CURRENCY = r"US\$|CHF|EUR|USD|GBP|[$€£¥₹]"
-_DECORATED = (
-    rf"\A(?P<sign>[-+]?)\s*(?:(?P<before>{_CURRENCY})\s*)?"
+ISO = "ISO8601"
+_SIGN = r"[%‰$€£¥₹]|US\$|CHF|EUR|USD|GBP"
+_NUMBER = (
+    rf"\A(?P<sign>[-+]?)\s*(?:(?P<before>{_SIGN})\s*)?"
     r"(?P<body>[-+]?(?:\d(?:[\d.,' ]*[\d.,'])?|[.,]\d+)(?:[eE][-+]?\d+)?)"
-    r"\s*(?P<after>(?:[^\W\d_]|[%‰°$€£¥₹\"])\D{0,15})?\Z"
+    rf"\s*(?P<after>(?:{_SIGN}|[^\W\d_]|[°\"])\D{{0,15}})?\Z"
 )
 # Blanks, apostrophes and signs as text programs and other languages have them.
 _SAME = str.maketrans("\u2019\u00a0\u2009\u202f\u2212", "'   -")
 # What groups digits and what begins decimals; of those that say the same the first.
 _CONVENTIONS = [("", "."), (",", "."), ("", ","), (".", ","), *product("' ", ".,")]
-# Units that multiply: a number without one is of another size.
-_SCALE = re.compile(
-    rf"[%‰].*|(k|K|m|M|B|T|bn|[mM]io|[mM]rd|[tT]sd)\.?\s*({_CURRENCY})?"
-)
-_SIGNS = ("", *"%‰$€£¥₹")
 # Of fewer different numbers with a unit ("2WD", "4WD") one cannot say that they are.
 _FEWEST_WITH_UNIT = 3
-_MOST = 0.5  # a column of which more is of one kind is meant to be of it
 _DAYS = [f"%d{mark}%m{mark}%{year}" for mark, year in product("/.-", "Yy")]
 _DAYS += [f"%m{mark}%d{mark}%{year}" for mark, year in product("/-", "Yy")]
 _DAYS += ["%Y-%m-%d", "%Y/%m/%d", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y"]
@@ -35,17 +29,11 @@ _DAYS += ["%b %d, %Y", "%B %d, %Y"]
 _CLOCKS = ["", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M%p"]
 _CLOCKS += [" %I:%M:%S %p", " %I:%M:%S%p"]
 _MONTHS = [f"%{month}{mark}%Y" for month, mark in product("bB", "- ")]
-_MONTHS += ["%b-%y", "%b %y", "%m/%Y", "%YM%m"]
-_FORMS = [*_MONTHS, *map("".join, product(_DAYS, _CLOCKS))]
-# Forms that are known without trying, and what a text of them looks like.
-_SHAPES = {
-    "%Y%m%d": re.compile(r"(?:19|20)\d{6}"),
-    ISO: re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ]\d\d:\d\d[^mM]*)?)?"),
-    QUARTER: re.compile(
-        r"(?P<y>\d{4})[- ]?Q(?P<q>[1-4])|Q(?P<r>[1-4])[- /]?(?P<z>\d{4})"
-    ),
-}
-_TRIED = 10  # texts of which one shows how dates are written
+_MONTHS += ["%b-%y", "%b %y", "%m/%Y"]
+_FORMS = ["%Y%m%d", ISO, *_MONTHS, *map("".join, product(_DAYS, _CLOCKS))]
+_QUARTER = re.compile(r"\A(?:(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4}))\Z")
+_TRIED = 10  # texts that show which formats may be those of all
+_MOST = 0.5  # a column of which more is of one kind is meant to be of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +41,16 @@ class ColumnFormat:
     """How the cells of a column are written.
 
     Numbers have ``thousands`` between groups of three digits, ``decimal`` before the
-    decimals, a currency ``before`` and a unit ``after`` them, which ``bare`` ones lack.
-    Dates have a ``form`` as `time.strptime` knows it. Of ``verbatim`` text only an
-    empty cell is missing; in ``folded`` text case and blanks mean nothing.
+    decimals, and a ``unit`` before or after them, which zero alone may lack. Dates have
+    a ``form`` as `time.strptime` knows it; quarters are their first months. Of
+    ``verbatim`` text only an empty cell is missing; in ``folded`` text case and blanks
+    mean nothing.
     """
 
     kind: Literal["number", "date", "truth", "text"] = "number"
     thousands: str = ""
     decimal: str = "."
-    before: str = ""
-    after: str = ""
-    bare: bool = True
+    unit: str = ""
     form: str = ISO
     verbatim: bool = False
     folded: bool = False
@@ -71,31 +58,27 @@ class ColumnFormat:
     def parse(self, texts: pd.Series) -> pd.Series:
         """Read texts as float64, datetime64, bool or text; missing where it cannot."""
         if self.kind == "number":
-            return self._numbers(texts).where(np.isfinite)
+            return self._numbers(texts.str.translate(_SAME)).where(np.isfinite)
         if self.kind == "date":
-            return self._dates(texts)
+            texts = texts.str.replace(_QUARTER, _first_month, regex=True)
+            dates = pd.to_datetime(texts, format=self.form, errors="coerce", utc=True)
+            return dates.dt.tz_localize(None).astype("datetime64[s]")
         if self.kind == "truth":
             return texts.str.casefold().map({"true": True, "false": False})
         return texts.map(folded) if self.folded else texts
 
     def _numbers(self, texts: pd.Series) -> pd.Series:
         if self == ColumnFormat():
-            values = to_numbers(texts)
-            return values.fillna(to_numbers(texts[values.isna()].str.translate(_SAME)))
+            return to_numbers(texts)
         parts = _taken_apart(texts)
-        fits = (parts["after"] == self.after) | _lacks_unit(parts, self.bare)
-        fits &= parts["before"].isin(["", self.before])
-        return _values(parts, self.thousands, self.decimal).where(fits)
-
-    def _dates(self, texts: pd.Series) -> pd.Series:
-        form = self.form
-        if form == QUARTER:
-            parts = texts.str.extract(_SHAPES[QUARTER])
-            month = 3 * to_numbers(parts["q"].fillna(parts["r"])) - 2
-            texts = parts["y"].fillna(parts["z"]) + month.map("-{:02.0f}".format)
-            form = ISO
-        dates = pd.to_datetime(texts, format=form, errors="coerce", utc=True)
-        return dates.dt.tz_localize(None).astype("datetime64[s]")
+        mark, point = re.escape(self.thousands), re.escape(self.decimal)
+        grouped = rf"\d{{1,3}}(?:{mark}\d{{3}})+|" if mark else ""
+        written = rf"[-+]?(?:{grouped}\d*)(?:{point}\d*)?(?:[eE][-+]?\d+)?"
+        body = parts["body"].where(parts["body"].str.fullmatch(written))
+        body = body.str.replace(self.thousands, "", regex=False) if mark else body
+        body = body.str.replace(self.decimal, ".", regex=False)
+        values = to_numbers(parts["sign"] + body)
+        return values.where((parts["unit"] == self.unit) | (values == 0))
 
     def sentence(self) -> str:
         """Describe the format."""
@@ -105,7 +88,7 @@ class ColumnFormat:
         marks = {" ": "blanks", ",": "commas", ".": "dots", "'": "apostrophes"}
         words = [f"{marks[self.thousands]} between thousands"] if self.thousands else []
         words += ["a decimal comma"] if self.decimal == "," else []
-        words += [f"the unit {sign!r}" for sign in (self.before, self.after) if sign]
+        words += [f"the unit {self.unit!r}"] if self.unit else []
         numbers = f"numbers{' with ' if words else ''}{' and '.join(words)}"
         return {"truth": "true or false", "text": "categories"}.get(self.kind, numbers)
 
@@ -113,45 +96,29 @@ class ColumnFormat:
 class Found(NamedTuple):
     """Formats that all cells fit, one of those that say the same.
 
-    Where most cells fit one, ``bad`` is the first text that does not, and ``why`` says
-    what the others are.
+    Where there is none, ``nearest`` is one that most cells fit, if any is.
     """
 
     formats: tuple[ColumnFormat, ...] = ()
-    bad: str = ""
-    why: str = ""
+    nearest: ColumnFormat | None = None
 
 
 def find_numbers(cells: pd.Series) -> Found:
     """Find the formats in which all cells, without missing ones, are numbers."""
     texts = pd.Series(cells.unique(), dtype=object)
-    if to_numbers(texts).notna().all():
+    if to_numbers(texts).notna().all():  # without dots that may group digits
         dotted = texts[texts.str.contains(".", regex=False)]
-        grouped = re.compile(r"[-+]?\d{1,3}(\.\d{3})+").fullmatch
-        if dotted.empty or not all(map(grouped, dotted)):
+        if dotted.empty or not all(dotted.str.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+")):
             return Found((ColumnFormat(),))
-        return Found((ColumnFormat(), ColumnFormat(thousands=".", decimal=",")))
-    parts = _taken_apart(texts)
-    if (parts["body"] == "").all():
+    parts = _taken_apart(texts.str.translate(_SAME))
+    parts = parts[parts["unit"] != ""]
+    units = parts["unit"].unique()
+    few = len({*parts["body"]}) < _FEWEST_WITH_UNIT
+    if len(units) > 1 or (few and not all(re.fullmatch(_SIGN, one) for one in units)):
         return Found()
-    units, before = ({*parts[one]} - {""} for one in ("after", "before"))
-    unit, sign = "".join(units), "".join(before)
-    with_unit = parts["after"] != ""
-    few = parts["body"][with_unit].nunique() < _FEWEST_WITH_UNIT
-    if len(units) > 1 or len(before) > 1 or (few and not sign and unit not in _SIGNS):
-        return Found()
-    scales = _SCALE.fullmatch(unit) is not None
-    other = parts["body"].ne("") & ~with_unit & ~_lacks_unit(parts, False)
-    if scales and other.any():
-        why = f"others have the unit {unit!r}: it may be of another scale"
-        return Found((), texts[other.idxmax()], why)
-    base = ColumnFormat(before=sign, after=unit, bare=not scales)
-    read = {way: _values(parts, *way) for way in _CONVENTIONS}
+    ways = product(units if len(units) else [""], _CONVENTIONS)
     return _fitting(
-        cells,
-        texts,
-        {replace(base, thousands=t, decimal=d): one for (t, d), one in read.items()},
-        "numbers",
+        cells, [ColumnFormat(unit=u, thousands=t, decimal=d) for u, (t, d) in ways]
     )
 
 
@@ -159,16 +126,14 @@ def find_dates(cells: pd.Series) -> Found:
     """Find the formats in which all cells are dates: two where day and month may be
     exchanged.
     """
+    return _fitting(cells, [ColumnFormat(kind="date", form=form) for form in _FORMS])
+
+
+def _fitting(cells: pd.Series, formats: Sequence[ColumnFormat]) -> Found:
+    """Keep formats that read all cells, or the one that reads most of them."""
     texts = pd.Series(cells.unique(), dtype=object)
-    forms = dict.fromkeys(form for text in texts[:_TRIED] for form in _forms(text))
-    formats = [ColumnFormat(kind="date", form=form) for form in forms]
-    return _fitting(cells, texts, {one: one.parse(texts) for one in formats}, "dates")
-
-
-def _fitting(
-    cells: pd.Series, texts: pd.Series, read: dict[ColumnFormat, pd.Series], what: str
-) -> Found:
-    """Keep formats that read all texts, or tell of the first that the best does not."""
+    likely = [one for one in formats if one.parse(texts[:_TRIED]).notna().any()]
+    read = {one: one.parse(texts) for one in likely}
     different = {
         values.to_numpy().tobytes(): one
         for one, values in reversed(read.items())
@@ -176,10 +141,11 @@ def _fitting(
     }
     if different or not read:
         return Found(tuple(reversed(different.values())))
-    known = max((values.notna() for values in read.values()), key=lambda one: one.sum())
-    if cells.isin(texts[known]).mean() <= _MOST:
-        return Found()
-    return Found((), texts[~known].iloc[0], f"most of its values are {what}")
+    shares = {
+        one: cells.isin(texts[values.notna()]).mean() for one, values in read.items()
+    }
+    nearest = max(shares, key=lambda one: shares[one])
+    return Found((), nearest if shares[nearest] > _MOST else None)
 
 
 def to_numbers(texts: pd.Series) -> pd.Series:
@@ -192,37 +158,12 @@ def folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _forms(text: str) -> list[str]:
-    """Forms of dates that a text has."""
-    for form, shape in _SHAPES.items():
-        if shape.fullmatch(text):
-            return [form]
-    return [form for form in _FORMS if _is_of(text, form)]
+def _taken_apart(texts: pd.Series) -> pd.DataFrame:
+    """Sign, body and unit of numbers, a column each; what is none is empty."""
+    parts = texts.astype(object).str.extract(_NUMBER).astype(object).fillna("")
+    return parts.assign(unit=parts["before"] + parts["after"].str.rstrip())
 
 
-def _is_of(text: str, form: str) -> bool:
-    try:
-        return bool(datetime.strptime(text, form))
-    except ValueError:
-        return False
-
-
-def _taken_apart(texts: pd.Series) -> Any:
-    """Take decorated numbers apart, a column each; what is none is empty."""
-    parts = texts.astype(object).str.translate(_SAME).str.extract(_DECORATED)
-    return parts.astype(object).fillna("").map(str.rstrip)
-
-
-def _lacks_unit(parts: Any, bare: bool) -> Any:
-    """Tell where no unit is needed: zero is nothing on every scale."""
-    return (parts["after"] == "") & (bare | ~parts["body"].str.contains("[1-9]"))
-
-
-def _values(parts: Any, thousands: str, decimal: str) -> pd.Series:
-    """Values of numbers in a convention, NaN where one is not written so."""
-    grouped = rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+|" if thousands else ""
-    written = rf"[-+]?(?:{grouped}\d*)(?:{re.escape(decimal)}\d*)?(?:[eE][-+]?\d+)?"
-    body = parts["body"].where(parts["body"].str.fullmatch(written))
-    body = body.str.replace(thousands, "", regex=False) if thousands else body
-    text = parts["sign"] + body.str.replace(decimal, ".", regex=False)
-    return to_numbers(text)
+def _first_month(quarter: re.Match[str]) -> str:
+    year, one, other, year_behind = quarter.groups()
+    return f"{year or year_behind}-{3 * int(one or other) - 2:02}"

@@ -3,7 +3,7 @@
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.formats import (
     ColumnFormat,
+    Found,
     find_dates,
     find_numbers,
     to_numbers,
@@ -24,6 +25,7 @@ _FEWEST_NAMED = 20
 # like categories of few rows each, from here on.
 _NAMES_ROWS, _NAMES_GROUPS = 0.9, 0.25
 _LOOKED_AT = 2000  # rows that show how numbers are written
+_FEW_TIMES = 10  # different numbers that look like times of day by chance
 _MOST_CLASSES = 0.5  # of more different texts a row most would have a single row
 _ID = re.compile(
     r"|unnamed: \d+|index|.*[_ .-]id|id([_ .-].*)?|rownames?|no|nr|key|uuid|guid|"
@@ -37,62 +39,47 @@ Formats = tuple[ColumnFormat, ...]
 
 def learn_reading(
     table: TableFile, target: str, names: Collection[str], options: Namespace
-) -> tuple[Reading, pd.DataFrame, bool, list[str]]:
+) -> tuple[Reading, pd.DataFrame, list[str]]:
     """Find out how the columns of a table, and its target, are read; and read them.
 
     What the owner says are the options of ``secret-jax fit``. Columns that only name
-    the rows are left out. Returns the reading, the values, whether the target is one of
-    classes, and what is not plain to see, a line each. A column that may be read in two
-    ways, or most of it in one but not all, is an error that names what settles it.
+    the rows are left out. Returns the reading, the values, and what is not plain to
+    see, a line each. A column that may be read in two ways, or most of it in one but
+    not all, is an error that names what settles it.
     """
     plain = Reading(missing=(*MISSING, *options.na))
     cells = {name: plain.cells(table, name) for name in (*names, target)}
     found = {name: _candidates(table, name, cells[name], options) for name in names}
-    classes = options.classes or _holds_classes(table.frame[target], cells[target])
-    found[target] = (ColumnFormat(kind="text"),)
-    if not classes:
-        found[target] = _of_target(table, target, cells[target], found)
+    found[target] = _of_target(table, target, cells[target], options.classes)
     marks = {
         one.decimal
         for name, (one, *others) in found.items()
         if not others and one.kind == "number"
         if cells[name].str.contains(one.decimal, regex=False).any()
     }
-    notes: list[str] = []
-    missing: dict[str, list[str]] = {}
-    kept, X = dict[str, ColumnFormat](), dict[str, pd.Series]()
-    for name, formats in found.items():
-        chosen = _chosen(table, name, cells[name], formats, options, marks)
-        alone = Reading(formats={name: chosen}, missing=plain.missing)
-        values: Any = alone.apply(table, [name])[name]
-        if name != target and (why := _left_out(name, cells[name], values, options)):
+    formats = {
+        name: _chosen(table, name, cells[name], ways, options, marks)
+        for name, ways in found.items()
+    }
+    reading = replace(plain, formats=formats)
+    X, notes = reading.apply(table, formats), list[str]()
+    for name, chosen in formats.items():
+        known, values = cells[name].dropna(), pd.Series(X[name])
+        if name != target and (why := _left_out(name, known, values, options)):
             notes.append(f"{name}: left out, {why}")
-            continue
-        kept[name], X[name] = chosen, values
-        gone = table.frame[name][alone.cells(table, name).isna()].dropna().astype(str)
-        for mark, count in gone.str.strip().value_counts(sort=False).items():
-            missing.setdefault(str(mark), []).append(f"{name} {count}")
-        told = _notes(name, cells[name].dropna(), values, chosen, name == target)
-        notes += [f"{name}: {note}" for note in told]
-    missing.pop("", None)
+            X = X.drop(columns=name)
+        elif name != target or (chosen.kind != "text" and chosen != ColumnFormat()):
+            told = _notes(name, known, values, chosen)
+            notes += [f"{name}: {note}" for note in told]
+    reading = replace(plain, formats={name: formats[name] for name in X})
+    missing = []
+    for name in X:
+        gone = table.frame[name][reading.cells(table, name).isna()].dropna().astype(str)
+        counts = gone[gone.str.strip() != ""].str.strip().value_counts(sort=False)
+        missing += [f"{mark!r} ({name} {count})" for mark, count in counts.items()]
     if missing:
-        told = (f"{mark!r} ({some(m, most=3)})" for mark, m in missing.items())
-        notes.append(f"counted as missing: {', '.join(told)}")
-    reading = Reading(formats=kept, missing=plain.missing)
-    return reading, pd.DataFrame(X), classes, notes
-
-
-def _holds_classes(column: Any, cells: pd.Series) -> bool:
-    """Whether a target is text of which no cell is a number, and which repeats itself.
-
-    Dates are no classes, nor are names that differ from row to row.
-    """
-    known, kind = cells.dropna(), kind_of(column)
-    if kind or known.empty or to_numbers(known).notna().any():
-        return kind in ("truth", "category")
-    if any(find(known)[:2] != ((), "") for find in (find_numbers, find_dates)):
-        return False
-    return known.nunique() <= max(2, _MOST_CLASSES * len(known))
+        notes.append(f"counted as missing: {some(missing, most=8)}")
+    return reading, X, notes
 
 
 def _candidates(
@@ -106,11 +93,6 @@ def _candidates(
         return text
     if form := options.dates.get(name):
         return (ColumnFormat(kind="date", form=form),)
-    if name in options.dates:
-        if formats := find_dates(known).formats:
-            return formats
-        known_as = f"is no date that is known; give --dates '{name}:FORMAT'"
-        raise CommandError(f"{held(table, name, cells, known.iloc[0])} {known_as}")
     if kind:
         return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
     numbers, discrete = find_numbers(known), name in options.categorical
@@ -124,31 +106,33 @@ def _candidates(
     if numbers.formats or discrete:
         return text
     dates = find_dates(known)
-    for one in (numbers, dates):
-        if one.why:
-            raise CommandError(
-                f"{held(table, name, cells, one.bad)}, but {one.why}; mend it, count "
-                f"it as missing (--na {one.bad!r}), or read the column as categories "
-                f"(--text {name!r})"
-            )
+    if nearest := numbers.nearest or dates.nearest:
+        bad = known[nearest.parse(known).isna()].iloc[0]
+        raise CommandError(
+            f"{held(table, name, cells, bad)}, but most of its values are "
+            f"{nearest.sentence().split(':')[0]}; mend it, count it as missing (--na "
+            f"{bad!r}), or read the column as categories (--text {name!r})"
+        )
     return dates.formats or text
 
 
-def _of_target(
-    table: TableFile, target: str, cells: pd.Series, others: dict[str, Formats]
-) -> Formats:
-    """Find how a target of numbers is written; refuse one of which most is text."""
-    if cells.isna().all():
-        raise CommandError(f"the target {target!r} has no value in any row")
-    numbers = find_numbers(cells.dropna())
-    if numbers.formats or numbers.why:  # what is no number is refused as it is read
-        return numbers.formats or (ColumnFormat(),)
-    bad = cells[to_numbers(cells).isna()].dropna()
-    numeric = [name for name, one in others.items() if one[0].kind == "number"]
-    raise CommandError(
-        f"{held(table, target, cells, bad.iloc[0])}, and no number in {len(bad)} of "
-        f"{cells.count()} rows; choose a target of numbers, as {some(numeric, most=8)}"
-    )
+def _of_target(table: TableFile, name: str, cells: pd.Series, classes: bool) -> Formats:
+    """Find whether a target holds numbers, or classes: texts that repeat themselves."""
+    known, kind = cells.dropna(), kind_of(table.frame[name])
+    if known.empty:
+        raise CommandError(f"the target {name!r} has no value in any row")
+    if classes or kind in ("truth", "category"):
+        return (ColumnFormat(kind="text"),)
+    numbers = find_numbers(known)
+    if kind or numbers != Found() or to_numbers(known).notna().any():
+        return numbers.formats or (numbers.nearest or ColumnFormat(),)
+    dates, most = find_dates(known), max(2, _MOST_CLASSES * len(known))
+    if dates != Found() or known.nunique() > most:
+        raise CommandError(
+            f"{held(table, name, cells, known.iloc[0])}, and no number; choose a "
+            "target of numbers, or say that its values are classes (--classes)"
+        )
+    return (ColumnFormat(kind="text"),)
 
 
 def _chosen(
@@ -160,12 +144,9 @@ def _chosen(
     marks: set[str],
 ) -> ColumnFormat:
     """Choose the format that the owner's options or other columns leave."""
-    thousands, decimal = options.thousands, options.decimal
-    said = [
-        one
-        for one in formats
-        if thousands in (None, one.thousands) and decimal in (None, one.decimal)
-    ]
+    given = {"thousands": options.thousands, "decimal": options.decimal}
+    given = {mark: one for mark, one in given.items() if one is not None}
+    said = [one for one in formats if given.items() <= vars(one).items()]
     left = said or [*formats]
     agreeing = [one for one in left if one.kind == "number" and {one.decimal} == marks]
     if len(left) == 1 or agreeing:
@@ -187,7 +168,7 @@ def _chosen(
 
 
 def _left_out(
-    name: str, cells: pd.Series, values: pd.Series, options: Namespace
+    name: str, known: pd.Series, values: pd.Series, options: Namespace
 ) -> str:
     """Say why a column is taken to name the rows; empty if it is not."""
     n_known, n_different = int(values.count()), values.nunique()
@@ -197,76 +178,52 @@ def _left_out(
     meant += (options.weight, options.group, options.time)
     if name in meant or n_known < _FEWEST_NAMED:
         return ""
-    why, differ = "", n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
+    differ = n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
     if kind_of(values) == "category":
-        if _many(values) and _has_leading_zeros(cells.dropna()):
-            why = f"its {n_different} codes with leading zeros name things"
-        elif differ:
-            why = f"it has {n_different} different values in {n_known} rows"
-    elif differ and _ID.fullmatch(name) and _are_whole(values):
-        why = "it numbers the rows"
-    return why and f"{why}; --number {name!r} or --text {name!r} keeps it"
+        names = differ or (_many(values) and _has_leading_zeros(known))
+    else:
+        names = differ and _ID.fullmatch(name) and _are_whole(values)
+    told = f"its {n_different} different values in {n_known} rows name them"
+    return f"{told}; --number {name!r} or --text {name!r} keeps it" if names else ""
 
 
 def _notes(
-    name: str,
-    texts: pd.Series,
-    values: pd.Series,
-    chosen: ColumnFormat,
-    is_target: bool,
+    name: str, texts: pd.Series, values: pd.Series, chosen: ColumnFormat
 ) -> Iterator[str]:
     """Tell how a column is used; nothing where all is plain."""
-    if texts.empty:
-        return
-    if chosen.kind == "date":
+    if chosen.kind == "date" and len(texts):
         yield f"{chosen.sentence()}; {texts.iloc[0]!r} is one"
     elif chosen.kind == "number" and chosen != ColumnFormat():
         longest = texts.str.len().idxmax()  # which shows most of what there is
         yield f"{chosen.sentence()}; {texts[longest]!r} is {values[longest]:.12g}"
-    elif chosen.kind == "text" and not is_target and _has_leading_zeros(texts):
-        yield f"codes with leading zeros, {values.nunique()} categories"
-    elif chosen.kind == "text" and not is_target and _many(values):
+    elif chosen.kind == "text" and _many(values):
         yield (
             f"{values.nunique()} categories in {len(texts)} rows; if it only names "
             f"the rows, leave it out (--id {name!r})"
         )
-    elif chosen.kind == "number" and not is_target and len(texts) >= _FEWEST_NAMED:
-        yield from _doubts(name, texts, values.dropna())
-
-
-def _doubts(name: str, texts: pd.Series, values: pd.Series) -> Iterator[str]:
-    """Tell of numbers that may be names, codes, versions or times of day."""
-    if _are_whole(values):
-        if (values.diff().iloc[1:] == 1).all():
-            yield f"counts the rows; if it names them only, drop it (--id {name!r})"
-        elif _CODE.fullmatch(name) or _ID.fullmatch(name):
-            yield (
-                "whole numbers that may be names, read as numbers; --categorical "
-                f"{name!r} takes them as categories, --id {name!r} leaves them out"
-            )
+    if chosen != ColumnFormat() or len(texts) < _FEWEST_NAMED:
         return
-    texts = texts.head(_LOOKED_AT)
-    parts = texts.str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
-    lengths, shown = {*parts[1].str.len()}, parts[1].str.fullmatch("[1-9]0")
-    if lengths == {1, 2} and shown.any():
-        text = texts[shown.idxmax()]
+    counts = (values.dropna().diff().iloc[1:] == 1).all()
+    if _are_whole(values) and (counts or _CODE.fullmatch(name) or _ID.fullmatch(name)):
         yield (
-            f"{text!r} is read as the number {float(text):g}; if it is a version, say "
-            f"so (--text {name!r})"
+            f"whole numbers that may be names; --id {name!r} leaves them out, "
+            f"--categorical {name!r} takes them as categories"
         )
-    hours, minutes = parts[0].astype(float), parts[1].astype(float)
-    clock = lengths == {2} and hours.max() < 24 and minutes.max() < 60
-    if clock and parts[1].nunique() > 1 and texts.nunique() >= _FEWEST_NAMED // 2:
-        text, hour = texts[parts.index[0]], (hours + minutes / 60).iloc[0]
+    parts = texts.head(_LOOKED_AT).str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
+    lengths, numbers = {*parts[1].str.len()}, parts.astype(float)
+    version = lengths == {1, 2} and parts[1].str.fullmatch("[1-9]0").any()
+    clock = lengths == {2} and numbers[0].max() < 24 and numbers[1].max() < 60
+    if version or (clock and parts[1].nunique() > 1 and len({*texts}) > _FEW_TIMES):
+        text = texts[parts[1].str.endswith("0").idxmax()]
+        what = "a version" if version else "a time of day"
         yield (
-            f"{text!r} is read as the number {float(text):g}; if it is a time of day, "
-            f"write hours ({hour:.3g})"
+            f"{text!r} is read as the number {float(text):g}; if it is {what}, say so "
+            f"(--text {name!r})"
         )
 
 
 def _has_leading_zeros(known: pd.Series) -> bool:
-    digits = all(one.str.isdigit().all() for one in (known.head(_LOOKED_AT), known))
-    return digits and bool(known.str.fullmatch(r"0\d+").any())
+    return bool(known.str.isdigit().all() and known.str.fullmatch(r"0\d+").any())
 
 
 def _are_whole(values: pd.Series) -> bool:

@@ -65,12 +65,12 @@ def _codes(name: str, values: np.ndarray) -> Iterator[str]:
 def _spellings(name: str, column: pd.Series) -> Iterator[str]:
     """Tell of categories that differ by case or blanks."""
     texts = pd.Series(column.dropna().unique(), dtype=object).map(str)
-    groups = [[*map(repr, alike)] for _, alike in texts.groupby(texts.map(folded))]
-    groups = [alike for alike in groups if len(alike) > 1]
-    if groups:
-        more = f", and so do {len(groups) - 1} more" if len(groups) > 1 else ""
+    key = texts.map(folded)
+    alike = texts[key[key.duplicated(keep=False)].sort_values(kind="stable").index]
+    if len(alike):
+        shown = some([*map(repr, alike)], most=3)
         yield (
-            f"{name}: {some(groups[0], most=3)} differ by case or blanks only{more}; "
+            f"{name}: {shown} differ by case or blanks only; "
             f"to make them one, give --ignore-case {name!r}"
         )
 
@@ -80,13 +80,14 @@ def _leaks(X: pd.DataFrame, y: pd.Series) -> Iterator[str]:
     rows = np.linspace(0, len(y) - 1, min(len(y), _ENOUGH_ROWS)).astype(int)
     X, y = X.iloc[rows], y.iloc[rows]
     numeric = kind_of(y) == "number"
-    targets = pd.get_dummies(y, dtype=float) if not numeric else y.to_frame()
+    targets = y.to_frame() if numeric else pd.get_dummies(y, dtype=float)
     for name, column in X.items():
-        if numeric and kind_of(column) == "number":
-            several = column.count() >= _FEWEST_ROWS and column.nunique() > 1
-            share = column.corr(y) ** 2 if several and y.nunique() > 1 else 0.0
-        else:
+        if not (numeric and kind_of(column) == "number"):
             share = _by_means(pd.factorize(column, use_na_sentinel=False)[0], targets)
+        elif min(column.nunique(), y.nunique()) > 1:
+            share = column.corr(y, min_periods=_FEWEST_ROWS) ** 2
+        else:
+            continue
         if share >= _GIVEN_AWAY:
             yield (
                 f"{name}: it gives {y.name} away by itself (R² {share:.3f}); if it is "

@@ -10,7 +10,6 @@ import pandas.api.types as types
 from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.formats import ColumnFormat
-from secret_jax.data.schema import TableSchema
 
 # What spreadsheets and programs write where there is nothing.
 MISSING = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
@@ -69,19 +68,6 @@ class Reading:
         """Read back what `to_json` wrote."""
         formats = {n: ColumnFormat(**one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
-
-    @classmethod
-    def of_schema(cls, schema: TableSchema) -> Self:
-        """Derive the reading of a model that came without one."""
-        formats = dict.fromkeys(schema.input_names, ColumnFormat())
-        for column, values in zip(schema.discrete, schema.categories, strict=True):
-            kinds = {type(value) for value in values if value is not None}
-            if kinds == {bool}:
-                formats[schema.names[column]] = ColumnFormat(kind="truth")
-            elif str in kinds:
-                formats[schema.names[column]] = ColumnFormat(kind="text")
-        formats |= {name: ColumnFormat(kind="date") for name, _ in schema.dates}
-        return cls(formats={name: formats[name] for name in schema.input_names})
 
 
 def held(table: TableFile, name: str, cells: pd.Series, text: str) -> str:
