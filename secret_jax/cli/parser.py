@@ -38,7 +38,7 @@ _COLUMNS = """
 _ROWS = """
 --classes  the target is a class, although it is written as a number
 --distinct  of rows that are the same in every column use one
---weight COLUMN  weights of the rows: how many each stands for
+--weight COLUMN  weights of the rows: how much each counts, in any unit
 --group COLUMN  what a row belongs to, as a person: held out together, not split on
 --time COLUMN  dates or numbers: the latest rows are held out
 --test-fraction SHARE=0.2  share of the rows to measure the errors on

@@ -131,7 +131,7 @@ class SecretRegressor(
         others; in sums a missing value counts as the mean of its column in training.
         "mean": it counts as that mean everywhere, which is all that other splits than
         "rss" know. A missing category is a category of its own. What was never missing
-        in training counts as the mean, or as an unseen category without a warning.
+        in training counts as the mean, or as an unseen category with its warning.
         "error" refuses.
     categorical_features, split_features : sequence of str or int, or mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
