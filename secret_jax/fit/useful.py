@@ -40,8 +40,12 @@ _PENALTY = 1e-3
 
 
 def are_many(schema: TableSchema, n_rows: int) -> bool:
-    """Whether there are too many numeric regressors for so many rows."""
-    return len(schema.of_role(Role.REGRESSOR)) * _ROWS_PER_REGRESSOR > n_rows
+    """Whether there are too many numeric regressors for so many rows.
+
+    Of fewer rows than folds none could be left out to choose among them.
+    """
+    n_numbers = len(schema.of_role(Role.REGRESSOR))
+    return _N_FOLDS <= n_rows < n_numbers * _ROWS_PER_REGRESSOR
 
 
 def with_useful_columns(

@@ -8,7 +8,12 @@ import pytest
 from scipy.stats import f_oneway
 from sklearn.linear_model import LinearRegression
 
-from secret_jax import Ridge, SecretClassifier, SecretRegressor
+from secret_jax import (
+    Ridge,
+    SecretClassifier,
+    SecretForestRegressor,
+    SecretRegressor,
+)
 from secret_jax.data.schema import Role
 from secret_jax.fit.useful import differences
 from secret_jax.splits.axis import gain_of_order
@@ -67,6 +72,28 @@ def test_what_is_read_of_a_tree_knows_columns_that_were_left_out(tmp_path):
     plain = SecretRegressor().fit(x, y)
     one_by_one = [plain.predict(row[None])[0] for row in x[:20]]
     np.testing.assert_allclose(one_by_one, plain.predict(x[:20]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    "estimator",
+    [SecretRegressor(), SecretForestRegressor(n_estimators=2, bootstrap=False)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_fewest_rows_are_predicted_within_their_range(estimator, n_rows):
+    x, y = wide(n_rows, 4)
+    low, high = min(y), max(y)
+    margin = 0.1 * (high - low) + 1e-6
+    found = estimator.fit(x, y).predict(x)
+    np.testing.assert_array_less(
+        np.abs(found - (low + high) / 2), (high - low) / 2 + margin
+    )
+
+
+def test_a_single_row_with_a_weight_is_what_is_predicted():
+    x, y = wide(50, 4)
+    model = SecretRegressor().fit(x, y, sample_weight=np.eye(50)[7])
+    np.testing.assert_allclose(model.predict(x), y[7], rtol=1e-6)
 
 
 def test_the_order_of_rows_chooses_no_columns():
