@@ -43,15 +43,23 @@ def read_columns(X: Any) -> ReadTable:
     frame = as_frame(X)
     if frame is not None:
         names = frame.columns
+        read = map(_series_values, frame.iter_columns(), map(str, names))
         if all(isinstance(name, str) for name in names):
-            return {name: _series_values(frame[name], name) for name in names}
-        # scikit-learn's habit: names that are no strings are no names.
-        return _array_columns(frame.to_numpy())
+            return dict(zip(names, read, strict=True))
+        return list(read)  # scikit-learn's habit: such names are none
     try:
-        array = np.asarray(X)
+        array = as_array(X)
     except ValueError:
         raise ValueError(NO_TABLE) from None
     return _array_columns(array)
+
+
+def as_array(X: Any) -> np.ndarray:
+    """Convert rows to an array, in which the cells of a list keep their types."""
+    array = np.asarray(X)
+    # Beside text NumPy makes text of numbers, of truth values and of what is missing.
+    made_text = isinstance(X, list | tuple) and array.dtype.kind in "US"
+    return np.array(X, object) if made_text else array
 
 
 def refuse_complex(array: Any, name: str) -> None:
