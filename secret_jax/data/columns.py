@@ -174,7 +174,10 @@ def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:
-    """Convert an object column to numbers or dates unless it contains text."""
+    """Convert an object column to numbers or dates unless it holds others.
+
+    Truth values are none: beside gaps pandas keeps them as objects.
+    """
     if any(isinstance(value, str | bytes) for value in column):
         return column
     # A period of pandas is the date on which it starts.
@@ -182,6 +185,8 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     there = [value for value in starts if not is_missing(value)]
     if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
         return np.array([_date(value) for value in starts], "datetime64[s]")
+    if there and all(isinstance(value, bool | np.bool_) for value in there):
+        return column
     try:
         found = _without_gaps(column)
     except (TypeError, ValueError):

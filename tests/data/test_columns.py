@@ -72,3 +72,22 @@ def test_rows_of_a_list_are_predicted_as_those_of_the_training_table():
     rows = [list(row) for row in frame.itertuples(index=False)]
     np.testing.assert_array_equal(model.predict(rows), model.predict(frame))
     np.testing.assert_array_equal(model.predict(rows[:1]), model.predict(frame[:1]))
+
+
+def test_truth_values_beside_gaps_are_truth_values_in_every_type():
+    frame, y = sizes()
+    gaps = np.arange(len(frame)) % 9 == 0
+    given = frame["new"].astype("boolean").mask(gaps)
+    frame = frame[["area"]].assign(new=given)
+    objects = given.astype(object)
+    others = [
+        frame.assign(new=objects.where(~gaps, None)),
+        frame.assign(new=objects.where(~gaps, np.nan)),
+        frame.astype({"new": "bool[pyarrow]"}),
+    ]
+    model = SecretRegressor().fit(frame, y)
+    assert "[new = True]" in model.export_text()
+    for other in others:
+        np.testing.assert_array_equal(model.predict(other), model.predict(frame))
+        again = SecretRegressor().fit(other, y)
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
