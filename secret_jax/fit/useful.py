@@ -111,7 +111,7 @@ def _lasso(
         spread = errors.std(axis=1) / np.sqrt(errors.shape[1])
         least = mean.argmin()
         strongest = np.flatnonzero(mean <= mean[least] + spread[least])[0]
-        line = Lasso(path.alphas_[strongest], max_iter=_MOST_STEPS)
+        line = Lasso(float(path.alphas_[strongest]), max_iter=_MOST_STEPS)
         return line.fit(x, output, weight).coef_
 
 
