@@ -10,6 +10,7 @@ levels, if their slopes do not differ either, are not split on.
 """
 
 import warnings
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -40,16 +41,20 @@ _PENALTY = 1e-3
 
 
 def are_many(schema: TableSchema, n_rows: int) -> bool:
-    """Whether there are too many numeric regressors for so many rows."""
-    return len(schema.of_role(Role.REGRESSOR)) * _ROWS_PER_REGRESSOR > n_rows
+    """Whether there are too many numeric regressors for so many rows.
+
+    Of fewer rows than folds none could be left out to choose among them.
+    """
+    n_numbers = len(schema.of_role(Role.REGRESSOR))
+    return _N_FOLDS <= n_rows < n_numbers * _ROWS_PER_REGRESSOR
 
 
 def with_useful_columns(
-    options: ColumnOptions, schema: TableSchema, rows: Rows
+    options: ColumnOptions, schema: TableSchema, rows: Rows, kept: Collection[str] = ()
 ) -> ColumnOptions:
     """Say which columns a fit can do without: options for reading them again.
 
-    ``rows``: encoded, in hash order.
+    ``rows``: encoded, in hash order. Of the columns ``kept`` splits are fixed.
     """
     numbers = schema.of_role(Role.REGRESSOR)
     n_numbers = len(numbers)
@@ -57,13 +62,16 @@ def with_useful_columns(
         x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
         in_lines, in_splits = _few_columns(x, rows)
         names = [schema.names[i] for i in numbers]
+        in_splits |= ~in_lines & np.isin(names, list(kept))
         split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
         split += [name for name, there in zip(names, in_splits, strict=True) if there]
         left = ~(in_lines | in_splits)
         unused = [name for name, there in zip(names, left, strict=True) if there]
         options = replace(options, split_features=split, unused=tuple(unused))
     useless, silent = _useless_and_silent(schema, rows)
-    return replace(options, unused=options.unused + useless, without_indicators=silent)
+    silent += tuple(name for name in useless if name in kept)
+    unused = (*options.unused, *(name for name in useless if name not in kept))
+    return replace(options, unused=unused, without_indicators=silent)
 
 
 def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
