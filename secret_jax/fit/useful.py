@@ -5,8 +5,8 @@ does a fold's: the lasso says which few predict rows that were left out (Tibshir
 1996). What is left is searched column by column for what no line says; a column has to
 beat the best of as many columns of noise. Categories that say nothing cost every leaf a
 coefficient each, and many of them can be ordered so that noise looks like a split:
-levels whose means differ by no more than chance get no indicators, and many such
-levels, if their slopes do not differ either, are not split on.
+many levels whose means differ by no more than chance get no indicators, and if their
+slopes do not differ either, they are not split on.
 """
 
 import warnings
@@ -30,11 +30,12 @@ _N_FOLDS, _MOST_STEPS = 5, 2000
 # Columns of noise are told from others as the largest of so many looks at each.
 _QUANTILES = (0.25, 0.5, 0.75)
 _N_LOOKS = len(_QUANTILES) + 2
+# Fewer levels cost little, and may say in a part of the table what they do not in all.
+_MANY_LEVELS = 8
 # Indicators must explain so many noise variances each (Akaike 1974).
 _LEAST_EXPLAINED = 2.0
-# So many levels are not split on where the squares of their means, or of one of their
-# slopes, are not so many deviations above chance.
-_MANY_LEVELS = 8
+# Levels are split on where the squares of their means, or of one of their slopes, are
+# so many deviations above chance.
 _ABOVE, _FAR_ABOVE = 2.0, 3.5
 # Penalty of the line beside which levels are looked at, per unit of weight.
 _PENALTY = 1e-3
@@ -154,6 +155,8 @@ def _useless_and_silent(
     for attribute, column in enumerate(schema.discrete):
         code = np.asarray(rows.table.codes)[:, attribute]
         _, level = np.unique(code, return_inverse=True)
+        if level.max(initial=0) < _MANY_LEVELS:
+            continue
         if _is_useless(level, x, residual, rows.weight):
             useless.append(schema.names[column])
         elif attribute in indicated:
@@ -189,9 +192,7 @@ def _is_useless(
     level: np.ndarray, x: np.ndarray, residual: np.ndarray, weight: np.ndarray
 ) -> bool:
     """Whether many levels differ by no more than chance, in means and in slopes."""
-    chance = int(level.max()) if len(level) else 0
-    if chance < _MANY_LEVELS:
-        return False
+    chance = int(level.max())
     deviation = np.sqrt(2.0 * chance)
     for output in residual.T:
         # Slopes are looked at for every column, means once.
