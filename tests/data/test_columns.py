@@ -56,7 +56,6 @@ def test_names_that_are_no_text_change_no_column(names):
 def test_rows_of_a_list_are_those_of_a_table():
     frame, y = sizes()
     frame = frame[["area", "size", "zone"]].astype({"size": str, "zone": int})
-    frame["gap"] = np.where(np.arange(len(frame)) % 7, frame["area"], None)
     rows = frame.to_numpy().tolist()
     model = SecretRegressor().fit(rows, y)
     expected = SecretRegressor().fit(frame.to_numpy(), y)
