@@ -114,14 +114,15 @@ class SoftGates(Gates):
             )
         refuse_after_fork()
         # Optax takes a third of a second to import: only who trains gates waits for it.
-        from secret_jax.fit.refine.soft.training import Trainer
+        from secret_jax.fit.refine.soft.training import Steps, Trainer
 
         trees = start_trees(fitted.candidates)
         if not trees:
             return Refined(
                 fitted.tree, 0, "no tree that was grown has a split to soften"
             )
-        trainer = Trainer(fitted, recipe, self, trees)
+        steps = Steps(self.batch_size, self.chunk, self.max_steps)
+        trainer = Trainer(fitted, recipe, steps, trees)
         starts = [
             trainer.start(tree, fitted.training, width)
             for tree in trees

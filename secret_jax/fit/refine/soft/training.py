@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,9 +38,6 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.soft import mixed
 from secret_jax.tree.structure import Tree
-
-if TYPE_CHECKING:
-    from secret_jax.fit.refine.soft.choose import SoftGates
 
 # Adam (Kingma & Ba 2015) with rates of the gates and of the leaves.
 ADAM = optax.partition(
@@ -211,6 +208,14 @@ class Start:
         return to_tree(self.origin, self.best)
 
 
+class Steps(NamedTuple):
+    """Numbers of steps and of their rows, see `secret_jax.SoftGates`."""
+
+    batch_size: int
+    chunk: int
+    max_steps: int
+
+
 class Trainer:
     """Rows, and the padded sizes that all starts share.
 
@@ -218,7 +223,7 @@ class Trainer:
     """
 
     def __init__(
-        self, fitted: Fitted, recipe: Recipe, options: SoftGates, trees: list[Tree]
+        self, fitted: Fitted, recipe: Recipe, options: Steps, trees: list[Tree]
     ):
         assert fitted.held_out is not None
         self.leaf, self.options, self.loss = recipe.leaf, options, trees[0].loss
