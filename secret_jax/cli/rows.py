@@ -96,6 +96,11 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
     table = read(arguments)
     target = table.column(arguments.target, "TARGET names")
     _check_names(table, arguments)
+    empty = (table.frame.isna() | table.frame.eq("")).all(axis=1)
+    if empty.any():
+        n_empty = counted(int(empty.sum()), "row", "rows")
+        say(f"  {n_empty} without any cell left out")
+        table = table._replace(frame=table.frame[~empty])
     n_copies = int(table.frame.duplicated().sum())
     if arguments.distinct and n_copies:
         say(f"  {n_copies} rows that repeat another one left out")
@@ -117,6 +122,10 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
     for role, name in roles.items():
         if name and name not in X:
             raise CommandError(f"--{role} names {name!r}, which is left out")
+    for flag in ("categorical", "split_only", "monotone"):
+        for name in [one for one in getattr(arguments, flag) or () if one not in X]:
+            shown = flag.replace("_", "-")
+            raise CommandError(f"--{shown} names {name!r}, which is left out")
     beside = {role: X[name] for role, name in roles.items() if name}
     X = X.drop(columns=[roles[one] for one in ("weight", "group") if roles[one]])
     if X.shape[1] == 0:

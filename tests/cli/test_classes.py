@@ -101,7 +101,7 @@ def test_numbers_are_classes_where_that_is_said(flowers, run):
     [
         (("--preset", "paper"), "--preset paper does not go with a SecretClassifier"),
         (("--calibrate", "0.2"), "--calibrate needs a target of numbers"),
-        (("--leaf", "ridge"), "'leaf' parameter of SecretClassifier"),
+        (("--leaf", "ridge"), "--leaf must be"),
     ],
 )
 def test_what_goes_with_numbers_is_refused(flowers, run, options, message):
