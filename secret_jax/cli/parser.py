@@ -4,7 +4,6 @@ import argparse
 import ast
 import csv
 import re
-from functools import partial
 from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, CommandError
@@ -32,7 +31,7 @@ _COLUMNS = """
 --number A,B  columns of numbers, even if they look like names of rows
 --dates COLUMN:FORM...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
 --thousands MARK  what groups digits where that is not plain: , . ' or a blank
---decimal POINT  the decimal mark, likewise: , or .
+--decimal MARK  the decimal mark, likewise: , or .
 --split-only A,B  columns to split on, but not in the models
 --monotone A:+,B:-  columns with which predictions may only rise or fall: price:+,age:-
 """
@@ -193,12 +192,6 @@ def _dates(text: str) -> tuple[str, str]:
     raise argparse.ArgumentTypeError("write how dates look, as in 'sold:%d.%m.%Y'")
 
 
-def _one_of(marks: str, text: str) -> str:
-    if len(text) == 1 and text in marks:
-        return text
-    raise argparse.ArgumentTypeError(f"give one of {', '.join(map(repr, marks))}")
-
-
 def _value(text: str) -> Any:
     """Read a word, a number, or a value as ``Ridge(clip_margin=0.2)``."""
     if text in _ANSWERS:
@@ -229,6 +222,4 @@ _TYPES = {
     "A,B": _names,
     "A:+,B:-": _directions,
     "COLUMN:FORM": _dates,
-    "MARK": partial(_one_of, ",.' "),
-    "POINT": partial(_one_of, ",."),
 }

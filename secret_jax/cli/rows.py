@@ -151,5 +151,8 @@ def _check_names(table: TableFile, arguments: argparse.Namespace) -> None:
             table.column(name, f"--{flag.replace('_', '-')} names")
             if name == arguments.target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
+    for flag, marks in (("thousands", ",.' "), ("decimal", ",.")):
+        if getattr(arguments, flag) not in (None, *marks):
+            raise CommandError(f"--{flag}: give one of {', '.join(map(repr, marks))}")
     if arguments.group and arguments.time:
         raise CommandError("rows are held out by --group or by --time; give one")

@@ -79,8 +79,8 @@ def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, run):
     assert sorted(path.name for path in fitted[1].iterdir()) == REPORT
     page = (fitted[1] / "report.html").read_text()
     right = 100 * (1 - scores["SECRET tree"]["error"])
-    assert "held-out log-loss" in page
-    assert f"{right:.3g} %" in page
+    assert f"<b>{right:.1f} %</b>" in page
+    assert f"<b>{scores['SECRET tree']['log_loss']:.3g}</b>" in page
     assert "logistic regression" in page
 
 

@@ -81,7 +81,8 @@ def test_separators_and_lines_are_found(tmp_path, text, separator, names, line):
     (tmp_path / "t.csv").write_text(text)
     found = read_file(str(tmp_path / "t.csv"))
     assert (found.separator, [*found.frame]) == (separator, names)
-    assert found.place(len(found.frame) - 1) == f"line {line}"
+    first = int(found.frame.ne("").any(axis=1).to_numpy().argmax())
+    assert found.place(first) == f"line {line}"
 
 
 def test_a_title_and_other_sheets_are_named(tmp_path):

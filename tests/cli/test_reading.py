@@ -220,7 +220,7 @@ def test_marks_that_do_not_fit_are_refused(learned, cell, options, told):
     where = f"'a' holds {cell!r} in line 3 (20 of 40 values), which is no number with "
     with pytest.raises(CommandError, match=re.escape(where) + ".*" + re.escape(told)):
         learned(content, *options)
-    with pytest.raises(CommandError, match="'y' holds .* no number with"):
+    with pytest.raises(CommandError, match=r"'y' holds .* no number with"):
         learned(lines(Y, ["2", cell] * 20, header="a;y", separator=";"), *options)
 
 

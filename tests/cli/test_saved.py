@@ -167,7 +167,11 @@ def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
     assert code == 0
     scope: dict = {}
     exec(path.read_text(), scope)
-    rows = plain_table().to_dict("records")
+    sold = plain_table()["sold"]
+    parts = {"year": sold.dt.year, "month": sold.dt.month}
+    parts["days since 1970"] = (sold - pd.Timestamp(0)).dt.days
+    parts = {f"sold ({part})": values for part, values in parts.items()}
+    rows = plain_table().assign(**parts).to_dict("records")
     found = [scope["cost"](row) for row in rows]
     assert found == pytest.approx(expected(model), rel=1e-5)
     code, out, _ = run("export", model, "dot")

@@ -161,9 +161,9 @@ def _chosen(
     marks: set[str],
 ) -> ColumnFormat:
     """Choose the format that the owner's options or other columns leave."""
-    left = [*formats]
-    if formats[0].kind == "number" and not kind_of(table.frame[name]):
-        left = [one for one in formats if _has_marks(one, cells, options)]
+    left = [one for one in formats if _has_marks(one, cells, options)]
+    if kind_of(table.frame[name]):
+        left = [*formats]
     if not left:
         known = cells.dropna()
         marked = known[known.str.contains(r"[.,'\u2019]|\d\s\d")]
@@ -192,15 +192,12 @@ def _chosen(
 
 def _has_marks(one: ColumnFormat, cells: pd.Series, options: Namespace) -> bool:
     """Whether the marks of a format in its cells are those that the owner named."""
-    decimals = cells.str.contains(one.decimal, regex=False).any()
-    thousands, decimal = one.thousands, one.decimal if decimals else ""
-    return all(
-        not mark or (mark != other and given in (None, mark))
-        for mark, given, other in (
-            (thousands, options.thousands, options.decimal),
-            (decimal, options.decimal, options.thousands),
-        )
-    )
+    has_decimals = cells.str.contains(one.decimal, regex=False).any()
+    own = {"thousands": one.thousands, "decimal": one.decimal * bool(has_decimals)}
+    said = {mark: getattr(options, mark) for mark in own}
+    agree = all(said[mark] in (None, own[mark]) for mark in own if own[mark])
+    crossed = said["thousands"] == own["decimal"] or said["decimal"] == own["thousands"]
+    return one.kind != "number" or (agree and not crossed)
 
 
 def _left_out(
