@@ -63,10 +63,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _as_flag(found: re.Match[str]) -> str:
-    return f"--{found[1].removeprefix('--').replace('_', '-')}"
-
-
 def _fail(code: int, message: str) -> int:
     _tell("error", message)
     return code
@@ -76,5 +72,7 @@ def _tell(what: str, message: Any) -> None:
     line = " ".join(str(message).split())
     for name, flag in _FLAGS.items():
         line = re.sub(rf"\b{name}\b", flag, line)
-    line = re.sub(r"The '([\w-]+)' parameter of Secret\w+", _as_flag, line)
+    found = re.match(r"The '(--)?([\w-]+)' parameter of Secret\w+", line)
+    if found:
+        line = f"--{found[2].replace('_', '-')}{line[found.end() :]}"
     print(f"{PROGRAM}: {what}: {line}", file=sys.stderr, flush=True)

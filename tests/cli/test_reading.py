@@ -254,6 +254,8 @@ def test_days_before_or_after_months_are_asked_for(learned):
     assert X["sold"].iloc[0] == pd.Timestamp("2020-01-06")
     with pytest.raises(CommandError, match=r"in line 2.*, where dates \(%Y\) are read"):
         learned(content, "--dates", "sold:%Y")
+    with pytest.raises(CommandError, match="--dates names 'sold', which another"):
+        learned(content, "--dates", "sold:%m/%d/%Y", "--text", "sold")
 
 
 @pytest.mark.parametrize(
@@ -367,6 +369,7 @@ def test_typed_files_are_read_as_they_are_and_their_text_like_other_text(
         frame.to_parquet(path)
     rows, notes = learned(path)
     X = rows.X
+    assert learned(path, "--dates", "sold:%d.%m.%Y", "--decimal", ",")[0].X.equals(X)
     assert rows.y.tolist() == [1.5, 3]
     where = "row 1" if kind == "parquet" else "line 3"
     assert f"left out for want of y: 1 row ({where})" in notes

@@ -87,11 +87,14 @@ def _candidates(
 ) -> Formats:
     """Find formats that fit all cells of a column."""
     verbatim, folded = name in options.text, name in options.ignore_case
+    if name in options.dates and (verbatim or folded or name in options.number):
+        raise CommandError(f"--dates names {name!r}, which another option says is none")
     text = (ColumnFormat(kind="text", verbatim=verbatim, folded=folded),)
     kind, known = kind_of(table.frame[name]), cells.dropna()
     if verbatim or folded or kind == "category" or (known.empty and not kind):
         return text
-    if form := options.dates.get(name):
+    form = options.dates.get(name)
+    if form and kind != "date":
         return (_dates_as_said(table, name, cells, form),)
     if kind:
         return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
