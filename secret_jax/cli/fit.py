@@ -24,6 +24,8 @@ _PRESETS = ("accurate", "paper", "cart", "guide", "m5", "retis", "support")
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it, save and report it."""
     check_output(arguments.out)
+    if arguments.seed < 0:
+        raise CommandError(f"--seed {arguments.seed} is below zero")
     shares = arguments.calibrate, arguments.test_fraction
     if min(shares) < 0 or sum(shares) >= 1:
         raise CommandError(

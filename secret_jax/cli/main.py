@@ -6,6 +6,7 @@ command that needs it.
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,6 +16,10 @@ from typing import Any
 from secret_jax.cli.messages import PROGRAM, QUIET
 from secret_jax.cli.parser import build_parser
 from secret_jax.runtime.optional import PackageError, imported
+
+# Parameters whose options have other names; the others are named like them.
+_FLAGS = {"categorical_features": "--categorical", "split_features": "--split-only"}
+_FLAGS |= {"monotonic_cst": "--monotone", "random_state": "--seed"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,4 +70,9 @@ def _fail(code: int, message: str) -> int:
 
 def _tell(what: str, message: Any) -> None:
     line = " ".join(str(message).split())
+    for name, flag in _FLAGS.items():
+        line = re.sub(rf"\b{name}\b", flag, line)
+    found = re.match(r"The '(--)?([\w-]+)' parameter of Secret\w+", line)
+    if found:
+        line = f"--{found[2].replace('_', '-')}{line[found.end() :]}"
     print(f"{PROGRAM}: {what}: {line}", file=sys.stderr, flush=True)

@@ -31,7 +31,7 @@ _COLUMNS = """
 --number A,B  columns of numbers, even if they look like names of rows
 --dates COLUMN:FORM...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
 --thousands MARK  what groups digits where that is not plain: , . ' or a blank
---decimal MARK  the decimal mark, likewise
+--decimal MARK  the decimal mark, likewise: , or .
 --split-only A,B  columns to split on, but not in the models
 --monotone A:+,B:-  columns with which predictions may only rise or fall: price:+,age:-
 """

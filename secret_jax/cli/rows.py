@@ -96,6 +96,11 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
     table = read(arguments)
     target = table.column(arguments.target, "TARGET names")
     _check_names(table, arguments)
+    empty = (table.frame.isna() | table.frame.eq("")).all(axis=1)
+    if empty.any():
+        n_empty = counted(int(empty.sum()), "row", "rows")
+        say(f"  {n_empty} without any cell left out")
+        table = table._replace(frame=table.frame[~empty])
     n_copies = int(table.frame.duplicated().sum())
     if arguments.distinct and n_copies:
         say(f"  {n_copies} rows that repeat another one left out")
@@ -117,6 +122,10 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
     for role, name in roles.items():
         if name and name not in X:
             raise CommandError(f"--{role} names {name!r}, which is left out")
+    for flag in ("categorical", "split_only", "monotone"):
+        for name in [one for one in getattr(arguments, flag) or () if one not in X]:
+            shown = flag.replace("_", "-")
+            raise CommandError(f"--{shown} names {name!r}, which is left out")
     beside = {role: X[name] for role, name in roles.items() if name}
     X = X.drop(columns=[roles[one] for one in ("weight", "group") if roles[one]])
     if X.shape[1] == 0:
@@ -142,5 +151,8 @@ def _check_names(table: TableFile, arguments: argparse.Namespace) -> None:
             table.column(name, f"--{flag.replace('_', '-')} names")
             if name == arguments.target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
+    for flag, marks in (("thousands", ",.' "), ("decimal", ",.")):
+        if getattr(arguments, flag) not in (None, *marks):
+            raise CommandError(f"--{flag}: give one of {', '.join(map(repr, marks))}")
     if arguments.group and arguments.time:
         raise CommandError("rows are held out by --group or by --time; give one")

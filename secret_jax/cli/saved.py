@@ -1,6 +1,7 @@
 """The commands for saved models: predict, show and export.
 
-Files are read as the file was that the model learned from.
+Files are read as the file was that the model learned from; those for a model that was
+fitted in Python are read as its columns were.
 """
 
 import argparse
@@ -35,7 +36,10 @@ def predict(arguments: argparse.Namespace) -> None:
             "--refit-all"
         )
     table, X = _read_rows(model, arguments, arguments.keep)
-    found = table.frame[arguments.keep].assign(prediction=model.predict(X))
+    names, prediction = ["prediction"], model.predict(X)
+    if prediction.ndim > 1:
+        names = [f"prediction of {name}" for name in model._schema.target_names]
+    found = pd.DataFrame(prediction, index=X.index, columns=names)
     if is_classifier(model):
         names = [f"probability of {name}" for name in model.classes_]
         found[names] = model.predict_proba(X)
@@ -44,7 +48,9 @@ def predict(arguments: argparse.Namespace) -> None:
         found["lower"], found["upper"] = bounds
     if arguments.leaf:
         found["leaf"] = model.apply(X)
-    _write_table(found, arguments.out)
+    if twice := {*found} & {*arguments.keep}:
+        raise CommandError(f"--keep names {min(twice)!r}, as a column of the output is")
+    _write_table(table.frame[arguments.keep].join(found), arguments.out)
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -119,14 +125,19 @@ def _read_rows(
     model: Any, arguments: argparse.Namespace, kept: Sequence[str] = ()
 ) -> tuple[TableFile, pd.DataFrame]:
     """Read a file, and its columns for the model, as those of the fit were."""
-    if not hasattr(model, "reading_"):
-        raise CommandError(
-            f"{arguments.model!r} was fitted in Python, and does not know how files "
-            "are read; read the file there: model.predict(pandas.read_csv(FILE))"
-        )
-    reading, needed = Reading.from_json(model.reading_), [*model._schema.input_names]
+    schema, needed = model._schema, [*model._schema.input_names]
+    reading = Reading.of_schema(schema)
+    if hasattr(model, "reading_"):  # of a fit on a file
+        reading = Reading.from_json(model.reading_)
     reading = replace(reading, missing=(*reading.missing, *arguments.na))
     table = read(arguments)
+    if not schema.named:  # fitted on an array: columns go by their order
+        if table.frame.shape[1] != len(needed):
+            raise CommandError(
+                f"{table.path!r} has {table.frame.shape[1]} columns, but the model was "
+                f"fitted without names on {len(needed)}; give a file with just these"
+            )
+        table = table._replace(frame=table.frame.set_axis(needed, axis=1))
     for name in (*needed, *kept):
         what = "the model needs" if name in needed else "the command asks for"
         table.column(name, f"{what} the column")

@@ -60,15 +60,23 @@ def read_columns(X: Any) -> ReadTable:
     frame = as_frame(X)
     if frame is not None:
         names = frame.columns
+        read = map(_series_values, frame.iter_columns(), map(str, names))
         if all(isinstance(name, str) for name in names):
-            return {name: _series_values(frame[name], name) for name in names}
-        # scikit-learn's habit: names that are no strings are no names.
-        return _array_columns(frame.to_numpy())
+            return dict(zip(names, read, strict=True))
+        return list(read)  # scikit-learn's habit: such names are none
     try:
-        array = np.asarray(X)
+        array = as_array(X)
     except ValueError:
         raise ValueError(NO_TABLE) from None
     return _array_columns(array)
+
+
+def as_array(X: Any) -> np.ndarray:
+    """Convert rows to an array, in which the cells of a list keep their types."""
+    array = np.asarray(X)
+    # Beside text NumPy makes text of numbers, of truth values and of what is missing.
+    made_text = isinstance(X, list | tuple) and array.dtype.kind in "US"
+    return np.array(X, object) if made_text else array
 
 
 def refuse_complex(array: Any, name: str) -> None:
@@ -187,7 +195,10 @@ def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:
-    """Convert an object column to numbers or dates unless it contains text."""
+    """Convert an object column to numbers or dates unless it holds others.
+
+    Truth values are none: beside gaps pandas keeps them as objects.
+    """
     if any(isinstance(value, str | bytes) for value in column):
         return column
     # A period of pandas is the date on which it starts.
@@ -195,6 +206,8 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     there = [value for value in starts if not is_missing(value)]
     if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
         return _dates(starts, [getattr(value, "tzinfo", None) for value in there])
+    if there and all(isinstance(value, bool | np.bool_) for value in there):
+        return column
     if not there and not all(isinstance(value, float) for value in column):
         return column
     try:

@@ -188,5 +188,6 @@ def directions_of(
                 f"monotonic_cst constrains column {name!r}, whose values are "
                 "categories. Give numbers, or an ordered categorical column."
             )
-        found.append((attribute, int(direction)))
+        if attributes.roles[attribute] is not Role.UNUSED:
+            found.append((attribute, int(direction)))
     return tuple(sorted(found))

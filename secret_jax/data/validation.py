@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from secret_jax.data.columns import (
     NO_TABLE,
+    as_array,
     as_frame,
     read_target,
     refuse_complex,
@@ -41,6 +42,7 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     if as_frame(X) is None:
         try:
             refuse_complex(X, "X")
+            X = as_array(X) if isinstance(X, list | tuple) else X
             return validate_data(
                 model, X, reset=reset, dtype=None, ensure_all_finite=False
             )

@@ -21,6 +21,7 @@ from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
+from secret_jax.grow.fixed import columns_of_fixed
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
@@ -197,7 +198,8 @@ def _in_memory(
         rows = different.sample(n_wanted, ROW_ORDER)
     else:
         rows = different.take(different.below(n_wanted, ROW_ORDER))
-    options = with_useful_columns(plan.columns, schema, rows)
+    kept = columns_of_fixed(plan.splits.fixed_splits)
+    options = with_useful_columns(plan.columns, schema, rows, kept)
     if options.unused:
         learner = Learner(options, given.target_names)
         return _read(plan, learner, given, eval_set), learner

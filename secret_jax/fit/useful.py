@@ -5,11 +5,12 @@ does a fold's: the lasso says which few predict rows that were left out (Tibshir
 1996). What is left is searched column by column for what no line says; a column has to
 beat the best of as many columns of noise. Categories that say nothing cost every leaf a
 coefficient each, and many of them can be ordered so that noise looks like a split:
-levels whose means differ by no more than chance get no indicators, and many such
-levels, if their slopes do not differ either, are not split on.
+many levels whose means differ by no more than chance get no indicators, and if their
+slopes do not differ either, they are not split on.
 """
 
 import warnings
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -29,27 +30,32 @@ _N_FOLDS, _MOST_STEPS = 5, 2000
 # Columns of noise are told from others as the largest of so many looks at each.
 _QUANTILES = (0.25, 0.5, 0.75)
 _N_LOOKS = len(_QUANTILES) + 2
+# Fewer levels cost little, and may say in a part of the table what they do not in all.
+_MANY_LEVELS = 8
 # Indicators must explain so many noise variances each (Akaike 1974).
 _LEAST_EXPLAINED = 2.0
-# So many levels are not split on where the squares of their means, or of one of their
-# slopes, are not so many deviations above chance.
-_MANY_LEVELS = 8
+# Levels are split on where the squares of their means, or of one of their slopes, are
+# so many deviations above chance.
 _ABOVE, _FAR_ABOVE = 2.0, 3.5
 # Penalty of the line beside which levels are looked at, per unit of weight.
 _PENALTY = 1e-3
 
 
 def are_many(schema: TableSchema, n_rows: int) -> bool:
-    """Whether there are too many numeric regressors for so many rows."""
-    return len(schema.of_role(Role.REGRESSOR)) * _ROWS_PER_REGRESSOR > n_rows
+    """Whether there are too many numeric regressors for so many rows.
+
+    Of fewer rows than folds none could be left out to choose among them.
+    """
+    n_numbers = len(schema.of_role(Role.REGRESSOR))
+    return _N_FOLDS <= n_rows < n_numbers * _ROWS_PER_REGRESSOR
 
 
 def with_useful_columns(
-    options: ColumnOptions, schema: TableSchema, rows: Rows
+    options: ColumnOptions, schema: TableSchema, rows: Rows, kept: Collection[str] = ()
 ) -> ColumnOptions:
     """Say which columns a fit can do without: options for reading them again.
 
-    ``rows``: encoded, in hash order.
+    ``rows``: encoded, in hash order. Of the columns ``kept`` splits are fixed.
     """
     numbers = schema.of_role(Role.REGRESSOR)
     n_numbers = len(numbers)
@@ -57,13 +63,16 @@ def with_useful_columns(
         x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
         in_lines, in_splits = _few_columns(x, rows)
         names = [schema.names[i] for i in numbers]
+        in_splits |= ~in_lines & np.isin(names, list(kept))
         split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
         split += [name for name, there in zip(names, in_splits, strict=True) if there]
         left = ~(in_lines | in_splits)
         unused = [name for name, there in zip(names, left, strict=True) if there]
         options = replace(options, split_features=split, unused=tuple(unused))
     useless, silent = _useless_and_silent(schema, rows)
-    return replace(options, unused=options.unused + useless, without_indicators=silent)
+    silent += tuple(name for name in useless if name in kept)
+    unused = (*options.unused, *(name for name in useless if name not in kept))
+    return replace(options, unused=unused, without_indicators=silent)
 
 
 def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +112,7 @@ def _lasso(
         spread = errors.std(axis=1) / np.sqrt(errors.shape[1])
         least = mean.argmin()
         strongest = np.flatnonzero(mean <= mean[least] + spread[least])[0]
-        line = Lasso(path.alphas_[strongest], max_iter=_MOST_STEPS)
+        line = Lasso(float(path.alphas_[strongest]), max_iter=_MOST_STEPS)
         return line.fit(x, output, weight).coef_
 
 
@@ -146,6 +155,8 @@ def _useless_and_silent(
     for attribute, column in enumerate(schema.discrete):
         code = np.asarray(rows.table.codes)[:, attribute]
         _, level = np.unique(code, return_inverse=True)
+        if level.max(initial=0) < _MANY_LEVELS:
+            continue
         if _is_useless(level, x, residual, rows.weight):
             useless.append(schema.names[column])
         elif attribute in indicated:
@@ -181,9 +192,7 @@ def _is_useless(
     level: np.ndarray, x: np.ndarray, residual: np.ndarray, weight: np.ndarray
 ) -> bool:
     """Whether many levels differ by no more than chance, in means and in slopes."""
-    chance = int(level.max()) if len(level) else 0
-    if chance < _MANY_LEVELS:
-        return False
+    chance = int(level.max())
     deviation = np.sqrt(2.0 * chance)
     for output in residual.T:
         # Slopes are looked at for every column, means once.

@@ -82,6 +82,15 @@ def fixed_splits_of(given: Any, schema: TableSchema) -> FixedSplits | None:
     return FixedSplits(*arrays)
 
 
+def columns_of_fixed(given: Any) -> set[str]:
+    """Names of the columns of splits as the user writes them; forms are not checked."""
+    if not isinstance(given, list | tuple):
+        return set()
+    column, _, *below = (*given, None, None)
+    own = {column} if isinstance(column, str) else set()
+    return own.union(*map(columns_of_fixed, below))
+
+
 def _encoded(column: Any, at: Any, schema: TableSchema, n_categories: int) -> list[Any]:
     if not isinstance(column, str) or column not in schema.names:
         raise ValueError(

@@ -72,7 +72,7 @@ def quoted(name: Any) -> str:
         return "missing"
     if isinstance(name, str):
         plain = _PLAIN_WORDS.fullmatch(name) and name != "missing"
-        indicator = name.startswith("[") and name.endswith("]")
+        indicator = name.startswith("[") and name.endswith("]") and name.isprintable()
         return name if plain or indicator else repr(str(name))  # also of NumPy
     # Without commas between thousands: it may stand in a list.
     return number(float(name)).replace(",", "") if _is_number(name) else str(name)

@@ -42,8 +42,8 @@ class TreeView:
 
     @property
     def title(self) -> str:
-        """Name of what the tree predicts."""
-        return self.tree.schema.target_name
+        """Name of what the tree predicts, in one line."""
+        return " ".join(self.tree.schema.target_name.split())
 
     @property
     def target(self) -> str:

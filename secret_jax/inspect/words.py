@@ -170,20 +170,23 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
 
 def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
     """Write what the factor of a term is multiplied by."""
-    name, categories = term.main.name, term.categories
+    column, categories = term.main.name, term.categories
+    name = _in_brackets(column)
     if term.main.asks == "missing" or categories == (None,):
         return f"[{name} is missing]"
     if not categories:
-        if term.at == 0:
-            return quoted(name)
-        return f"({quoted(name)} {'-' if term.at > 0 else '+'} {number(abs(term.at))})"
+        name, sign = quoted(column), "-" if term.at > 0 else "+"
+        return f"({name} {sign} {number(abs(term.at))})" if term.at else name
     if len(categories) == 1:
-        only = categories[0]
-        # Brackets stand in for quotes, but not around blanks.
-        plain = isinstance(only, str) and only and only == only.strip()
-        return f"[{name} = {only if plain else quoted(only)}]"
+        return f"[{name} = {_in_brackets(categories[0])}]"
     # There is no other side to list instead.
     return f"[{' '.join(_membership(name, categories, categories, max_categories))}]"
+
+
+def _in_brackets(name: Any) -> str:
+    """Brackets stand in for quotes, but not around blanks or breaks of a line."""
+    plain = isinstance(name, str) and name and name == name.strip()
+    return name if plain and name.isprintable() else quoted(name)
 
 
 def most_moving(equations: Sequence[Tree], node: int) -> list[str]:

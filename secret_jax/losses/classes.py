@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import log_expit, log_softmax
 
 from secret_jax.losses.interface import Likelihood, Loss, Pair
-from secret_jax.runtime.linalg import AnyArray
 
 # A class that is not there has this share: its logarithm is a number.
 _LEAST_SHARE = 1e-12
@@ -104,19 +105,10 @@ class CrossEntropy(Likelihood, ClassLoss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return 2.0 * error / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
 
-    def row_losses(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
-        return _log_total(value, xp) - xp.sum(targets * value, axis=1)
-
-    def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
-        return xp.exp(value - _log_total(value, xp)[:, None]) - targets
-
-
-def _log_total(value: AnyArray, xp: Any) -> Any:
-    """Logarithm of the sum of the odds; of one output beside those of no event."""
-    if value.shape[1] == 1:
-        return xp.logaddexp(value[:, 0], 0.0)
-    most = xp.max(value, axis=1)
-    return most + xp.log(xp.sum(xp.exp(value - most[:, None]), axis=1))
+    def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:
+        # A single output stands beside the log-odds of its complement: zero.
+        scores = jnp.pad(value, ((0, 0), (1, 0))) if value.shape[1] == 1 else value
+        return jax.nn.logsumexp(scores, axis=1) - jnp.sum(targets * value, axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

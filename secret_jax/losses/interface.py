@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import jax
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
 
 from secret_jax.losses.robust import robust_units
-from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -50,7 +50,7 @@ class Loss(Value, ABC):
     says_means: ClassVar[bool] = True
     """Whether predictions are means of the targets, which another tree can learn."""
     trains_gates: ClassVar[bool] = False
-    """Whether it has `row_losses` and `row_slopes`, by which soft trees are trained."""
+    """Whether it has `row_losses`, by which soft trees are trained."""
     link: ClassVar[Link | None] = None
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
@@ -217,12 +217,8 @@ class Loss(Value, ABC):
         """Share of the targets' variance that is explained, given a mean loss."""
         return None
 
-    def row_losses(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
-        """Loss of every row up to a constant, by functions of NumPy or JAX."""
-        raise NotImplementedError
-
-    def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
-        """Derivative of `row_losses` by the values."""
+    def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:
+        """Loss of every row up to a constant, which JAX differentiates, (n_rows,)."""
         raise NotImplementedError
 
 

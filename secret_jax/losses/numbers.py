@@ -1,12 +1,13 @@
 """Squared error of numbers; see `quantile` and `deviance` for their other losses."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.losses.interface import Loss, Pair
-from secret_jax.runtime.linalg import AnyArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +59,8 @@ class SquaredError(Loss):
         """R², if the target varies."""
         return 1.0 - error / variance if variance > 0 else None
 
-    def row_losses(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
-        return xp.sum((value - targets) ** 2, axis=1)
-
-    def row_slopes(self, value: AnyArray, targets: AnyArray, xp: Any) -> Any:
-        return 2.0 * (value - targets)
+    def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:
+        return jnp.sum((value - targets) ** 2, axis=1)
 
 
 SQUARED_ERROR = SquaredError()

@@ -54,10 +54,10 @@ def _small_steps(platform: str) -> dict[str, bool | int]:
 def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Keep compiled programs in a folder, for later processes, inside a with block.
 
-    The default tree and boosters compile nothing on processors; the paper's finder and
-    the literature's learners take some seconds, once in every process. This is JAX's
-    own cache, for all that any thread compiles meanwhile; its settings are restored
-    after the last block. For a whole process name the folder in
+    The default tree and boosters compile nothing on processors; training gates takes a
+    second, the paper's finder and the literature's learners take some, once in every
+    process. This is JAX's own cache, for all that any thread compiles meanwhile; its
+    settings are restored after the last block. For a whole process name the folder in
     ``JAX_COMPILATION_CACHE_DIR``.
 
     Parameters
@@ -122,14 +122,16 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def _refuse_after_fork() -> None:
+def refuse_after_fork() -> None:
+    """Raise RuntimeError where JAX would wait for threads that a fork left behind."""
     if any(_STARTED_BEFORE_FORK):
         raise RuntimeError(
             "This process was forked from one that had fitted or predicted, and in it "
             "JAX can compile nothing. Start processes with "
             "multiprocessing.get_context('spawn') or 'forkserver', or with joblib, or "
-            "fork before the first fit. On processors the default trees, accurate(), "
-            "boosters and forests compile nothing, and work in such a process."
+            "fork before the first fit. On processors the default trees, boosters, "
+            "forests and accurate(gates=False) compile nothing, and work in such a "
+            "process; gates (refine='soft') are trained by a compiled program."
         )
 
 
@@ -156,7 +158,7 @@ class Program:
         _PROGRAMS.add(self)
 
     def __call__(self, *arguments: Any, **more: Any) -> Any:
-        _refuse_after_fork()
+        refuse_after_fork()
         jitted = self.jitted(arguments, more)
         n_before = jitted._cache_size()
         found = jitted(*arguments, **more)

@@ -68,23 +68,16 @@ def paths(
     return Paths(to_left, to_right, absent)
 
 
-def log_left_shares(logit: AnyArray, xp: Any = jnp) -> Any:
-    """Compute the logarithms of the shares that gates send to the left."""
-    return xp.minimum(logit, 0.0) - xp.log(1.0 + xp.exp(-xp.abs(logit)))
-
-
-def leaf_shares(
-    logit: AnyArray, along: Paths, xp: Any = jnp, log_left: AnyArray | None = None
-) -> Any:
+def leaf_shares(logit: AnyArray, along: Paths, xp: Any = jnp) -> Any:
     """Compute the share of every row that reaches every leaf.
 
     ``logit`` (n_rows, n_inner): positive where the larger share goes left; within
-    ``±HARD_LOGIT``; ``xp``: `numpy` or `jax.numpy`; ``log_left`` (n_rows, n_inner): as
-    `log_left_shares` gives it. Returns (n_rows, n_leaves): rows sum to one.
+    ``±HARD_LOGIT``; ``xp``: `numpy` or `jax.numpy`. Returns (n_rows, n_leaves): rows
+    sum to one.
     """
     # Sums of logarithms: products of many gates would underflow in the gradient. The
     # logarithm of the right share is that of the left one minus the logit.
-    log_left = log_left_shares(logit, xp) if log_left is None else log_left
+    log_left = xp.minimum(logit, 0.0) - xp.log(1.0 + xp.exp(-xp.abs(logit)))
     through = (along.left + along.right).T
     log_share = matmul(log_left, through) - matmul(logit, along.right.T)
     return xp.exp(log_share + along.absent)
@@ -141,10 +134,10 @@ class SoftRouting(NamedTuple):
     highest: AnyArray
 
 
-def soft_routing(tree: Tree) -> SoftRouting:
-    """Pad the arrays of a soft tree."""
+def soft_routing(tree: Tree, n_leaves: int = 0) -> SoftRouting:
+    """Pad the arrays of a soft tree, to a number of leaves or a power of two."""
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-    n_leaves = next_power_of_two(max(len(leaf), _FEWEST))
+    n_leaves = n_leaves or next_power_of_two(max(len(leaf), _FEWEST))
 
     def pad(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         return padded(array[chosen].astype(np.float32), n_leaves)

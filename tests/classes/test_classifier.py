@@ -221,9 +221,7 @@ def noisy_rings(n_rows, seed, n_classes):
 def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
     X, y = noisy_rings(500, 0, n_classes)
     new, expected = noisy_rings(2000, 1, n_classes)
-    gates = SoftGates(
-        max_steps=512, screen_steps=64, n_kept=1, n_committee=1, widths=(0.3,)
-    )
+    gates = SoftGates(max_steps=512, widths=(0.3,))
     options = {"splits": "cart", "prune": "holdout", "oblique": False}
     hard = SecretClassifier(**options).fit(X, y)
     soft = SecretClassifier(**options, refine=gates).fit(X, y)

@@ -79,8 +79,8 @@ def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, run):
     assert sorted(path.name for path in fitted[1].iterdir()) == REPORT
     page = (fitted[1] / "report.html").read_text()
     right = 100 * (1 - scores["SECRET tree"]["error"])
-    assert "held-out log-loss" in page
-    assert f"{right:.3g} %" in page
+    assert f"<b>{right:.1f} %</b>" in page
+    assert f"<b>{scores['SECRET tree']['log_loss']:.3g}</b>" in page
     assert "logistic regression" in page
 
 
@@ -101,7 +101,7 @@ def test_numbers_are_classes_where_that_is_said(flowers, run):
     [
         (("--preset", "paper"), "--preset paper does not go with a SecretClassifier"),
         (("--calibrate", "0.2"), "--calibrate needs a target of numbers"),
-        (("--leaf", "ridge"), "'leaf' parameter of SecretClassifier"),
+        (("--leaf", "ridge"), "--leaf must be"),
     ],
 )
 def test_what_goes_with_numbers_is_refused(flowers, run, options, message):

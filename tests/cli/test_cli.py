@@ -125,7 +125,7 @@ def test_fit_finds_the_kink_that_least_squares_misses(table, model):
     page = (report / "report.html").read_text(encoding="utf-8")
     assert f"<title>cost from {Path(table).name}</title>" in page
     assert "linear regression" in page
-    assert f"<b>{scores['SECRET tree']['rmse']:.3g} ± " in page
+    assert f"<b>{scores['SECRET tree']['rmse']:.3g}</b>" in page
 
 
 def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(table, model):
@@ -148,6 +148,28 @@ def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_p
     assert "SECRET tree of 240 rows" in out
     assert load_model(path, SecretRegressor).tree_.weight[0] == 300
     assert load_model(model, SecretRegressor).tree_.weight[0] <= 240
+
+
+def test_without_held_out_rows_there_are_no_errors(run, table):
+    code, out, _ = run("fit", table, "cost", "--test-fraction", 0, *QUICK)
+    assert code == 0
+    assert "[0]" in out
+    assert "held-out" not in out
+
+
+def test_baselines_are_the_mean_and_least_squares(table, model):
+    content = json.loads((model.with_name("report") / "errors.json").read_text())
+    frame = pd.read_csv(table, dtype={"grade": str})
+    X = pd.get_dummies(frame[COLUMNS], dtype=float).assign(one=1.0).to_numpy()
+    y, rows = frame["cost"].to_numpy(), np.random.default_rng(0).permutation(300)
+    test, training = rows[:60], np.sort(rows[60:])
+    coefficients = np.linalg.lstsq(X[training], y[training], rcond=None)[0]
+    for name, predicted in (
+        ("mean", y[training].mean()),
+        ("linear regression", X[test] @ coefficients),
+    ):
+        found, expected = content["errors"][name], np.mean((predicted - y[test]) ** 2)
+        assert found["mse"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_options_reach_the_estimator(run, table, tmp_path):
@@ -209,11 +231,22 @@ def test_values_have_options_as_in_python(run, table, tmp_path):
     assert found.leaf == Ridge(clip_margin=None)
     for given, message in (
         ("RssSplits(max_split_features=0)", "max_split_features' parameter of RssSpl"),
-        ("RssSplits(most=1)", "'splits' parameter of SecretRegressor must be"),
-        ("Ridge()", "'splits' parameter of SecretRegressor must be"),
-        ("open(0)", "'splits' parameter of SecretRegressor must be"),
+        ("RssSplits(most=1)", "error: --splits must be"),
+        ("Ridge()", "error: --splits must be"),
+        ("open(0)", "error: --splits must be"),
     ):
         assert_fails(run(*few, "--splits", given), re.escape(message))
+
+
+def test_presets_can_be_changed_one_by_one(run, table, tmp_path):
+    path = tmp_path / "paper.model"
+    arguments = ("fit", table, "cost", "--out", path, "--preset", "paper")
+    assert run(*arguments, "--oblique", "no", "--min-samples-split", "0.3")[0] == 0
+    expected = SecretRegressor.paper(
+        oblique=False, min_samples_split=0.3, random_state=0
+    )
+    found = load_model(path, SecretRegressor)
+    assert found.get_params() == expected.get_params()
 
 
 # predict and show
@@ -290,10 +323,19 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (CSV, "y --categorical y", "'y' is the target"),
         (CSV, "y --split-only q", "--split-only names 'q', but there is no"),
         (CSV, "y --split-only sex", "'sex'"),
-        (CSV, "y --split-only a --categorical a", "keep it in one of them"),
-        (CSV, "y --drop a --categorical a", "unknown column 'a'"),
+        (
+            CSV,
+            "y --split-only a --categorical a",
+            "both --categorical and --split-only;",
+        ),
+        (
+            CSV,
+            "y --drop a --categorical a",
+            "--categorical names 'a', which is left out",
+        ),
+        (CSV, "y --monotone sex:+", "--monotone constrains column 'sex'"),
         (CSV, "y --drop a,b,sex", "no columns are left to predict 'y' from"),
-        (CSV, "y --seed -1", "seed|non-negative"),
+        (CSV, "y --seed -1", "--seed -1 is below zero"),
         (CSV, "y --test-fraction 1", "leave no rows to grow a tree on"),
         (
             CSV,
@@ -303,19 +345,23 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (
             CSV,
             "y --max-depth -2",
-            r"'max_depth' .* must be an int in the range \[0, inf\) or None",
+            r"--max-depth must be an int in the range \[0, inf\) or None",
         ),
-        (CSV, "y --leaf deep", "'leaf' parameter of SecretRegressor must be"),
+        (CSV, "y --leaf deep", "error: --leaf must be"),
         (
             CSV,
             "y --min-samples-leaf few",
-            "'min_samples_leaf' parameter .* Got 'few'",
+            "--min-samples-leaf must .* Got 'few'",
         ),
         (CSV, "y --out no/where", "there is no folder 'no'"),
         (CSV, "y --out .", "'.' is a folder; name a file in it"),
         (CSV, "y --report t.csv", "t.csv: File exists"),
         (CSV, "", "the following arguments are required: TARGET; see .* fit --help"),
         (CSV, "y --calibrate 0.8", "--calibrate 0.8 and --test-fraction 0.2 leave no"),
+        (CSV, "y --dates a:%Q", "--dates 'a:%Q': 'Q' is a bad directive"),
+        (CSV, "y --dates a:%Y", r"'1' in line 2 .* by --dates; give another form"),
+        (CSV, "y --decimal ;", "--decimal: give one of ',', '.'"),
+        (CSV, "y --thousands _", "--thousands: give one of ',', '.', \"'\", ' '"),
         (CSV, "y --dates q:%Y", "--dates names 'q', but there is no such column"),
     ],
 )

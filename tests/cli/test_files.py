@@ -74,14 +74,15 @@ def test_names_lose_their_blanks_and_copies_of_names_are_told(tmp_path):
         (",a,b\n0,1,2\n", ",", ["Unnamed: 0", "a", "b"], 2),
         ("only\n1\n2\n", ",", ["only"], 2),
         ('"a, b; c"\tvalue\nx\t1\n', "\t", ["a, b; c", "value"], 2),
-        ("a,b\n,\n1,2\n", ",", ["a", "b"], 3),
+        ("a,b\n,\n1,2\n\n\n", ",", ["a", "b"], 3),
     ],
 )
 def test_separators_and_lines_are_found(tmp_path, text, separator, names, line):
     (tmp_path / "t.csv").write_text(text)
     found = read_file(str(tmp_path / "t.csv"))
     assert (found.separator, [*found.frame]) == (separator, names)
-    assert found.place(0) == f"line {line}"
+    first = int(found.frame.ne("").any(axis=1).to_numpy().argmax())
+    assert found.place(first) == f"line {line}"
 
 
 def test_a_title_and_other_sheets_are_named(tmp_path):

@@ -5,6 +5,7 @@ What is expected was written down by hand, or was put into the files by other pr
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,43 @@ def test_commas_between_semicolons_are_read_by_what_other_columns_say(learned):
     assert learned(alone)[0].X["a"].iloc[0] == 1.234
 
 
+@pytest.mark.parametrize(
+    ("cell", "options", "told"),
+    [
+        ("1.5", ("--decimal", ","), "--decimal ','"),
+        ("1.5", ("--thousands", "."), "--thousands '.'"),
+        ("1,5", ("--thousands", ","), "--thousands ','"),
+        ("1,234.5", ("--thousands", "'"), '--thousands "\'"'),
+        ("1.234,5", ("--decimal", ".", "--thousands", ","), "',' --decimal '.'"),
+    ],
+)
+def test_marks_that_do_not_fit_are_refused(learned, cell, options, told):
+    content = lines(["2", cell] * 20, Y, header="a;y", separator=";")
+    where = f"'a' holds {cell!r} in line 3 (20 of 40 values), which is no number with "
+    with pytest.raises(CommandError, match=re.escape(where) + ".*" + re.escape(told)):
+        learned(content, *options)
+    with pytest.raises(CommandError, match=r"'y' holds .* no number with"):
+        learned(lines(Y, ["2", cell] * 20, header="a;y", separator=";"), *options)
+
+
+def test_marks_settle_what_is_open_and_leave_plain_numbers_alone(learned):
+    content = lines(["24,200", "1,500"] * 20, [0, 7] * 20, Y, header="a,b,y")
+    for options, value in (
+        (("--decimal", ",", "--thousands", "."), 24.2),
+        (("--decimal", ".", "--thousands", ","), 24200),
+    ):
+        X = learned(content, *options)[0].X
+        assert X["a"].iloc[0] == value
+        assert X["b"].iloc[1] == 7
+
+
+def test_rows_without_any_cell_are_left_out_of_a_fit_and_told(learned):
+    content = lines(range(4), range(4), header="x,y")
+    rows, notes = learned(content + ",\n\n4,4\n\n")
+    assert rows.y.tolist() == [0, 1, 2, 3, 4]
+    assert notes == ["2 rows without any cell left out"]
+
+
 def test_days_before_or_after_months_are_asked_for(learned):
     content = lines(["01/06/2020", "02/07/2020"] * 20, Y, header="sold,y")
     message = (
@@ -216,6 +254,8 @@ def test_days_before_or_after_months_are_asked_for(learned):
     assert X["sold"].iloc[0] == pd.Timestamp("2020-01-06")
     with pytest.raises(CommandError, match=r"in line 2.*, where dates \(%Y\) are read"):
         learned(content, "--dates", "sold:%Y")
+    with pytest.raises(CommandError, match="--dates names 'sold', which another"):
+        learned(content, "--dates", "sold:%m/%d/%Y", "--text", "sold")
 
 
 @pytest.mark.parametrize(
@@ -329,6 +369,9 @@ def test_typed_files_are_read_as_they_are_and_their_text_like_other_text(
         frame.to_parquet(path)
     rows, notes = learned(path)
     X = rows.X
+    said = learned(path, "--dates", "sold:%d.%m.%Y", "--decimal", ",")[0]
+    assert said.y.equals(rows.y)
+    assert said.X["sold"].equals(X["sold"])
     assert rows.y.tolist() == [1.5, 3]
     where = "row 1" if kind == "parquet" else "line 3"
     assert f"left out for want of y: 1 row ({where})" in notes

@@ -87,7 +87,11 @@ def test_weights_are_rows_and_a_group_is_no_column(folder, capsys):
     frame = make_table()
     table = rows_of(frame, group="person", weight="count")
     _, training = table.drawn(60, 0)
-    assert model.tree_.weight[0] == training.beside["weight"].sum()
+    weight = training.beside["weight"]
+    assert model.tree_.weight[0] == pytest.approx(len(weight))
+    mean = np.average(training.y, weights=weight)
+    assert model.tree_.schema.target_centers[0] == pytest.approx(mean, rel=1e-5)
+    assert mean != pytest.approx(training.y.mean(), rel=1e-3)
     assert "MAE" in capsys.readouterr().out
 
 

@@ -167,7 +167,11 @@ def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
     assert code == 0
     scope: dict = {}
     exec(path.read_text(), scope)
-    rows = plain_table().to_dict("records")
+    sold = plain_table()["sold"]
+    parts = {"year": sold.dt.year, "month": sold.dt.month}
+    parts["days since 1970"] = (sold - pd.Timestamp(0)).dt.days
+    parts = {f"sold ({part})": values for part, values in parts.items()}
+    rows = plain_table().assign(**parts).to_dict("records")
     found = [scope["cost"](row) for row in rows]
     assert found == pytest.approx(expected(model), rel=1e-5)
     code, out, _ = run("export", model, "dot")
@@ -194,11 +198,69 @@ def test_another_fit_forgets_how_files_were_read(run, model, table):
     assert loaded.reading_["formats"]["length"]["thousands"] == ","
     X = np.arange(40.0)[:, None]
     assert not hasattr(loaded.fit(X, X[:, 0] ** 2), "reading_")
-    path = model.with_name("python.model")
-    loaded.save(path)
-    assert_fails(run("predict", path, table), "was fitted in Python")
     assert_fails(run("predict", model, table, "--keep", "ids"), "did you mean 'id'")
+    clash = "--keep names 'prediction', as a column of the output is"
+    path = model.with_name("clash.csv")
+    as_people_write(plain_table()).assign(prediction=1).to_csv(path, index=False)
+    assert_fails(run("predict", model, path, "--keep", "prediction"), clash)
     assert_fails(run("predict", model, table, "--interval", 1), "coverage")
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_each_row_of_a_file_has_a_prediction(run, model, tmp_path, kind):
+    frame = as_people_write(plain_table()).head(6).astype(object)
+    frame.iloc[[1, 4]] = None
+    path = tmp_path / f"gaps.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+        text = path.read_text()
+        path.write_text(text.replace("\n,,,,,\n", "\n\n", 1) + "\n\n")
+    else:
+        frame.to_excel(path, index=False)
+    code, out, err = run("predict", model, path, "--keep", "id")
+    assert code == 0, err
+    found = pd.read_csv(io.StringIO(out))
+    assert found["id"].isna().tolist() == frame["id"].isna().tolist()
+    full = frame["id"].notna().to_numpy()
+    assert found["prediction"].notna().all()
+    assert found["prediction"][full].to_numpy() == pytest.approx(
+        expected(model)[:6][full], rel=1e-6
+    )
+
+
+def test_models_of_python_are_used_on_files(run, tmp_path):
+    X = plain_table().drop(columns=["id", "cost"])
+    size = pd.Categorical.from_codes(np.arange(N) % 3, ["small", "mid", "big"], True)
+    X = X.assign(new=X["weight"] > 50, size=size)
+    y = plain_table()["cost"] + 3000.0 * size.codes + 500.0 * X["new"]
+    quick: dict = {"oblique": False, "splits": "cart", "leaf": "linear", "prune": None}
+    fitted = SecretRegressor(**quick).fit(X, y)
+    model, path = tmp_path / "python.model", tmp_path / "rows.csv"
+    X.to_csv(path, index=False)
+
+    def predictions(truth: np.ndarray) -> None:
+        code, out, err = run("predict", model, path)
+        assert code == 0, err
+        found = pd.read_csv(io.StringIO(out)).to_numpy()
+        assert found == pytest.approx(truth.reshape(N, -1), rel=1e-5, abs=1)
+
+    fitted.save(model)
+    predictions(fitted.predict(X))
+    assert run("show", model)[1].strip() == fitted.export_text().strip()
+    assert run("show", model, path, "--rows", 1)[1].startswith("line 2: y = ")
+    assert "def predict" in run("export", model, "python")[1]
+    both = pd.DataFrame({"up": y, "down": -y})
+    fitted = SecretRegressor(**quick).fit(X, both)
+    fitted.save(model)
+    predictions(fitted.predict(X))
+    # Without names the columns are those of the file, in order.
+    numbers = X[["length", "weight"]].to_numpy()
+    fitted = SecretRegressor(**quick).fit(numbers, y)
+    fitted.save(model)
+    message = "has 6 columns, but the model was fitted without names on 2"
+    assert_fails(run("predict", model, path), message)
+    X[["length", "weight"]].to_csv(path, index=False)
+    predictions(fitted.predict(numbers))
 
 
 def test_show_takes_the_options_of_the_text(run, model):

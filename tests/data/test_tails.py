@@ -102,7 +102,7 @@ def test_rows_beyond_a_bound_are_as_rows_at_it(fitted):
     assert bare.fit(X, fitted[2]).tree_.schema.tails == ()
 
 
-GATES = SoftGates(max_steps=256, screen_steps=64, n_kept=1, n_committee=1)
+GATES = SoftGates(max_steps=256)
 
 
 @pytest.mark.parametrize("refine", [None, GATES], ids=["hard", "soft"])

@@ -8,7 +8,13 @@ import pytest
 from scipy.stats import f_oneway
 from sklearn.linear_model import LinearRegression
 
-from secret_jax import Ridge, SecretClassifier, SecretRegressor
+from secret_jax import (
+    Ridge,
+    RssSplits,
+    SecretClassifier,
+    SecretForestRegressor,
+    SecretRegressor,
+)
 from secret_jax.data.schema import Role
 from secret_jax.fit.useful import differences
 from secret_jax.splits.axis import gain_of_order
@@ -67,6 +73,28 @@ def test_what_is_read_of_a_tree_knows_columns_that_were_left_out(tmp_path):
     plain = SecretRegressor().fit(x, y)
     one_by_one = [plain.predict(row[None])[0] for row in x[:20]]
     np.testing.assert_allclose(one_by_one, plain.predict(x[:20]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    "estimator",
+    [SecretRegressor(), SecretForestRegressor(n_estimators=2, bootstrap=False)],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_the_fewest_rows_are_predicted_within_their_range(estimator, n_rows):
+    x, y = wide(n_rows, 4)
+    low, high = min(y), max(y)
+    margin = 0.1 * (high - low) + 1e-6
+    found = estimator.fit(x, y).predict(x)
+    np.testing.assert_array_less(
+        np.abs(found - (low + high) / 2), (high - low) / 2 + margin
+    )
+
+
+def test_a_single_row_with_a_weight_is_what_is_predicted():
+    x, y = wide(50, 4)
+    model = SecretRegressor().fit(x, y, sample_weight=np.eye(50)[7])
+    np.testing.assert_allclose(model.predict(x), y[7], rtol=1e-6)
 
 
 def test_the_order_of_rows_chooses_no_columns():
@@ -155,3 +183,44 @@ def test_many_levels_that_say_nothing_are_not_looked_at():
     assert roles["slope"] is Role.DISCRETE  # its slopes differ, its means do not
     unseen = table.assign(group0="never seen")
     np.testing.assert_array_equal(model.predict(unseen), model.predict(table))
+
+
+@pytest.fixture(scope="module")
+def left_out():
+    """Rows of which a fit leaves out categories and, of many numbers, the last one."""
+    table, y = noisy_categories(600, 20)
+    numbers, z = wide(100, 60)
+    numbers = pd.DataFrame(numbers, columns=[f"c{i}" for i in range(60)])
+    for X, target, name in ((table, y, "group0"), (numbers, z, "c59")):
+        schema = SecretRegressor(max_leaf_nodes=3).fit(X, target).tree_.schema
+        assert schema.roles[schema.names.index(name)] is Role.UNUSED
+    return (table, y), (numbers, z)
+
+
+def test_a_column_that_says_nothing_can_be_split_on_by_hand(left_out):
+    (table, y), (numbers, z) = left_out
+    for X, target, split, words in (
+        (table, y, ("group0", ["L1", "L2"]), "group0 in {L1, L2}"),
+        (numbers, z, ("c0", 0.0, ("c59", 0.25), None), "c59 <= 0.25"),
+    ):
+        finder = RssSplits(fixed_splits=split)
+        model = SecretRegressor(splits=finder, max_leaf_nodes=4).fit(X, target)
+        assert words in model.export_text()
+
+
+def test_a_column_that_says_nothing_may_have_a_direction(left_out):
+    _, (numbers, z) = left_out
+    order = {"c59": 1, "c1": 1}
+    model = SecretRegressor(monotonic_cst=order, max_leaf_nodes=3).fit(numbers, z)
+    rows = numbers.iloc[[0] * 9].assign(c1=np.linspace(-3.0, 3.0, 9))
+    assert (np.diff(model.predict(rows)) > 0).all()
+    moved = model.predict(numbers.assign(c59=7.0))
+    np.testing.assert_array_equal(moved, model.predict(numbers))
+
+
+def test_a_column_that_was_left_out_is_not_drawn(left_out):
+    pytest.importorskip("matplotlib")
+    _, (numbers, z) = left_out
+    model = SecretRegressor(max_leaf_nodes=3).fit(numbers, z)
+    with pytest.raises(ValueError, match="'c59' was left out of the fit"):
+        model.plot_partition("c0", "c59")

@@ -8,10 +8,7 @@ import numpy as np
 import secret_jax as sj
 
 Rng = np.random.Generator
-_GATES = sj.SoftGates(
-    **{"max_steps": 32, "chunk": 8, "screen_steps": 8, "n_kept": 2},
-    **{"n_committee": 2, "distil_steps": 16, "batch_size": 16},
-)
+_GATES = sj.SoftGates(max_steps=32, chunk=8, batch_size=16)
 # Values of parameters; about a third of the parameters is set in an estimator.
 _TREE = {
     **{"max_leaf_nodes": [1, 2, 4, 9], "max_depth": [0, 1, 3], "distill": [False]},

@@ -33,15 +33,7 @@ CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
     "paper": SecretRegressor.paper,
 }
 # Gates that are trained for a moment.
-FEW = SoftGates(
-    max_steps=64,
-    chunk=8,
-    screen_steps=16,
-    n_kept=2,
-    n_committee=2,
-    distil_steps=32,
-    batch_size=16,
-)
+FEW = SoftGates(max_steps=64, chunk=8, batch_size=16)
 every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS)
 
 # Fields that say where rows go; the others hold numbers that rounding may touch.

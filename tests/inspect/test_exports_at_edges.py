@@ -50,9 +50,7 @@ def edge_rows(tree: Tree, X: pd.DataFrame, n: int = 150) -> pd.DataFrame:
         first, *others = split.terms
         at, found = split.threshold, marks.setdefault(first.name, [])
         if not others:
-            found.append(at)
-        if not others and not first.whole:
-            found += [np.nextafter(at, np.inf), np.nextafter(at, -np.inf)]
+            found += [at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf)]
     for term in (t for part in (*sums, *program.models.values()) for t in part.terms):
         ends = [end for end in (term.low, term.high) if np.isfinite(end)]
         marks.setdefault(term.name, []).extend(ends)
@@ -98,6 +96,20 @@ def test_programs_and_predict_agree_at_edges(name, request):
         expected = predict(tree, encoding.encode(tree.schema, frame))
     for run in RUNS.values():
         assert_predicts(run(tree, frame), expected, tree)
+
+
+def test_numbers_beside_a_whole_one_go_where_predict_sends_them():
+    hours = np.tile(np.arange(8.0), 50)
+    y = np.where(hours <= 3, 1.0, 5.0)
+    X = pd.DataFrame({"hours": hours})
+    model = SecretRegressor(leaf="constant", oblique=False).fit(X, y)
+    assert "hours <= 3\n" in model.export_text()
+    near = [3.0, 0.1 * 30, np.nextafter(3.0, 9.0), 3.0 + 1e-9, 3.0 - 1e-9, 3.01]
+    frame = pd.DataFrame({"hours": near})
+    expected = model.predict(frame)
+    assert expected[:3].tolist() == [expected[0]] * 3
+    for run in RUNS.values():
+        assert_predicts(run(model.tree_, frame), expected, model.tree_)
 
 
 def test_truth_values_are_zero_and_one():

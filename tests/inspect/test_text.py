@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
@@ -283,6 +284,20 @@ def test_categories_of_blanks_stand_in_quotes():
     y = np.select([place == "", place == " a"], [1.0, 2.0], 5.0)
     text = SecretRegressor(max_depth=0).fit(X, y).export_text()
     assert "[x0 = '']" in text
+
+
+def test_breaks_in_names_and_categories_break_no_line():
+    place = np.resize(["a\nb", "c", "d"], 300)
+    X = pd.DataFrame({"Area\n(m2)": np.arange(300.0) % 17, "Kind\nof house": place})
+    y = np.select([place == "c", place == "d"], [1.0, 2.0], 5.0) + X["Area\n(m2)"]
+    model = SecretRegressor(max_depth=0).fit(X, y)
+    text = model.export_text()
+    assert r"['Kind\nof house' = c]" in text
+    assert r"'Area\n(m2)'" in text
+    assert len(text.split("\n\n")[1].splitlines()) == 2  # equation, facts
+    summary = str(model.summary())
+    assert r"['Kind\nof house' = c]" in summary
+    assert summary.startswith("Area (m2): 1 leaf, depth 0\n")
 
 
 def test_models_that_are_shown_and_lines():

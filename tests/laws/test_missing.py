@@ -19,7 +19,7 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.fit.refine.soft.parameters import to_parameters, to_tree, with_widths
+from secret_jax.fit.refine.soft.parameters import to_tree, trainable, with_widths
 from secret_jax.inspect.equations import split_in_original_units
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.tree.routing import leaf_shares_of
@@ -328,9 +328,9 @@ def test_gates_keep_the_side_and_the_form(side):
     X, y = step(side)
     hard = regressor("default", **STUMP).fit(X, y).tree_
     soft = with_widths(hard, 0.1, np.ones(hard.n_nodes))
-    parameters, structure = to_parameters(soft, oblique=False, n_inner=4, n_leaves=4)
+    structure = trainable(soft, oblique=False, n_leaves=4)
     assert structure.free[0].sum() == 2  # the value of a gap is trained as well
-    back = to_tree(soft, parameters)
+    back = to_tree(soft, structure.start())
     assert back.kind[0] == SplitKind.AXIS
     assert back.attribute[0] == hard.attribute[0]
     np.testing.assert_allclose(back.direction[0], hard.direction[0], atol=1e-6)

@@ -33,7 +33,10 @@ def fit(source, **more):
             "Batch 1 has text or truth values in column 'a'",
         ),
         (lambda f: f.assign(text=2.0), "has numbers in column 'text', and not text"),
-        (lambda f: f.assign(a=pd.Timestamp("2020-01-01")), "has dates in column 'a'"),
+        (
+            lambda f: f.assign(a=pd.Timestamp("2020-01-01")),
+            "has dates without a time zone in column 'a'",
+        ),
         (lambda f: f.drop(columns="y"), "Batch 1 has no column 'y'"),
         (lambda f: f.assign(y="high"), "In batch 1: column 'y': The target y"),
         (lambda f: f.assign(y=np.nan), r"row 3 \(row 0 of batch 1\) is nan"),

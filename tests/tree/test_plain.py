@@ -102,7 +102,7 @@ def test_whole_numbers_are_split_where_every_view_says(whole):
     assert f"[0] if age <= {last}\n" in model.export_text()
     assert f"[0] else age > {last}\n" in model.export_text()
     assert model.to_dataframe()["threshold"][0] == last
-    assert re.search(rf"row\['age'\] (<=|>) {last}\.0:", model.export_code())
+    assert re.search(rf"row\['age'\] (<=|>) {last}\.000\d+:", model.export_code())
     # Other values go by the printed number, too.
     other = X.head(4).assign(age=[last, last + 0.01, last + 0.6, last + 1])
     below = model.apply(X[X["age"] <= last])

@@ -165,7 +165,8 @@ def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
     how: Any = {"sep": separator, "skiprows": before, "skip_blank_lines": False}
     how |= {"header": None, "dtype": str, "na_filter": False, "skipinitialspace": True}
     try:
-        cells = pd.read_csv(io.StringIO(text), **how)
+        # Empty lines at the end are no rows.
+        cells = pd.read_csv(io.StringIO(text.rstrip("\r\n")), **how)
     except pd.errors.EmptyDataError:
         raise CommandError(f"{name!r} is empty") from None
     except pd.errors.ParserError as error:
@@ -180,7 +181,7 @@ def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
 
 
 def _headed(name: str, cells: pd.DataFrame, lines: int) -> TableFile:
-    """Take the first row as names, without blanks around; leave out empty rows."""
+    """Take the first row as names, without blanks around."""
     names, notes = list[str](), list[str]()
     for i, cell in enumerate(cells.iloc[0] if len(cells) else ()):
         bare = new = "" if pd.isna(cell) else str(cell).strip()
@@ -189,8 +190,7 @@ def _headed(name: str, cells: pd.DataFrame, lines: int) -> TableFile:
         if bare not in ("", new):
             notes.append(f"{bare!r} stands twice in the header: read as {new!r}")
         names.append(new)
-    frame = cells.iloc[1:].set_axis(names, axis=1)
-    frame = frame[(frame.notna() & frame.ne("")).any(axis=1)].infer_objects()
+    frame = cells.iloc[1:].set_axis(names, axis=1).infer_objects()
     return TableFile(frame, name, lines, notes=tuple(notes))
 
 

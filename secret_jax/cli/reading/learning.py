@@ -87,12 +87,15 @@ def _candidates(
 ) -> Formats:
     """Find formats that fit all cells of a column."""
     verbatim, folded = name in options.text, name in options.ignore_case
+    if name in options.dates and (verbatim or folded or name in options.number):
+        raise CommandError(f"--dates names {name!r}, which another option says is none")
     text = (ColumnFormat(kind="text", verbatim=verbatim, folded=folded),)
     kind, known = kind_of(table.frame[name]), cells.dropna()
     if verbatim or folded or kind == "category" or (known.empty and not kind):
         return text
-    if form := options.dates.get(name):
-        return (ColumnFormat(kind="date", form=form),)
+    form = options.dates.get(name)
+    if form and kind != "date":
+        return (_dates_as_said(table, name, cells, form),)
     if kind:
         return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
     numbers, discrete = find_numbers(known), name in options.categorical
@@ -114,6 +117,23 @@ def _candidates(
             f"{bad!r}), or read the column as categories (--text {name!r})"
         )
     return dates.formats or text
+
+
+def _dates_as_said(
+    table: TableFile, name: str, cells: pd.Series, form: str
+) -> ColumnFormat:
+    chosen, known = ColumnFormat(kind="date", form=form), cells.dropna()
+    try:
+        bad = known[chosen.parse(known).isna()]
+    except ValueError as error:  # of a directive that there is not
+        raise CommandError(f"--dates '{name}:{form}': {error}") from None
+    if len(bad):
+        raise CommandError(
+            f"{held(table, name, cells, bad.iloc[0])}, where dates ({form}) are read "
+            f"by --dates; give another form, or count it as missing "
+            f"(--na {bad.iloc[0]!r})"
+        )
+    return chosen
 
 
 def _of_target(table: TableFile, name: str, cells: pd.Series, classes: bool) -> Formats:
@@ -144,10 +164,16 @@ def _chosen(
     marks: set[str],
 ) -> ColumnFormat:
     """Choose the format that the owner's options or other columns leave."""
-    given = {"thousands": options.thousands, "decimal": options.decimal}
-    given = {mark: one for mark, one in given.items() if one is not None}
-    said = [one for one in formats if given.items() <= vars(one).items()]
-    left = said or [*formats]
+    left = [one for one in formats if _has_marks(one, cells, options)]
+    if kind_of(table.frame[name]):
+        left = [*formats]
+    if not left:
+        known = cells.dropna()
+        marked = known[known.str.contains(r"[.,'\u2019]|\d\s\d")]
+        given = {"--thousands": options.thousands, "--decimal": options.decimal}
+        said = " ".join(f"{flag} {one!r}" for flag, one in given.items() if one)
+        where = held(table, name, cells, marked.iloc[0])
+        raise CommandError(f"{where}, which is no number with {said}")
     agreeing = [one for one in left if one.kind == "number" and {one.decimal} == marks]
     if len(left) == 1 or agreeing:
         return [*agreeing, *left][0]
@@ -165,6 +191,16 @@ def _chosen(
     ways = " or ".join(f"{one[doubtful]:{form}}" for one in (first, other))
     where = held(table, name, cells, texts[doubtful])
     raise CommandError(f"{where}, which may be {ways}; give {remedy}")
+
+
+def _has_marks(one: ColumnFormat, cells: pd.Series, options: Namespace) -> bool:
+    """Whether the marks of a format in its cells are those that the owner named."""
+    has_decimals = cells.str.contains(one.decimal, regex=False).any()
+    own = {"thousands": one.thousands, "decimal": one.decimal * bool(has_decimals)}
+    said = {mark: getattr(options, mark) for mark in own}
+    agree = all(said[mark] in (None, own[mark]) for mark in own if own[mark])
+    crossed = said["thousands"] == own["decimal"] or said["decimal"] == own["thousands"]
+    return one.kind != "number" or (agree and not crossed)
 
 
 def _left_out(

@@ -10,6 +10,7 @@ import pandas.api.types as types
 from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.formats import ColumnFormat
+from secret_jax.data.schema import TableSchema
 
 # What spreadsheets and programs write where there is nothing.
 MISSING = ("", "?", "-", "--", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
@@ -58,6 +59,21 @@ class Reading:
         # Types that say what they are also where all values are missing.
         types_of = {"number": "float64", "truth": "boolean", "text": "category"}
         return spread.astype(types_of.get(chosen.kind, "datetime64[s]"))
+
+    @classmethod
+    def of_schema(cls, schema: TableSchema) -> Self:
+        """Derive the reading of a model that was fitted in Python."""
+        formats = dict.fromkeys(schema.input_names, ColumnFormat())
+        texts = [schema.names[column] for column, _ in schema.levels]
+        for column, values in zip(schema.discrete, schema.categories, strict=True):
+            kinds = {type(value) for value in values if value is not None}
+            if kinds == {bool}:
+                formats[schema.names[column]] = ColumnFormat(kind="truth")
+            elif str in kinds:
+                texts.append(schema.names[column])
+        formats |= dict.fromkeys(texts, ColumnFormat(kind="text"))
+        formats |= {name: ColumnFormat(kind="date") for name, _ in schema.dates}
+        return cls(formats={name: formats[name] for name in schema.input_names})
 
     def to_json(self) -> dict[str, Any]:
         """Content for a model file."""

@@ -21,7 +21,6 @@ from secret_jax.inspect.equations import (
     mixture_range,
     model_in_original_units,
 )
-from secret_jax.inspect.rounding import rounded_split
 from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, leaves_below
@@ -91,7 +90,7 @@ def program_of(tree: Tree) -> Program:
     """Convert a tree of one output to the numbers that are written.
 
     With all digits, and of hard splits on one column the very number at which the tree,
-    in float32, changes sides, or the whole number that its rows hold.
+    in float32, changes sides.
     """
     low, high = mixture_range(tree)
     splits: dict[int, AnySplit] = {}
@@ -112,13 +111,9 @@ def _comparison(
 ) -> LinearSplit | CategorySplit:
     if isinstance(split, CategorySplit):
         return split
-    first, *others = split.terms
-    if others or split.width > 0:
+    if len(split.terms) > 1 or split.width > 0:
         return split
-    threshold = rounded_split(split).threshold
-    if not (first.whole and threshold.is_integer()):
-        threshold = _exact_threshold(tree, node, split)
-    return replace(split, threshold=threshold)
+    return replace(split, threshold=_exact_threshold(tree, node, split))
 
 
 def _model(tree: Tree, node: int) -> LinearModel:

@@ -70,7 +70,7 @@ def plot_partition(
     ImportError
         If matplotlib is not installed.
     ValueError
-        If a column does not exist, or holds categories.
+        If a column does not exist, holds categories, or was left out of the fit.
 
     Notes
     -----
@@ -100,6 +100,11 @@ def plot_partition(
             raise ValueError(
                 f"Column {schema.names[column]!r} holds categories; draw columns of "
                 "numbers, and say in at= which category to draw them for."
+            )
+        if schema.roles[column] is Role.UNUSED:
+            raise ValueError(
+                f"Column {schema.names[column]!r} was left out of the fit, as it says "
+                "nothing about the target: predictions are the same all along it."
             )
     if at is not None and not isinstance(at, Mapping):
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")

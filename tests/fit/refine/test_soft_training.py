@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import warnings
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import pandas as pd
 import pytest
 from configurations import FEW, crease
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
-from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
+from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.refine.soft import starts as starts_module
-from secret_jax.fit.refine.soft.parameters import (
-    Parameters,
-    forward,
-    parted,
-    to_parameters,
-    to_tree,
-)
-from secret_jax.fit.refine.soft.steps import (
-    Batch,
-    Rates,
-    TrainingData,
-    initial_state,
+from secret_jax.fit.pipeline import refine_tree
+from secret_jax.fit.refine.soft import training
+from secret_jax.fit.refine.soft.parameters import to_tree, trainable
+from secret_jax.fit.refine.soft.training import (
+    Judges,
+    TrainingRows,
+    TrainingState,
     minibatches,
-    objective_gradient,
+    objective,
     train_chunk,
-    train_start,
 )
+from secret_jax.fit.rivals import fit_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
+from secret_jax.runtime.programs import program
 from secret_jax.tree.routing import predict, values
+from secret_jax.tree.soft import mixed
 from secret_jax.tree.structure import SplitKind
 
 
@@ -49,6 +47,14 @@ def fit(refine, X=None, y=None, **changes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RefinementWarning)
         return model.set_params(**changes).fit(X, y)
+
+
+def waves(n_rows):
+    X = np.random.default_rng(0).uniform(-3, 3, (n_rows, 2))
+    return X, np.sin(X[:, 0]) * np.sin(X[:, 1])
+
+
+BRIEF = SoftGates(max_steps=256, chunk=32)  # long enough for waves
 
 
 def gated(shape="bushy", seed=1, n_outputs=1):
@@ -68,151 +74,174 @@ every_number_of_outputs = pytest.mark.parametrize("n_outputs", [1, 2])
 
 @pytest.mark.parametrize("shape", SHAPES)
 @every_number_of_outputs
-def test_the_forward_pass_is_the_prediction_of_the_tree(shape, n_outputs):
+def test_what_is_trained_predicts_as_the_tree_and_goes_back_to_it(shape, n_outputs):
     table = rows()
     for seed in range(3):
         tree = gated(shape, seed, n_outputs)
-        parameters, structure = to_parameters(
-            tree, oblique=True, n_inner=16, n_leaves=16
+        structure = trainable(tree, oblique=True, n_leaves=16)
+        start = structure.start()
+        found = jax.jit(mixed, static_argnums=3)(structure.routed(start), *table, jnp)
+        chex.assert_trees_all_close(found.T, values(tree, table), rtol=1e-4, atol=1e-4)
+        same = to_tree(tree, start)
+        chex.assert_trees_all_close(
+            predict(same, table), predict(tree, table), rtol=1e-4
         )
-        found = jax.jit(forward)(parameters, structure, *table)
-        np.testing.assert_allclose(found, values(tree, table), rtol=1e-4, atol=1e-4)
+        assert np.array_equal(same.kind == SplitKind.DISCRETE, tree.kind == 3)
+        gate = same.gate_width > 0
+        length = np.linalg.norm(same.direction[gate], axis=1)
+        np.testing.assert_allclose(length, 1, 1e-6)
 
 
-@every_number_of_outputs
-def test_a_tree_survives_the_way_to_parameters_and_back(n_outputs):
-    tree, table = gated(n_outputs=n_outputs), rows()
-    parameters, _ = to_parameters(tree, oblique=True, n_inner=16, n_leaves=16)
-    same = to_tree(tree, parameters)
-    np.testing.assert_allclose(predict(same, table), predict(tree, table), rtol=1e-4)
-    assert np.array_equal(same.kind == SplitKind.DISCRETE, tree.kind == 3)
-    gate = same.gate_width > 0
-    np.testing.assert_allclose(np.linalg.norm(same.direction[gate], axis=1), 1, 1e-6)
-
-
-def data_of(part: Rows) -> TrainingData:
-    everything = np.arange(part.n_rows)
-    n_outputs = part.targets.shape[1]
-    data = TrainingData(
-        x=part.table.x,
-        codes=part.table.codes,
-        targets=part.targets.astype(np.float32),
-        weight=part.weight.astype(np.float32),
-        validation=everything.astype(np.int32),
-        fold=np.stack([part.weight, part.weight]).astype(np.float32),
-        low=np.full(n_outputs, -1e3, np.float32),
-        high=np.full(n_outputs, 1e3, np.float32),
+def batch_of(part: Rows) -> TrainingRows:
+    return TrainingRows(
+        *part.table, part.targets.astype(np.float32), part.weight.astype(np.float32)
     )
-    return jax.tree.map(jnp.asarray, data)
 
 
-def state_of(tree, oblique=True):
-    parameters, structure = to_parameters(
-        tree, oblique=oblique, n_inner=16, n_leaves=16
-    )
-    both = initial_state(parameters), structure
+def chunk_of(part: Rows, drawn: np.ndarray) -> tuple[TrainingRows, Judges]:
+    """Minibatches, and two folds that both hold all rows."""
+    batch, n_outputs = batch_of(part), part.targets.shape[1]
+    far = np.full(n_outputs, 1e3, np.float32)
+    judges = Judges(batch, np.stack([batch.weight] * 2), -far, far)
+    return TrainingRows(*(array[drawn] for array in batch)), judges
+
+
+def one_start(tree, oblique=True):
+    structure = trainable(tree, oblique=oblique, n_leaves=16)
+    both = TrainingState.initial(structure.start()), structure
     return jax.tree.map(lambda array: jnp.asarray(array)[None], both)
 
 
-RATES = Rates(*map(np.float32, (0.01, 0.005, 1e-3, 0.0)))
+def alone(batched):
+    return jax.tree.map(lambda array: array[0], batched)
 
 
-def objective(parameters, structure, data, row, l2, kind=SQUARED_ERROR):
-    """Mean loss of a minibatch, and the penalty: what a step goes down."""
-    value = forward(parameters, structure, data.x[row], data.codes[row])
-    losses = kind.row_losses(value, data.targets[row], jnp)
-    change = parameters.coefficient - structure.start.coefficient
-    absent = structure.along.absent[:, None, None] < 0
-    squares = jnp.where(absent, 0.0, change**2)[:, :, 1:]
-    n_slopes = (jnp.sum(~absent) * squares.shape[2]).astype(jnp.float32)
-    return jnp.mean(data.weight[row] * losses) + l2 * jnp.sum(squares) / n_slopes
-
-
-@pytest.mark.parametrize("kind", [SquaredError(), CrossEntropy()])
+@pytest.mark.parametrize("loss", [SquaredError(), CrossEntropy()])
 @every_number_of_outputs
-def test_gradients_are_those_of_the_objective(kind, n_outputs):
+def test_gradients_are_differences_of_the_objective(loss, n_outputs):
     part = labelled_rows(n_outputs=n_outputs)
     share = np.exp(part.targets) / (1 + np.exp(part.targets).sum(axis=1)[:, None])
-    data = data_of(part._replace(targets=share))
-    start, structure = to_parameters(
-        gated(n_outputs=n_outputs), oblique=True, n_inner=16, n_leaves=16
-    )
+    structure = trainable(gated(n_outputs=n_outputs), oblique=True, n_leaves=16)
     random = np.random.default_rng(0)
-    moved = Parameters(
-        *(
-            a + (0.3 * random.normal(size=a.shape) * (a != 0)).astype("f4")
-            for a in start
-        )
+    start = jax.tree.map(
+        lambda array: array + 0.3 * random.normal(size=array.shape) * (array != 0),
+        structure.start(),
     )
-    row = np.arange(0, 64, 2)
-    derivative = jax.jit(jax.grad(objective), static_argnames="kind")
-    want = derivative(moved, structure, data, row, 0.1, kind=kind)
-    want = want._replace(direction=want.direction * structure.free)
-    on_host = jax.tree.map(np.asarray, data)
-    batch = Batch(*(array[row] for array in on_host[:4]))
-    found = objective_gradient(moved, structure, batch, 0.1, kind, np)
-    for own, expected in zip(found, want, strict=True):
-        np.testing.assert_allclose(own, expected, rtol=2e-3, atol=2e-5)
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        given = structure, batch_of(part._replace(targets=share)), loss
+        cost = jax.jit(objective, static_argnums=3)
+        gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
+        for name, array in start._asdict().items():
+            along = random.normal(size=array.shape) * (array != 0)
+            ends = (
+                start._replace(**{name: array + step * along}) for step in (1e-4, -1e-4)
+            )
+            above, below = (float(cost(end, *given)) for end in ends)
+            slope = float(np.sum(along * getattr(gradient, name)))
+            assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
 
 
 def test_steps_are_those_of_adam():
-    data, rate = data_of(labelled_rows()), np.float32(0.01)
-    start, structure = to_parameters(gated(), oblique=True, n_inner=16, n_leaves=16)
-    batches = minibatches(np.random.default_rng(0), 64, 5, 16)
-    expected, adam = jax.tree.map(jnp.asarray, start), optax.adam(float(rate))
-    inner = adam.init(expected)
-    derivative = jax.jit(jax.grad(objective))
-    with jax.numpy_dtype_promotion("standard"):
-        for row in batches:
-            gradient = derivative(expected, structure, data, row, 1e-3)
-            update, inner = adam.update(gradient, inner)
-            update = update._replace(direction=update.direction * structure.free)
-            expected = optax.apply_updates(expected, update)
-    state, rates = initial_state(start), Rates(rate, rate, np.float32(1e-3), rate)
-    host = jax.tree.map(np.asarray, data)
-    found, _ = train_start(state, structure, host, batches, rates)
-    for own, other in zip(parted(found.values, start), expected, strict=True):
-        np.testing.assert_allclose(own, other, atol=2e-4)
+    """Kingma & Ba 2015, algorithm 1, with a rate of the gates and one of the leaves."""
+    part = labelled_rows()
+    drawn = minibatches(np.random.default_rng(0), 64, 5, 16)
+    batches, judges = chunk_of(part, drawn)
+    state, structure = one_start(gated())
+    found, _ = train_chunk(state, structure, batches, judges, loss=SQUARED_ERROR)
+    structure = alone(structure)
+    derivative = jax.jit(jax.grad(objective), static_argnums=3)
+    values = jax.tree.map(np.asarray, structure.start())
+    average, mean, square = values, (0.0,) * 3, (0.0,) * 3
+    for t, row in enumerate(drawn, 1):
+        batch = TrainingRows(*(array[row] for array in batch_of(part)))
+        gradient = derivative(values, structure, batch, SQUARED_ERROR)
+        gradient = [np.asarray(each, np.float64) for each in gradient]
+        mean = [0.9 * m + 0.1 * g for m, g in zip(mean, gradient, strict=True)]
+        square = [
+            0.999 * s + 0.001 * g**2 for s, g in zip(square, gradient, strict=True)
+        ]
+        steps = [
+            rate * (m / (1 - 0.9**t)) / (np.sqrt(s / (1 - 0.999**t)) + 1e-8)
+            for rate, m, s in zip((0.01, 0.01, 0.005), mean, square, strict=True)
+        ]
+        values = type(values)(
+            *((v - s).astype("f4") for v, s in zip(values, steps, strict=True))
+        )
+        average = jax.tree.map(lambda a, v: 0.98 * a + 0.02 * v, average, values)
+    chex.assert_trees_all_close(alone(found.parameters), values, atol=2e-4)
+    chex.assert_trees_all_close(alone(found.average), average, atol=2e-5)
 
 
 @every_number_of_outputs
-def test_processors_take_the_steps_of_accelerators_down_the_loss(n_outputs):
-    part, start = labelled_rows(n_outputs=n_outputs), gated(n_outputs=n_outputs)
-    data, (state, structure) = data_of(part), state_of(start)
-    batches = np.tile(np.arange(64, dtype=np.int32), (30, 1))
-    there, error = train_chunk(state, structure, data, batches, RATES)
-    host = jax.tree.map(np.asarray, (state, structure, data))
-    own = jax.tree.map(lambda array: array[0], host[:2])
-    here, own_error = train_start(*own, host[2], batches, RATES)
-    np.testing.assert_allclose(here.values, there.values[0], rtol=2e-3, atol=2e-4)
-    np.testing.assert_allclose(own_error, error[0], rtol=1e-3)
+def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
+    start = gated(n_outputs=n_outputs)
+    state, structure = one_start(start)
+    everything = np.tile(np.arange(64, dtype=np.int32), (60, 1))
+    batches, judges = chunk_of(part, everything)
 
-    def found(state):
-        return parted(state.values[0], own[1].start)
+    def loss_of(state):
+        cost = jax.jit(objective, static_argnums=3)
+        given = alone(structure), batch_of(part), SQUARED_ERROR
+        return float(cost(alone(state.parameters), *given))
 
-    cost = jax.jit(objective)
-    before, after = (
-        float(cost(found(one), own[1], data, batches[0], 1e-3))
-        for one in (state, there)
-    )
-    assert after < 0.9 * before
-    # Without averaging the parameters are the average; both folds hold all rows.
-    tree = to_tree(start, found(there))
-    residual = values(tree, part.table) - part.targets
+    before = loss_of(state)
+    state, error = train_chunk(state, structure, batches, judges, loss=SQUARED_ERROR)
+    assert loss_of(state) < 0.9 * before
+    found = to_tree(start, alone(state.average))
+    residual = values(found, part.table) - part.targets
     expected = part.weight @ (residual**2).sum(axis=1)
     np.testing.assert_allclose(error, [[expected, expected]], rtol=1e-3)
 
 
+def test_a_weight_of_two_is_a_row_twice():
+    part = labelled_rows(32)
+    weight = np.where(np.arange(32) < 16, 2.0, 1.0)
+    twice = np.r_[np.arange(32), np.arange(16)]
+    one = batch_of(part._replace(weight=weight))
+    two = batch_of(part.take(twice)._replace(weight=np.ones(48)))
+    structure = trainable(gated(), oblique=True, n_leaves=16)
+    cost = jax.jit(objective, static_argnums=3)
+    once, again = (
+        len(batch.x) * float(cost(structure.start(), structure, batch, SQUARED_ERROR))
+        for batch in (one, two)
+    )
+    assert once == pytest.approx(again, rel=1e-5)
+
+
 def test_without_oblique_splits_directions_keep_to_their_attribute():
     tree = gated()
-    state, structure = state_of(tree, oblique=False)
+    state, structure = one_start(tree, oblique=False)
     batches = minibatches(np.random.default_rng(0), 64, 10, 16)
-    state, _ = train_chunk(state, structure, data_of(labelled_rows()), batches, RATES)
+    chunk = chunk_of(labelled_rows(), batches)
+    state, _ = train_chunk(state, structure, *chunk, loss=SQUARED_ERROR)
     inner = ~tree.is_leaf
-    start = jax.tree.map(lambda array: array[0], structure.start)
-    moved = np.asarray(parted(state.values[0], start).direction)[: inner.sum()]
+    moved = np.asarray(alone(state.parameters).direction)[: inner.sum()]
     assert np.array_equal(moved != 0, tree.direction[inner] != 0)
-    assert not np.allclose(moved, np.asarray(start.direction)[: len(moved)])
+    before = alone(structure).start().direction[: len(moved)]
+    assert not np.allclose(moved, before)
+
+
+def test_all_starts_of_a_fit_are_one_program(monkeypatch):
+    once = chex.assert_max_traces(inspect.unwrap(train_chunk), n=1)
+    counted = program(static_argnames=("loss",), small_steps=True)(once)
+    monkeypatch.setattr(training, "train_chunk", counted)
+    heard: list = []
+    model = SecretRegressor(refine=BRIEF, random_state=0, prune="holdout")
+    plan = dataclasses.replace(model._plan(), progress=heard.append)
+    refine_tree(fit_tree(plan, model._given(*waves(256), None)[0], None))
+    assert {step.stage for step in heard} >= {"training gates", "training again"}
+    assert counted.n_compiled == 1
+
+
+def test_starts_that_accelerators_train_abreast_are_trained_as_alone(monkeypatch):
+    alone = fit(BRIEF, *waves(256))
+    monkeypatch.setattr(training, "on_accelerator", lambda: True)
+    abreast = fit(BRIEF, *waves(256))
+    assert abreast.tree_.is_soft
+    assert abreast.n_refine_steps_ == alone.n_refine_steps_
+    found, expected = (model.predict(waves(256)[0]) for model in (abreast, alone))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_minibatches_go_through_all_rows_before_they_come_again():
@@ -223,10 +252,8 @@ def test_minibatches_go_through_all_rows_before_they_come_again():
 
 
 def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
-    random = np.random.default_rng(0)
-    X = random.uniform(-3, 3, (1200, 2))
-    y = np.sin(X[:, 0]) * np.sin(X[:, 1])
-    few = SoftGates(max_steps=512, screen_steps=128, n_kept=2, n_committee=1)
+    X, y = waves(1200)
+    few = SoftGates(max_steps=512)
     hard, soft = (fit(refine, X[:600], y[:600]) for refine in (None, few))
     assert soft.tree_.is_soft
     assert soft.n_refine_steps_ > 0
@@ -241,6 +268,18 @@ def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     assert np.array_equal(hardened.apply(X), soft.apply(X))
 
 
+@pytest.mark.parametrize("refine", [Blend(), BRIEF], ids=["blend", "soft"])
+def test_the_same_seed_gives_the_same_tree_and_files_keep_it(refine, tmp_path):
+    X, y = waves(256)
+    first, second = fit(refine, X, y), fit(refine, X, y)
+    assert first.tree_.is_soft
+    assert np.array_equal(first.predict(X), second.predict(X))
+    first.save(tmp_path / "model")
+    loaded = SecretRegressor.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(X), first.predict(X))
+    assert loaded.n_refine_steps_ == first.n_refine_steps_
+
+
 def kept_hard(model, reason):
     hard = SecretRegressor(**model.get_params(deep=False))
     hard.set_params(refine=None)
@@ -252,30 +291,16 @@ def kept_hard(model, reason):
     assert np.array_equal(model.predict(crease()[0]), hard.predict(crease()[0]))
 
 
-def test_a_student_of_few_points_learns_from_a_committee_of_more_rows():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(400, 2))
-    y = np.tanh(X[:, 0]) * np.sin(X[:, 1]) + 0.02 * random.normal(size=400)
-    few = SoftGates(  # a student sees 8 * 2 * 16 points at a time
-        chunk=2,
-        batch_size=16,
-        max_steps=1000,
-        screen_steps=64,
-        distil_steps=20,
-        n_committee=2,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RefinementWarning)  # the soft tree is kept
-        model = SecretRegressor(refine=few, random_state=0).fit(X, y)
-    assert model.tree_.is_soft
-
-
 def test_a_training_that_diverges_leaves_the_hard_tree(monkeypatch):
-    rate = np.float32(1e25)
-    wild = starts_module.RATES._replace(leaf_rate=rate, gate_rate=rate)
-    monkeypatch.setattr(starts_module, "RATES", wild)
+    rates = training.optax.partition(
+        {"gates": training.optax.sgd(1e25), "leaves": training.optax.sgd(1e25)},
+        training.Parameters("gates", "gates", "leaves"),
+    )
+    wild = program(static_argnames=("loss",))(inspect.unwrap(train_chunk))
+    monkeypatch.setattr(training, "ADAM", rates)
+    monkeypatch.setattr(training, "train_chunk", wild)
     model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
-    kept_hard(model, "diverged|on rows that did not choose it")
+    kept_hard(model, "every training of the soft tree diverged")
 
 
 @pytest.mark.parametrize("prune", ["auto", "bic"])
@@ -295,6 +320,33 @@ def test_one_leaf_has_nothing_to_soften():
     assert model.n_leaves_ == 1
     np.testing.assert_allclose(model.predict(X), y, atol=0.5)
     assert fit("blend", X, y).n_leaves_ == 1
+
+
+def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "train_chunk", interrupt)
+    X, y = crease(256)
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    hard = SecretRegressor(random_state=0, min_samples_split=0.05).fit(X, y)
+    assert np.array_equal(model.predict(X), hard.predict(X))
+    assert model.n_leaves_grown_ == hard.n_leaves_grown_
+    assert "soft" not in model.export_text()
+
+
+def test_training_tells_how_many_of_its_steps_are_done():
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
+    heard: list = []
+    plan = dataclasses.replace(model._plan(), progress=heard.append)
+    refine_tree(fit_tree(plan, model._given(*crease(256), None)[0], None))
+    told = [step for step in heard if step.stage == "training gates"]
+    done = [step.done for step in told]
+    assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
+    assert {step.total for step in told} == {FEW.max_steps}
+    assert all(step.detail.endswith(" starts") for step in told)
 
 
 @pytest.mark.parametrize(
@@ -318,11 +370,20 @@ def test_a_table_of_nothing_but_categories(refine, prune):
     assert model.score(X, y) > 0.95
 
 
+@pytest.mark.data
+@pytest.mark.parametrize("refine", ["blend", "soft"])
+def test_servo(data_home, refine):
+    X = pd.read_csv(data_home / "servo.csv", dtype=str)
+    y = X.pop("class").astype(float)
+    model = fit(refine, X, y, leaf=Ridge(indicators=False))
+    assert model.score(X, y) > 0.7
+
+
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_losses_of_classes_are_the_cross_entropy(n_outputs):
     random = np.random.default_rng(0)
     value = 3.0 * random.normal(size=(20, n_outputs))
     targets = random.dirichlet(np.ones(max(n_outputs, 2)), 20)[:, :n_outputs]
-    found = CrossEntropy().row_losses(jnp.asarray(value), jnp.asarray(targets), jnp)
+    found = CrossEntropy().row_losses(jnp.asarray(value), jnp.asarray(targets))
     expected = CrossEntropy().losses(targets, value).sum(axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

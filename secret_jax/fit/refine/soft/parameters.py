@@ -1,19 +1,18 @@
-"""Gate widths of a tree, and trainable parameters of a tree.
+"""Gate widths of a tree, and what of a soft tree is trained.
 
 Widths are in deviations of a split's projection among the rows of its node.
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.rows import Rows
-from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.shapes import padded
 from secret_jax.tree.routing import apply
-from secret_jax.tree.soft import HARD_LOGIT, Lists, Paths, leaf_shares, paths
+from secret_jax.tree.soft import SoftRouting, paths, soft_routing
 from secret_jax.tree.structure import SplitKind, Tree
 
 # A deviation is an estimate: more rows do not make a better gate.
@@ -60,119 +59,57 @@ def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
     return replace(tree, gate_width=width.astype(np.float32))
 
 
-def with_range_of_nodes(tree: Tree) -> Tree:
-    """Widen the clipping range of a tree to that of all nodes.
-
-    Log-odds of leaves may lie far beyond those of the root.
-    """
-    lower, upper = tree.lower.copy(), tree.upper.copy()
-    lower[0], upper[0] = lower.min(axis=0), upper.max(axis=0)
-    return replace(tree, lower=lower, upper=upper)
-
-
 class Parameters(NamedTuple):
-    """Trainable arrays of a soft tree; padding is zero and stays zero."""
+    """Trained arrays of a soft tree, named as in `SoftRouting`; padding stays zero.
 
-    # (n_inner, n_continuous), float32: in units of the gate's width: the logit is
-    # ``offset - direction @ x``.
-    direction: AnyArray
-    offset: AnyArray  # (n_inner,), float32
+    Directions and thresholds are in units of the gate's width.
+    """
+
+    direction: AnyArray  # (n_inner, n_continuous), float32
+    threshold: AnyArray  # (n_inner,), float32
     coefficient: AnyArray  # (n_leaves, n_outputs, 1 + n_regressors), float32
 
 
 class Structure(NamedTuple):
-    """Fixed arrays of a soft tree."""
+    """Arrays of a soft tree that stay as they are."""
 
-    along: Paths
+    routing: SoftRouting  # with the parameters of the start, and without clipping
     free: AnyArray  # (n_inner, n_continuous), float32: 1 where the direction may change
-    lists: Lists
-    start: Parameters  # where training started
+
+    def start(self) -> Parameters:
+        """Parameters where the training starts."""
+        return Parameters(*(getattr(self.routing, name) for name in Parameters._fields))
+
+    def routed(self, parameters: Parameters) -> SoftRouting:
+        """Soft tree of other parameters, which predicts with `mixed`."""
+        free = parameters._replace(direction=self.free * parameters.direction)
+        return self.routing._replace(**free._asdict())
 
 
-def to_parameters(
-    tree: Tree, *, oblique: bool, n_inner: int, n_leaves: int
-) -> tuple[Parameters, Structure]:
-    """Convert a tree whose linear splits are gates to padded parameters.
+def trainable(tree: Tree, *, oblique: bool, n_leaves: int) -> Structure:
+    """Pad a tree whose linear splits are gates, in units of the gates' widths.
 
     ``oblique``: whether the direction of a split on one attribute may come to hold
-    others; ``n_inner``, ``n_leaves``: sizes after padding.
+    others; ``n_leaves``: number of leaves after padding.
     """
-    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-
-    discrete = tree.kind[inner] == SplitKind.DISCRETE
-    width = np.where(discrete, 1.0, tree.gate_width[inner]).astype(np.float64)
-    direction = tree.direction[inner] / width[:, None]
-    free = np.ones_like(direction) if oblique else direction != 0
-    free = np.where(discrete[:, None], 0, free)
-    parameters = Parameters(
-        direction=padded(direction, n_inner).astype(np.float32),
-        offset=padded(tree.threshold[inner] / width, n_inner).astype(np.float32),
-        coefficient=padded(tree.coefficient[leaf], n_leaves).astype(np.float32),
+    inner = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
+    width = np.where(inner, tree.gate_width, 1.0).astype(np.float64)
+    direction = tree.direction / width[:, None]
+    routing = soft_routing(
+        replace(
+            tree,
+            direction=direction,
+            threshold=tree.threshold / width,
+            gate_width=inner.astype(np.float32),
+            clip_leaves=False,
+        ),
+        n_leaves,
     )
-    structure = Structure(
-        along=paths(tree.left, tree.parent, n_inner=n_inner, n_leaves=n_leaves),
-        free=padded(free, n_inner).astype(np.float32),
-        lists=Lists.of(tree, n_inner),
-        start=parameters,
-    )
-    return parameters, structure
-
-
-def flat(parameters: Parameters, xp: Any = np) -> Any:
-    """Put the numbers of all parameters into one vector."""
-    return xp.concatenate([array.ravel() for array in parameters])
-
-
-def parted(values: AnyArray, like: Parameters) -> Parameters:
-    """Take the parameters from their vector, in the shapes of others."""
-    direction, offset, _ = (array.size for array in like)
-    first, second = direction, direction + offset
-    parts = values[:first], values[first:second], values[second:]
-    shapes = (array.shape for array in like)
-    return Parameters(*(part.reshape(s) for part, s in zip(parts, shapes, strict=True)))
-
-
-def gate_logits(
-    parameters: Parameters,
-    structure: Structure,
-    x: AnyArray,
-    codes: AnyArray,
-    xp: Any = jnp,
-) -> tuple[Any, Any]:
-    """Compute the logits of all splits, and whether parameters can change them."""
-    logit = parameters.offset - matmul(x, parameters.direction.T)
-    moves = xp.abs(logit) < HARD_LOGIT
-    logit = xp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
-    if codes.shape[1]:
-        discrete = structure.lists.attribute >= 0
-        hard = xp.where(structure.lists.left(logit, codes, xp), HARD_LOGIT, -HARD_LOGIT)
-        logit = xp.where(discrete, hard.astype(logit.dtype), logit)
-        moves = moves & ~discrete
-    return logit, moves
-
-
-def leaf_values(parameters: Parameters, x: AnyArray, xp: Any = jnp) -> list[Any]:
-    """Predict with every leaf: for each output, shape (n_rows, n_leaves)."""
-    coefficient = parameters.coefficient
-    regressors = x[:, : coefficient.shape[2] - 1]
-    return [
-        matmul(regressors, coefficient[:, output, 1:].T) + coefficient[:, output, 0]
-        for output in range(coefficient.shape[1])
-    ]
-
-
-def forward(
-    parameters: Parameters,
-    structure: Structure,
-    x: AnyArray,
-    codes: AnyArray,
-    xp: Any = jnp,
-) -> Any:
-    """Predict the mixture of leaves before clipping, shape (n_rows, n_outputs)."""
-    logit, _ = gate_logits(parameters, structure, x, codes, xp)
-    shares = leaf_shares(logit, structure.along, xp)
-    every = leaf_values(parameters, x, xp)
-    return xp.stack([xp.sum(shares * value, axis=1) for value in every], axis=1)
+    free = inner[:, None] & (True if oblique else direction != 0)
+    free = np.broadcast_to(free, direction.shape)[~tree.is_leaf].astype(np.float32)
+    unbounded = np.full(tree.n_outputs, np.inf, np.float32)
+    routing = routing._replace(lowest=-unbounded, highest=unbounded)
+    return Structure(routing, padded(free, len(routing.threshold)))
 
 
 def to_tree(tree: Tree, parameters: Parameters) -> Tree:
@@ -187,32 +124,24 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     gate = tree.kind[inner] != SplitKind.DISCRETE
     steep = np.asarray(parameters.direction, np.float64)[: len(inner)][gate]
-    offset = np.asarray(parameters.offset, np.float64)[: len(inner)][gate]
-    length = np.maximum(np.linalg.norm(steep, axis=1), _SHORTEST)
-    node = inner[gate]
-    direction, threshold = tree.direction.copy(), tree.threshold.copy()
-    width, kind = tree.gate_width.copy(), tree.kind.copy()
-    attribute = tree.attribute.copy()
+    offset = np.asarray(parameters.threshold, np.float64)[: len(inner)][gate]
     # What a missing value counts as is no direction of its own.
     along = steep.copy()
     for column, indicator in tree.schema.missing_columns:
         along[along[:, column] != 0, indicator] = 0
     one = (along != 0).sum(axis=1) == 1
-    length = np.where(one, np.maximum(np.abs(along).sum(axis=1), _SHORTEST), length)
-    direction[node] = steep / length[:, None]
-    threshold[node] = offset / length
-    width[node] = 1.0 / length
-    kind[node] = np.where(one, SplitKind.AXIS, SplitKind.OBLIQUE)
-    attribute[node] = np.where(one, (along != 0) @ np.arange(along.shape[1]), -1)
+    length = np.where(one, np.abs(along).sum(axis=1), np.linalg.norm(steep, axis=1))
+    length = np.maximum(length, _SHORTEST)
+    changed = {
+        "direction": steep / length[:, None],
+        "threshold": offset / length,
+        "gate_width": 1.0 / length,
+        "kind": np.where(one, SplitKind.AXIS, SplitKind.OBLIQUE),
+        "attribute": np.where(one, (along != 0) @ np.arange(along.shape[1]), -1),
+    }
+    arrays = {name: getattr(tree, name).copy() for name in changed}
+    for name, found in changed.items():
+        arrays[name][inner[gate]] = found
     coefficient = tree.coefficient.copy()
     coefficient[leaf] = np.asarray(parameters.coefficient)[: len(leaf)]
-    return replace(
-        tree,
-        direction=direction,
-        threshold=threshold,
-        gate_width=width,
-        kind=kind,
-        attribute=attribute,
-        coefficient=coefficient,
-        clip_leaves=False,
-    )
+    return replace(tree, coefficient=coefficient, clip_leaves=False, **arrays)

@@ -1,0 +1,92 @@
+"""Columns keep their types, whatever holds them and whatever they are called."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.data.columns import OrderedText, read_columns
+
+
+def sizes(n_rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers beside categories of text, of numbers and of truth values, and dates."""
+    rng = np.random.default_rng(0)
+    area, new = rng.normal(size=n_rows), rng.random(n_rows) < 0.4
+    size, zone = rng.integers(0, 3, n_rows), rng.integers(1, 5, n_rows)
+    days = pd.to_timedelta(rng.integers(0, 900, n_rows), unit="D")
+    frame = pd.DataFrame(
+        {
+            "area": area,
+            "size": pd.Categorical.from_codes(size, ["S", "M", "L"], ordered=True),
+            "zone": pd.Categorical(zone),
+            "new": new,
+            "sold": pd.Timestamp("2023-01-01") + days,
+        }
+    )
+    y = 2.0 * area + 3.0 * (size > 0) + np.array([0, 4, -3, 1.0])[zone - 1] + 2.0 * new
+    return frame, y + 0.1 * rng.normal(size=n_rows)
+
+
+NAMES = {
+    "whole numbers": range(5),
+    "whole numbers in no order": [7, 3, 1, 9, 2],
+    "pairs": pd.MultiIndex.from_product([["house"], list("abcde")]),
+}
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES.keys())
+def test_names_that_are_no_text_change_no_column(names):
+    frame, y = sizes()
+    expected = SecretRegressor(equation_tolerance=0).fit(frame, y)
+    other = frame.set_axis(names, axis=1)
+    read = read_columns(other)
+    assert isinstance(read, list)
+    for column, named in zip(read, read_columns(frame).values(), strict=True):
+        assert type(column) is type(named)
+        np.testing.assert_array_equal(column, named)
+    assert isinstance(read[1], OrderedText)
+    model = SecretRegressor(equation_tolerance=0).fit(other, y)
+    np.testing.assert_array_equal(model.predict(other), expected.predict(frame))
+    # Without names, columns are told by their order.
+    np.testing.assert_array_equal(
+        model.predict(other.to_numpy()), expected.predict(frame)
+    )
+
+
+def test_rows_of_a_list_are_those_of_a_table():
+    frame, y = sizes()
+    frame = frame[["area", "size", "zone"]].astype({"size": str, "zone": int})
+    rows = frame.to_numpy().tolist()
+    model = SecretRegressor().fit(rows, y)
+    expected = SecretRegressor().fit(frame.to_numpy(), y)
+    assert model.score(rows, y) > 0.9
+    np.testing.assert_array_equal(model.predict(rows), expected.predict(rows))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_rows_of_a_list_are_predicted_as_those_of_the_training_table():
+    frame, y = sizes()
+    frame = frame[["area", "new", "size"]].astype({"size": str})
+    model = SecretRegressor().fit(frame, y)
+    rows = [list(row) for row in frame.itertuples(index=False)]
+    np.testing.assert_array_equal(model.predict(rows), model.predict(frame))
+    np.testing.assert_array_equal(model.predict(rows[:1]), model.predict(frame[:1]))
+
+
+def test_truth_values_beside_gaps_are_truth_values_in_every_type():
+    frame, y = sizes()
+    gaps = np.arange(len(frame)) % 9 == 0
+    given = frame["new"].astype("boolean").mask(gaps)
+    frame = frame[["area"]].assign(new=given)
+    objects = given.astype(object)
+    others = [
+        frame.assign(new=objects.where(~gaps, None)),
+        frame.assign(new=objects.where(~gaps, np.nan)),
+        frame.astype({"new": "bool[pyarrow]"}),
+    ]
+    model = SecretRegressor().fit(frame, y)
+    assert "[new = True]" in model.export_text()
+    for other in others:
+        np.testing.assert_array_equal(model.predict(other), model.predict(frame))
+        again = SecretRegressor().fit(other, y)
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
