@@ -69,8 +69,8 @@ class LeafModel(Value, ABC):
         their terms errs less there. Before growth, where there are fewer than three
         rows for each numeric regressor, only columns are looked at that the lasso
         keeps, or that explain alone more than the best of as many columns of noise;
-        categories get indicators only where their means differ by more than chance, and
-        columns of nine categories or more, whose slopes do not either, are left out.
+        nine categories or more get indicators only where their means differ by more
+        than chance, and are not split on where their slopes do not either.
         Streams, rows that lie on devices, and the trees under kernels keep all.
     """
 
