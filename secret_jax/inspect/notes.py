@@ -87,8 +87,8 @@ def column_facts(tree: Tree) -> str:
         return ""
     n_columns = len(schema.names)
     return (
-        f"{n_columns - n_unused} of {n_columns:,} columns were looked at: there are "
-        "too few rows for all (leaf__drops_regressors=False)"
+        f"{n_columns - n_unused:,} of {n_columns:,} columns were looked at: beside so "
+        "few rows the others say no more than noise (leaf__drops_regressors=False)"
     )
 
 
