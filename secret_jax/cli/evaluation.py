@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
-from sklearn.compose import make_column_transformer
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -98,8 +98,9 @@ def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
     fill: Any = SimpleImputer(keep_empty_features=True)
     numbers: Any = make_pipeline(fill, StandardScaler())
     categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    discrete = [schema.names[column] for column in schema.discrete]
-    encoder = make_column_transformer((categories, discrete), remainder=numbers)
+    # All of them, also those that the tree does not look at.
+    text = make_column_selector(dtype_exclude="number")
+    encoder = make_column_transformer((categories, text), remainder=numbers)
     # Dates in parts, and ordered categories as places.
     training, test = (
         pd.DataFrame(dict(zip(schema.names, schema.columns_of(rows.X), strict=True)))

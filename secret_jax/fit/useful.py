@@ -31,11 +31,13 @@ _N_FOLDS, _MOST_STEPS = 5, 2000
 _QUANTILES = (0.25, 0.5, 0.75)
 _N_LOOKS = len(_QUANTILES) + 2
 # Fewer levels cost little, and may say in a part of the table what they do not in all.
-_MANY_LEVELS = 8
+_MANY_LEVELS = 9
 # Indicators must explain so many noise variances each (Akaike 1974).
 _LEAST_EXPLAINED = 2.0
-# Levels are split on where the squares of their means, or of one of their slopes, are
-# so many deviations above chance.
+# Levels of fewer rows each are split on where the squares of their means, or of one of
+# their slopes, are so many deviations above chance. Of more rows splits can judge, also
+# what categories say together.
+_ROWS_PER_LEVEL = 30
 _ABOVE, _FAR_ABOVE = 2.0, 3.5
 # Penalty of the line beside which levels are looked at, per unit of weight.
 _PENALTY = 1e-3
@@ -58,9 +60,9 @@ def with_useful_columns(
     ``rows``: encoded, in hash order. Of the columns ``kept`` splits are fixed.
     """
     numbers = schema.of_role(Role.REGRESSOR)
-    n_numbers = len(numbers)
+    x = np.asarray(rows.table.x[:, : len(numbers)], np.float64)
+    in_lines = np.ones(len(numbers), bool)
     if are_many(schema, rows.n_rows):
-        x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
         in_lines, in_splits = _few_columns(x, rows)
         names = [schema.names[i] for i in numbers]
         in_splits |= ~in_lines & np.isin(names, list(kept))
@@ -69,16 +71,18 @@ def with_useful_columns(
         left = ~(in_lines | in_splits)
         unused = [name for name, there in zip(names, left, strict=True) if there]
         options = replace(options, split_features=split, unused=tuple(unused))
-    useless, silent = _useless_and_silent(schema, rows)
+    useless, silent = _useless_and_silent(schema, rows, x[:, in_lines])
     silent += tuple(name for name in useless if name in kept)
     unused = (*options.unused, *(name for name in useless if name not in kept))
-    return replace(options, unused=unused, without_indicators=silent)
+    if len(unused) == len(schema.names):  # one is left
+        *unused, last = unused
+        silent += (last,)
+    return replace(options, unused=tuple(unused), without_indicators=silent)
 
 
 def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the columns of the lasso, and of those that only splits should see."""
-    in_lines, in_splits = np.zeros((2, x.shape[1]), bool)
-    score = np.zeros(x.shape[1])
+    in_lines, score = np.zeros(x.shape[1], bool), np.zeros(x.shape[1])
     weight = rows.weight * len(x) / rows.weight.sum()
     for output in rows.targets.T:
         slopes = _lasso(x, output, weight, rows.group)
@@ -86,7 +90,8 @@ def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         residual = output - x @ slopes
         score = np.maximum(score, _largest_gains(x, residual, weight))
     # The largest of so many chi-squared variables of one degree.
-    in_splits = ~in_lines & (score > 2.0 * np.log(_N_LOOKS * x.shape[1]))
+    n_looks = _N_LOOKS * x.shape[1] * rows.targets.shape[1]
+    in_splits = ~in_lines & (score > 2.0 * np.log(n_looks))
     if not (in_lines.any() or in_splits.any()):
         in_splits[score.argmax()] = True
     return in_lines, in_splits
@@ -136,18 +141,22 @@ def _largest_gains(
     for look in looks:
         centred = look - weight @ look / total
         moment = (weight * residual) @ centred
-        spread = weight @ centred**2
+        spread = weight**2 @ centred**2
         gains.append(safe_divide(moment**2, spread * variance))
     return np.max(gains, axis=0)
 
 
 def _useless_and_silent(
-    schema: TableSchema, rows: Rows
+    schema: TableSchema, rows: Rows, numbers: np.ndarray
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Discrete attributes that say nothing, and those whose indicators say nothing."""
+    """Discrete attributes that say nothing, and those whose indicators say nothing.
+
+    Beside a line in ``numbers`` (n_rows, n_numbers).
+    """
     if not schema.discrete:
         return (), ()
-    x, residual = _numbers_and_residuals(schema, rows)
+    x = np.column_stack([np.ones(len(numbers)), numbers])
+    residual = _residuals_of_line(x, rows)
     indicated: dict[int, list[int]] = {}
     for attribute, code in schema.indicators:
         indicated.setdefault(attribute, []).append(code)
@@ -155,9 +164,11 @@ def _useless_and_silent(
     for attribute, column in enumerate(schema.discrete):
         code = np.asarray(rows.table.codes)[:, attribute]
         _, level = np.unique(code, return_inverse=True)
-        if level.max(initial=0) < _MANY_LEVELS:
+        n_levels = 1 + level.max(initial=0)
+        if n_levels < _MANY_LEVELS:
             continue
-        if _is_useless(level, x, residual, rows.weight):
+        few = rows.n_rows < _ROWS_PER_LEVEL * n_levels
+        if few and _is_useless(level, x, residual, rows.weight):
             useless.append(schema.names[column])
         elif attribute in indicated:
             # Levels without an indicator are one.
@@ -168,24 +179,21 @@ def _useless_and_silent(
     return tuple(useless), tuple(silent)
 
 
-def _numbers_and_residuals(
-    schema: TableSchema, rows: Rows
-) -> tuple[np.ndarray, np.ndarray]:
-    """A constant and the numeric regressors, and residuals of a line in them."""
-    n_numbers = len(schema.of_role(Role.REGRESSOR))
-    x = np.asarray(rows.table.x[:, :n_numbers], np.float64)
-    x = np.column_stack([np.ones(len(x)), x])
+def _residuals_of_line(x: np.ndarray, rows: Rows) -> np.ndarray:
+    """Residuals of a line in columns of which the first is constant."""
     weighted = rows.weight[:, None] * x
     penalty = _PENALTY * rows.weight.sum() * np.eye(x.shape[1])
     penalty[0, 0] = 0.0
     slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
-    return x, rows.targets - x @ slopes
+    return rows.targets - x @ slopes
 
 
 def _have_effects(level: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> bool:
     """Whether indicators of levels pay, for any output."""
     least = _LEAST_EXPLAINED * (len(np.unique(level)) - 1)
-    return any(differences(level, values, weight) > least for values in residual.T)
+    return any(
+        squared_differences(level, values, weight) > least for values in residual.T
+    )
 
 
 def _is_useless(
@@ -195,16 +203,18 @@ def _is_useless(
     chance = int(level.max())
     deviation = np.sqrt(2.0 * chance)
     for output in residual.T:
-        # Slopes are looked at for every column, means once.
-        for column, above in zip(x.T, [_ABOVE] + [_FAR_ABOVE] * len(x.T), strict=False):
+        for place, column in enumerate(x.T):  # the first is constant: that of the means
+            above = _FAR_ABOVE if place else _ABOVE
             values = output * column
             values = values - np.average(values, weights=weight)
-            if differences(level, values, weight) > chance + above * deviation:
+            if squared_differences(level, values, weight) > chance + above * deviation:
                 return False
     return True
 
 
-def differences(level: np.ndarray, values: np.ndarray, weight: np.ndarray) -> float:
+def squared_differences(
+    level: np.ndarray, values: np.ndarray, weight: np.ndarray
+) -> float:
     """Squares of the levels' means, each in units of its variance, summed.
 
     ``values`` (n_rows,) have mean zero. Chi-squared, with as many degrees of freedom as

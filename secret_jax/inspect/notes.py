@@ -82,12 +82,13 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
 def column_facts(tree: Tree) -> str:
     """Say how many columns were left out; empty if none were."""
     schema = tree.schema
-    n_unused = len(schema.of_role(Role.UNUSED))
-    if not n_unused:
+    unused = schema.of_role(Role.UNUSED)
+    if not unused:
         return ""
-    n_columns = len(schema.names)
+    used = [i for i in range(len(schema.names)) if i not in unused]
+    n_used = len({schema.origin(i).column for i in used})
     return (
-        f"{n_columns - n_unused:,} of {n_columns:,} columns were looked at: beside so "
+        f"{n_used:,} of {len(schema.input_names):,} columns were looked at: beside so "
         "few rows the others say no more than noise (leaf__drops_regressors=False)"
     )
 

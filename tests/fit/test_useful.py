@@ -11,12 +11,13 @@ from sklearn.linear_model import LinearRegression
 from secret_jax import (
     Ridge,
     RssSplits,
+    SecretBoostingRegressor,
     SecretClassifier,
     SecretForestRegressor,
     SecretRegressor,
 )
 from secret_jax.data.schema import Role
-from secret_jax.fit.useful import differences
+from secret_jax.fit.useful import squared_differences
 from secret_jax.splits.axis import gain_of_order
 
 
@@ -148,10 +149,10 @@ def test_levels_are_compared_as_by_analysis_of_variance():
     values = random.normal(size=300) + 0.2 * level
     values -= values.mean()
     expected = f_oneway(*(values[level == k] for k in range(5))).statistic
-    found = differences(level, values, np.ones(300)) / 4
+    found = squared_differences(level, values, np.ones(300)) / 4
     assert found == pytest.approx(expected, rel=1e-10)
     # The unit of the weights has no part in it.
-    scaled = differences(level, values, np.full(300, 30.0)) / 4
+    scaled = squared_differences(level, values, np.full(300, 30.0)) / 4
     assert scaled == pytest.approx(expected, rel=1e-10)
 
 
@@ -173,7 +174,7 @@ def test_what_an_order_of_noise_gains_is_foreseen(n_levels):
 
 
 def test_many_levels_that_say_nothing_are_not_looked_at():
-    table, y = noisy_categories(1500, 40, 2)
+    table, y = noisy_categories(1000, 40, 2)
     random = np.random.default_rng(5)
     table["slope"] = [f"S{code}" for code in random.integers(0, 20, len(table))]
     steep = table["slope"].map({f"S{i}": float(i % 2) for i in range(20)}).to_numpy()
@@ -188,7 +189,7 @@ def test_many_levels_that_say_nothing_are_not_looked_at():
 @pytest.fixture(scope="module")
 def left_out():
     """Rows of which a fit leaves out categories and, of many numbers, the last one."""
-    table, y = noisy_categories(600, 20)
+    table, y = noisy_categories(500, 20)
     numbers, z = wide(100, 60)
     numbers = pd.DataFrame(numbers, columns=[f"c{i}" for i in range(60)])
     for X, target, name in ((table, y, "group0"), (numbers, z, "c59")):
@@ -224,3 +225,30 @@ def test_a_column_that_was_left_out_is_not_drawn(left_out):
     model = SecretRegressor(max_leaf_nodes=3).fit(numbers, z)
     with pytest.raises(ValueError, match="'c59' was left out of the fit"):
         model.plot_partition("c0", "c59")
+
+
+def test_a_table_of_one_column_that_says_nothing_is_fitted():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"group": [f"L{v}" for v in random.integers(0, 20, 300)]})
+    y = random.normal(size=300)
+    for model in (SecretRegressor(), SecretBoostingRegressor(max_iter=3)):
+        assert np.ptp(model.fit(table, y).predict(table)) < 1.0
+    assert SecretClassifier().fit(table, y > 0).predict_proba(table).shape == (300, 2)
+
+
+def test_categories_that_only_say_something_together_are_split_on():
+    random = np.random.default_rng(0)
+    first, second = random.integers(0, 12, (2, 3000))
+    table = pd.DataFrame({"first": first, "second": second}).astype(str)
+    y = 1.0 * ((first < 6) ^ (second < 6)) + 0.1 * random.normal(size=3000)
+    model = SecretRegressor().fit(table.assign(x=random.normal(size=3000)), y)
+    assert not model.tree_.schema.of_role(Role.UNUSED)
+
+
+def test_levels_are_judged_beside_the_columns_that_stay():
+    random = np.random.default_rng(4)
+    x, level = random.normal(size=(150, 300)), random.integers(0, 12, 150)
+    table = pd.DataFrame(x).add_prefix("c").assign(group=[f"L{v}" for v in level])
+    effect = random.normal(size=12)[level]
+    schema = SecretRegressor().fit(table, effect + 0.7 * random.normal(size=150)).tree_
+    assert schema.schema.roles[-1] is Role.DISCRETE
