@@ -239,7 +239,11 @@ def _dates(values: list[Any], zones: list[datetime.tzinfo | None]) -> np.ndarray
         return np.datetime64(value, "s")
 
     found = np.array([date(value) for value in values], "datetime64[s]")
-    return zoned(found, str(zones[0])) if any(zones) else found
+    if not any(zones):
+        return found
+    # The clocks of several zones are those of none of them.
+    names = {str(zone) for zone in zones}
+    return zoned(found, names.pop() if len(names) == 1 else "UTC")
 
 
 def _real(value: Any) -> Any:

@@ -107,3 +107,13 @@ def test_clocks_on_walls_are_those_of_pandas(zone):
 def test_an_unknown_zone_is_named():
     with pytest.raises(ValueError, match="no time zone 'Middle/Earth'"):
         on_the_wall(zoned(np.zeros(1, "M8[s]"), "UTC"), "Middle/Earth")
+
+
+def test_the_first_row_does_not_choose_among_several_zones():
+    frame, y = table()
+    offsets = [datetime.datetime.fromisoformat(t.isoformat()) for t in frame["sold"]]
+    assert len({each.tzinfo for each in offsets}) == 2  # of summer and of winter
+    mixed = pd.DataFrame({"sold": pd.Series(offsets, dtype=object)})
+    first = SecretRegressor(**HOURS).fit(mixed, y)
+    last = SecretRegressor(**HOURS).fit(mixed[::-1], y[::-1])
+    np.testing.assert_array_equal(first.predict(mixed), last.predict(mixed))
