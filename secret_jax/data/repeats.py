@@ -21,7 +21,8 @@ _FEW_VALUES = 10
 _MANY_ROWS = 64
 # Of a sample with a smaller share of different rows all rows are looked at.
 LEAST_DIFFERENT = 0.9
-# Rows are observations if this share of those that agree in all columns differ in y.
+# Rows are observations if this share of those that agree in all columns differ in y,
+# or in their group.
 _SHARE_THAT_DIFFERS = 0.5
 _SEED = 1
 

@@ -36,7 +36,7 @@ def _small_steps(platform: str) -> dict[str, bool | int]:
     (measured with jaxlib 0.10.2). It is gone from 0.11.1 on (tried with 0.11.0, 0.11.1,
     0.11.2 and 0.12.0), and an option that is not known is an error.
     """
-    from jaxlib.version import __version__
+    from jaxlib.version import __version_info__
 
     if platform in ("gpu", "cuda"):
         return {"xla_gpu_autotune_level": 0}
@@ -45,7 +45,7 @@ def _small_steps(platform: str) -> dict[str, bool | int]:
     options: dict[str, bool | int] = {
         "xla_backend_optimization_level": OPTIMIZATION_LEVEL
     }
-    if tuple(map(int, __version__.split(".")[:3])) < (0, 11, 1):
+    if __version_info__[:3] < (0, 11, 1):
         options["xla_cpu_use_fusion_emitters"] = False
     return options
 

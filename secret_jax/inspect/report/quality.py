@@ -77,7 +77,7 @@ def picture(view: TreeView, rows: Rows) -> str:
     given = rows.actual, rows.predicted
     if isinstance(view, ClassView):
         names = np.array([*view.names, "never seen"])
-        if len(names) > _MOST_CLASSES:
+        if len(view.names) > _MOST_CLASSES:
             return ""
         given = names[rows.actual], names[view.chosen(rows.predicted)]
         labels = names if (rows.actual < 0).any() else names[:-1]
