@@ -22,7 +22,6 @@ from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.glm import Logistic
 from secret_jax.models.ridge import Ridge
-from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.hashing import mix
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.routing import values
@@ -58,7 +57,7 @@ class BoostOptions:
 
 def bins_of(rows: Rows, schema: TableSchema) -> Bins | None:
     """Bins of a table for the trees of an ensemble; none for an accelerator."""
-    return None if on_accelerator() else Bins.of(rows.table.on_host(), schema)
+    return Bins.of(rows.table.on_host(), schema)
 
 
 def grown_with_models(
@@ -78,8 +77,6 @@ def grown_with_models(
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
         in_batches=True,
-        smallest_sample=128,
-        batch_rows=1 << 13,
     )
     found = grown(rows, schema, options, roots, bins=bins)
     training = [root.rows_of(rows) for root in roots]

@@ -119,7 +119,6 @@ class Plan:
             min_gain=_least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            oblique=any(self.kinds),
             fixed=fixed_splits_of(self.splits.fixed_splits, schema),
         )
         return Recipe(

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Level
+from secret_jax.grow.frontier import Frontier
 from secret_jax.grow.search import Found, Search
 from secret_jax.runtime.hashing import mix, random_numbers
 from secret_jax.tree.structure import SplitKind
@@ -31,7 +31,7 @@ class AttributeDraw:
         self._input = np.unique(inputs, return_inverse=True)[1]
         self._n_inputs = n_inputs(schema)
 
-    def find(self, level: Level) -> Found:
+    def find(self, level: Frontier) -> Found:
         """Splits of the nodes of a level; see `Search.find`."""
         if self._most is None or self._most >= self._n_inputs or not len(level.node):
             return self._search.find(level)
@@ -59,7 +59,7 @@ class AttributeDraw:
         assert found is not None
         return found
 
-    def _order(self, level: Level) -> tuple[np.ndarray, np.ndarray]:
+    def _order(self, level: Frontier) -> tuple[np.ndarray, np.ndarray]:
         """Place of every input in a node's random order, and how many are allowed."""
         member = self._input[:, None] == np.arange(self._n_inputs)
         allowed = level.allowed @ member

@@ -12,10 +12,9 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attribute_cuts import CategoryCuts, ColumnCuts
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.cuts import NodeMoments, combined, exact_sides, products
-from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.oblique_cuts import ObliqueCuts
-from secret_jax.grow.padding import Padding
 from secret_jax.grow.search import Found, GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
@@ -23,7 +22,7 @@ from secret_jax.runtime.linalg import inverse_cholesky
 from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Split
+from secret_jax.splits.interface import Roles, Split
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.rss_search import CONSTANT, PURE
 from secret_jax.tree.structure import SplitKind
@@ -54,17 +53,15 @@ class BinnedSearch(Search):
         bins: Bins,
         models: NodeModels,
     ):
-        n_categories = max([2, *map(len, schema.categories)])  # one cut at least
-        super().__init__(places, schema, options, n_categories)
+        super().__init__(places, schema, options)
+        self._n_categories = max(2, self._n_categories)  # one cut at least
         assert isinstance(options.finder, RssSplits)
         self._options, self._bins, self._models = options.finder, bins, models
-        self._combined = Padding.none(schema, oblique=True).roles.combined
+        self._combined = Roles.of(schema).combined
         self._n_regressors = schema.n_regressors
-        x, codes = places.table.on_host()
-        self._x, self._codes = x, np.maximum(codes, 0)
         self._scratch = Scratch()
 
-    def find(self, level: Level) -> Found:
+    def find(self, level: Frontier) -> Found:
         """Splits of the nodes of a level; see `Search.find`."""
         n_nodes = len(level.node)
         splits = self._no_splits(n_nodes)
@@ -87,7 +84,7 @@ class BinnedSearch(Search):
         side_by_side(search, self._parts(seen))
         return Found(splits, share)
 
-    def _parts(self, level: Level) -> Iterator[np.ndarray]:
+    def _parts(self, level: Frontier) -> Iterator[np.ndarray]:
         """Nodes that are searched together."""
         n_rows = level.stop - level.start
         n_outputs, n_discrete = self._places.targets.shape[1], self._codes.shape[1]
@@ -103,7 +100,7 @@ class BinnedSearch(Search):
                 cuts = np.diff(by_rows) + np.diff(by_sums) > 0
                 yield from np.split(index, np.flatnonzero(cuts) + 1)
 
-    def _search(self, level: Level, statistics: NodeStatistics) -> Split:
+    def _search(self, level: Frontier, statistics: NodeStatistics) -> Split:
         """The best splits of some nodes of one kind, given their models."""
         length = level.stop - level.start
         place = self._places.order[slice_positions(level.start, level.stop)]
@@ -176,7 +173,7 @@ class BinnedSearch(Search):
 
     def _obliquely(
         self,
-        level: Level,
+        level: Frontier,
         nodes: NodeMoments,
         row: np.ndarray,
         start: tuple[np.ndarray, np.ndarray],
@@ -219,7 +216,7 @@ class BinnedSearch(Search):
 
     def _moments(
         self,
-        level: Level,
+        level: Frontier,
         statistics: NodeStatistics,
         place: np.ndarray,
         row: np.ndarray,

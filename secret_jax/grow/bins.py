@@ -9,7 +9,7 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.padding import Padding
+from secret_jax.splits.interface import Roles
 
 # Maximum number of rows whose quantiles bound the bins; rows are shuffled.
 _QUANTILE_ROWS = 1 << 16
@@ -46,7 +46,7 @@ class Bins:
         ``table``: on the host, its rows shuffled; ``n_bins``: a power of two, at most
         128.
         """
-        roles = Padding.none(schema, oblique=False).roles
+        roles = Roles.of(schema)
         column = np.concatenate([roles.thresholded, roles.missing[:, 0]])
         no_gaps = np.full(len(roles.thresholded), -1)
         indicator = np.concatenate([no_gaps, roles.missing[:, 1]])

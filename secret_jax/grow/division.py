@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.frontier import Level, Places, partition
+from secret_jax.grow.frontier import Frontier, Places, partition
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Conditions, Split
@@ -18,7 +18,7 @@ from secret_jax.tree.walk import left_of_splits
 class Division(NamedTuple):
     """Nodes, their splits, and the sides that their rows go to."""
 
-    parents: Level
+    parents: Frontier
     splits: Split
     go_left: np.ndarray  # (sum of the nodes' rows,), one node after the other
     left_weight: np.ndarray
@@ -36,7 +36,7 @@ class Division(NamedTuple):
         )
 
 
-def divide(parents: Level, splits: Split, places: Places) -> Division:
+def divide(parents: Frontier, splits: Split, places: Places) -> Division:
     """Decide the side of every row of the nodes."""
     n_nodes = len(parents.node)
     place = places.order[slice_positions(parents.start, parents.stop)]
@@ -72,7 +72,7 @@ def divide(parents: Level, splits: Split, places: Places) -> Division:
     return Division(parents, splits, *found)
 
 
-def descend(division: Division, places: Places, builder: Builder) -> Level:
+def descend(division: Division, places: Places, builder: Builder) -> Frontier:
     """Partition the rows of split nodes; return the children as the next frontier."""
     parents, splits, go_left, left_weight, right_weight = division
     middle = partition(places.order, parents.start, parents.stop, go_left)

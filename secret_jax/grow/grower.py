@@ -8,7 +8,6 @@ so several trees grow at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -21,14 +20,11 @@ from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.binned import BinnedSearch
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.compiled import CompiledSearch
 from secret_jax.grow.division import descend, divide
-from secret_jax.grow.frontier import Level, Places, Root
-from secret_jax.grow.in_numpy import NumpySearch
+from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.search import Found, GrowOptions, Search
 from secret_jax.models.fitting import FittedNodes
-from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
@@ -75,13 +71,11 @@ def grown(
     then searches (`secret_jax.grow.binned`).
     """
     places = Places.of(rows, roots)
-    oblique = options.oblique or any(root.oblique for root in roots)
-    options = replace(options, oblique=oblique)
     models = NodeModels(places, schema, options, of_all=bins is not None)
     search = _search(places, schema, options, bins, models)
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
-    level = models.fitted(Level.of(roots, places, schema))
+    level = models.fitted(Frontier.of(roots, places, schema))
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
@@ -168,19 +162,17 @@ def _search(
     """The search of the finder on the device that computes."""
     if bins is not None and isinstance(options.finder, RssSplits):
         return BinnedSearch(places, schema, options, bins, models)
-    if on_accelerator() or options.finder.needs_program:
-        return CompiledSearch(places, schema, options)
-    return NumpySearch(places, schema, options)
+    return Search(places, schema, options)
 
 
 class _Waiting(NamedTuple):
     """Nodes with a known split that is not applied yet."""
 
-    level: Level
+    level: Frontier
     splits: Split
 
     @classmethod
-    def of(cls, level: Level, found: Found) -> _Waiting:
+    def of(cls, level: Frontier, found: Found) -> _Waiting:
         # The rows that the search saw stand for all rows of the node.
         gain = (found.splits.gain / found.share).astype(np.float32)
         return cls(level, found.splits._replace(gain=gain))
@@ -196,14 +188,14 @@ class _Waiting(NamedTuple):
         return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
 
 
-def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
+def _arrive(leaves: Frontier, places: Places, arrived: np.ndarray) -> None:
     """Record the leaf of the rows of nodes that are not split, in place."""
     place = places.order[slice_positions(leaves.start, leaves.stop)]
     arrived[place] = np.repeat(leaves.node, leaves.stop - leaves.start)
 
 
 def _stop_before_search(
-    level: Level, depth: np.ndarray, options: GrowOptions
+    level: Frontier, depth: np.ndarray, options: GrowOptions
 ) -> np.ndarray:
     """Stopping rules before the search: the first that holds is the reason."""
     deepest = np.inf if options.max_depth is None else options.max_depth

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
@@ -39,7 +39,7 @@ class NodeModels:
         self._most = len(places.row) if of_all else max(_MOST_ROWS, self._sample)
         self._parts: list[_Part] = []
 
-    def fitted(self, level: Level) -> Level:
+    def fitted(self, level: Frontier) -> Frontier:
         """Fit the nodes of a level."""
         if self._model is None or not len(level.node):
             return level
@@ -55,7 +55,7 @@ class NodeModels:
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
 
-    def statistics_of(self, level: Level) -> NodeStatistics:
+    def statistics_of(self, level: Frontier) -> NodeStatistics:
         """Statistics of what is searched in nodes that were fitted last.
 
         Their ids rise.
@@ -72,7 +72,7 @@ class NodeModels:
                 all_rows[some] = first
         return found
 
-    def _of_first(self, n_rows: np.ndarray, level: Level) -> NodeStatistics:
+    def _of_first(self, n_rows: np.ndarray, level: Frontier) -> NodeStatistics:
         """Statistics of the first rows of nodes."""
         places = self._places
         return slice_statistics(

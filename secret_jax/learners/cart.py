@@ -20,7 +20,7 @@ from secret_jax.splits.axis import (
     leading_component,
     projections,
 )
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 from secret_jax.splits.screening import quantiles
 
 # A share below this is rounding; it has a logarithm.
@@ -66,16 +66,6 @@ class CartSplits(AxisSplits):
 
     criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"
     n_thresholds: Annotated[int, at_least(2)] | None = None
-
-    @property
-    def needs_program(self) -> bool:
-        """For every threshold between two rows; quantiles NumPy tries as well."""
-        return self.n_thresholds is None
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Numbers per cell: sorted rows and their sums, or a side per threshold."""
-        return self.n_thresholds or 8
 
     def gains(self, node: Node) -> AxisGains:
         xp, pieces = namespace(node.x), node.pieces

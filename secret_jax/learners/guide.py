@@ -22,7 +22,7 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import POSITIVE, at_least
 from secret_jax.splits.axis import AxisGains, AxisSplits, Projections, projections
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 from secret_jax.tree.structure import SplitKind
 
 
@@ -87,11 +87,6 @@ class GuideSplits(AxisSplits):
     def node_model(self) -> LeafModel:
         """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Numbers per cell: indicators of the groups, and products of a row."""
-        return 16
 
     def n_random(self, n_columns: int) -> int:
         """Number of random numbers: a seed, and the start of the sampled values."""

@@ -19,7 +19,7 @@ from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.runtime.values import real
 from secret_jax.splits.axis import AxisGains, AxisSplits, leading_component, projections
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import Tree
@@ -65,11 +65,6 @@ class M5Splits(AxisSplits):
     """
 
     least_deviation: Annotated[float, real(0.0)] = 0.05
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Numbers per cell: sorted rows and their sums."""
-        return 8
 
     def gains(self, node: Node) -> AxisGains:
         _, mean, deviation = weighted_moments(node.targets, node.weight)

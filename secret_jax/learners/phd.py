@@ -13,13 +13,14 @@ from secret_jax.runtime.values import POSITIVE, at_least
 from secret_jax.splits.axis import projections
 from secret_jax.splits.chosen import Candidates, roles_of, split_of
 from secret_jax.splits.directions import hessian_directions
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Split
+from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.splits.scoring import node_rows
 from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhdSplits(SplitFinder):
+class PhdSplits(OneNodeFinder):
     """Splits along the direction in which the residuals curve most.
 
     The leading principal Hessian direction of the residuals of the node's linear model
@@ -72,11 +73,6 @@ class PhdSplits(SplitFinder):
     def node_model(self) -> LeastSquares:
         """Model whose residuals are analysed."""
         return LeastSquares()
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Numbers per cell: products of a row, sorted and summed from both ends."""
-        return 32
 
     def n_random(self, n_columns: int) -> int:
         """Number of random numbers: the start of the sampled values."""

@@ -9,7 +9,7 @@ from secret_jax.learners.residuals import Thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, projections
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +57,6 @@ class RetisSplits(AxisSplits):
     def node_model(self) -> LeastSquares:
         """Model that splits are compared with."""
         return LeastSquares()
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Numbers per cell: products of a row, sorted and summed from both ends."""
-        return 32
 
     def n_random(self, n_columns: int) -> int:
         """Number of random numbers: the start of the sampled values."""

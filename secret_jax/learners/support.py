@@ -19,7 +19,7 @@ from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, projections
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 from secret_jax.splits.scoring import fit_sides
 from secret_jax.tree.structure import SplitKind
 
@@ -70,11 +70,6 @@ class SupportSplits(AxisSplits):
     def node_model(self) -> LeafModel:
         """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Numbers per cell: values, distances from the means, and groups."""
-        return 8
 
     def gains(self, node: Node) -> AxisGains:
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)

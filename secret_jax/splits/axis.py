@@ -16,7 +16,8 @@ from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 from secret_jax.splits.chosen import Candidates, least_of_rows, roles_of, split_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Split
+from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.tree.structure import SplitKind
 
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
@@ -156,7 +157,7 @@ AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxisSplits(SplitFinder):
+class AxisSplits(OneNodeFinder):
     """Base of the finders that split on one attribute."""
 
     @property

@@ -17,7 +17,7 @@ from secret_jax.splits.axis import Projections, leading_component, projections
 from secret_jax.splits.chosen import Candidates, roles_of
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.discriminant import oriented
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 from secret_jax.splits.scoring import (
     NodeRows,
     SideModels,

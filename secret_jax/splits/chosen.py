@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from secret_jax.runtime.arrays import sums_by_code, taken, where_each
 from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
-from secret_jax.splits.interface import Node, Roles, Split
+from secret_jax.splits.interface import Roles, Split
+from secret_jax.splits.one_node import Node
 from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
 

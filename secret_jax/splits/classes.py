@@ -11,8 +11,9 @@ from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import matmul, safe_divide
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.chosen import goes_left_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Split
 from secret_jax.splits.labelled import best_labelled_split
+from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.tree.structure import SplitKind
 
 # A deviation of the indicators below this, in units of one, is rounding.
@@ -20,7 +21,7 @@ _PURE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassSplits(SplitFinder):
+class ClassSplits(OneNodeFinder):
     """QDA thresholds and an LDA direction between two groups of classes.
 
     Sections 4.2.1 to 4.2.4 of Dobra & Gehrke 2002 after the labels are known: they are
@@ -51,11 +52,6 @@ class ClassSplits(SplitFinder):
     """
 
     gain: Literal["normal", "counted"] = "normal"
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Sides and labels."""
-        return 4
 
     def __call__(self, node: Node) -> Split:
         """Best split of one node; its gain is the drop of the Gini impurity."""

@@ -20,7 +20,8 @@ from secret_jax.splits.discriminant import (
     oriented,
     qda_threshold,
 )
-from secret_jax.splits.interface import Node, Split
+from secret_jax.splits.interface import Split
+from secret_jax.splits.one_node import Node
 from secret_jax.splits.tiles import Tiles, in_tiles, sum_of
 from secret_jax.tree.structure import SplitKind
 

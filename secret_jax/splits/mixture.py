@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secret_jax.runtime.linalg import inverse_cholesky, matmul, safe_divide
-from secret_jax.splits.interface import Node
 from secret_jax.splits.labelled import DEPENDENT
+from secret_jax.splits.one_node import Node
 from secret_jax.splits.tiles import Tiles, each_of, in_tiles, n_used, sum_of
 
 

@@ -15,12 +15,13 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
 from secret_jax.splits.directions import Proposal
-from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
+from secret_jax.splits.interface import Split
+from secret_jax.splits.one_node import Columns, Node, OneNodeFinder
 from secret_jax.splits.rss_search import CONSTANT, best_split
 
 
 @dataclass(frozen=True, kw_only=True)
-class RssSplits(SplitFinder):
+class RssSplits(OneNodeFinder):
     """Splits by how much better linear models fit the two sides than one fits both.
 
     Attributes
@@ -87,11 +88,6 @@ class RssSplits(SplitFinder):
         return options
 
     @property
-    def needs_program(self) -> bool:
-        """Proposals are functions for JAX; all else NumPy does as well."""
-        return bool(self.proposals)
-
-    @property
     def node_model(self) -> Ridge:
         """Splits are scored on the residual of this model."""
         return Ridge(gcv_factor=self.gcv_factor)
@@ -99,11 +95,6 @@ class RssSplits(SplitFinder):
     @property
     def max_attributes(self) -> int | None:
         return self.max_split_features
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """A side for each threshold, and the rows that it chooses."""
-        return 2 * self.n_thresholds
 
     def needs_host_inputs(self, n_columns: int) -> bool:
         """Loadings of the columns where they are too many to stand for themselves."""

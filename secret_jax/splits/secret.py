@@ -15,7 +15,7 @@ from secret_jax.runtime.linalg import guarded_solve, is_written_out, matmul, saf
 from secret_jax.runtime.values import POSITIVE, at_least, real
 from secret_jax.splits.chosen import goes_left_of
 from secret_jax.splits.em import fit_mixture
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Split
 from secret_jax.splits.labelled import best_labelled_split
 from secret_jax.splits.mixture import (
     LogForms,
@@ -25,12 +25,13 @@ from secret_jax.splits.mixture import (
     joint,
     whiten,
 )
+from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.splits.tiles import Tiles, each_of, sum_of
 from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecretSplits(SplitFinder):
+class SecretSplits(OneNodeFinder):
     """The paper's splits: EM, labels, discriminants, Gini gain.
 
     A node without a usable split tries again with new starts before it gives up.
@@ -73,12 +74,6 @@ class SecretSplits(SplitFinder):
     floor: Annotated[float, POSITIVE] = 1e-5
 
     implies_models: ClassVar[bool] = True
-    padding_ratio: ClassVar[int] = 16
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """For each start the scaled rows of both components, and the weighted ones."""
-        return 3 * self.n_starts
 
     def n_random(self, n_columns: int) -> int:
         """Two rows for each start of each attempt."""

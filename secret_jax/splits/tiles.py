@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from secret_jax.runtime.linalg import is_written_out
-from secret_jax.splits.interface import Node
+from secret_jax.splits.one_node import Node
 
 # Rows of a tile: a dozen columns of them fill half of the fastest cache.
 TILE = 512

@@ -30,11 +30,11 @@ from secret_jax.fit.refine.interface import Fitted, Refined
 from secret_jax.interfaces import (
     LeafModel,
     Models,
+    OneNodeFinder,
     Pruned,
     PruningRule,
     Refinement,
     Split,
-    SplitFinder,
 )
 from secret_jax.runtime.values import at_least, constraints_of, real
 from secret_jax.tree.reshape import compact
@@ -142,7 +142,7 @@ def test_an_unknown_name_is_refused_and_nothing_is_set(unknown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Halves(SplitFinder):
+class Halves(OneNodeFinder):
     """The first column at a quantile, whatever the target."""
 
     share: float = 0.5

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from node_batches import N_COLUMNS, N_DISCRETE, N_NODES, mixed_nodes
+from secret_jax.grow.program import find_splits
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import (
     CartSplits,
     GuideSplits,

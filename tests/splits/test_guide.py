@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from node_batches import nodes_of
 from scipy import stats
+from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretRegressor
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import GuideSplits
 from secret_jax.learners.sign_tests import (
     chi_squared_score,
@@ -21,7 +21,7 @@ from secret_jax.learners.sign_tests import (
     sign_scores,
 )
 from secret_jax.splits.axis import projections
-from secret_jax.splits.interface import Columns
+from secret_jax.splits.one_node import Columns
 from secret_jax.tree.structure import SplitKind
 
 

@@ -12,7 +12,7 @@ from node_batches import nodes_of
 
 from secret_jax import SecretRegressor
 from secret_jax.learners import CartSplits, M5Splits
-from secret_jax.splits.interface import Columns
+from secret_jax.splits.one_node import Columns
 
 LEAST = 8
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import reference
 from node_batches import nodes_of
+from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretSplits
-from secret_jax.grow.program import find_splits
-from secret_jax.splits.interface import Columns, Node, Split
+from secret_jax.splits.interface import Split
 from secret_jax.splits.mixture import MixtureStatus, whiten
+from secret_jax.splits.one_node import Columns, Node
 from secret_jax.splits.secret import _best_fit
 from secret_jax.splits.tiles import Tiles
 from secret_jax.tree.structure import SplitKind
