@@ -20,7 +20,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int, Shaped
 
@@ -92,6 +91,11 @@ class TiledRows:
         """Which places hold rows."""
         return jnp.arange(self.tile) < self.filled[:, None]
 
+    def filling(self, values: Shaped[Array, "n_tiles ... tile"]) -> Array:
+        """`inside`, of a shape that goes with values of rows."""
+        n_between = values.ndim - 2
+        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
+
     def spread(
         self, values: Shaped[Array, "n_nodes ..."]
     ) -> Shaped[Array, "n_tiles ... 1"]:
@@ -103,14 +107,14 @@ class TiledRows:
     ) -> Shaped[Array, "n_nodes ..."]:
         """Sums over the rows of each node."""
         zero = jnp.zeros((), values.dtype)
-        kept = jnp.where(self._inside_of(values), values, zero)
+        kept = jnp.where(self.filling(values), values, zero)
         return self._of_nodes(jnp.sum(kept, axis=-1))
 
     def least(
         self, values: Shaped[Array, "n_tiles ... tile"]
     ) -> Shaped[Array, "n_nodes ..."]:
         """Smallest value among the rows of each node; infinite where there is none."""
-        found = jnp.where(self._inside_of(values), values, jnp.inf).min(axis=-1)
+        found = jnp.where(self.filling(values), values, jnp.inf).min(axis=-1)
         if self.node is None:
             return found
         own = self.node == jnp.arange(self.n_nodes)[:, None]
@@ -207,11 +211,6 @@ class TiledRows:
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
 
-    def _inside_of(self, values: Array) -> Array:
-        """Which places hold rows, for values with axes between tile and place."""
-        n_between = values.ndim - 2
-        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
-
     def _sums_where(self, chosen: Array, values: Array) -> Array:
         """Sums of values (n_tiles, m, tile) over chosen rows (n_tiles, a, b, tile)."""
         n_tiles, a, b, tile = chosen.shape
@@ -241,19 +240,3 @@ def _in_three(values: Array) -> list[Array]:
         parts.append(part.astype(jnp.bfloat16))
         values = values - part
     return parts
-
-
-def in_tiles(
-    values: Shaped[np.ndarray, "... n_rows"],
-    length: Int[np.ndarray, " n_nodes"],
-    n_tiles: int,
-    tile: int,
-) -> Shaped[np.ndarray, "n_tiles ... tile"]:
-    """Put rows of nodes, one node after the other, where `TiledRows.of` has them."""
-    n_own = -(-length // tile)
-    start = tile * (np.cumsum(n_own) - n_own) - (np.cumsum(length) - length)
-    place = np.arange(length.sum()) + np.repeat(start, length)
-    found = np.zeros((*values.shape[:-1], n_tiles * tile), values.dtype)
-    found[..., place] = values
-    found = found.reshape(*values.shape[:-1], n_tiles, tile)
-    return np.ascontiguousarray(np.moveaxis(found, -2, 0))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from rows_of_nodes import Loops, in_tiles
 
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
-from tests.helpers.rows_of_nodes import Loops
+from secret_jax.rows.tiles import TiledRows
 
 # One row, a tile, a row more, no multiple, so many that sums are made of pieces.
 LENGTH = np.array([1, 64, 65, 700, 2, 9000, 63])
