@@ -18,7 +18,7 @@ from scipy.sparse import csc_array
 # Rows that are added up in float32 before float64 goes on: a sum of more loses digits.
 _PIECE = 4096
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
-_CACHED = 1 << 16
+_CACHED = 1 << 18
 
 
 class RaggedRows:
@@ -67,7 +67,7 @@ class RaggedRows:
         self, values: Shaped[np.ndarray, "n_nodes ..."]
     ) -> Shaped[np.ndarray, "... n_rows"]:
         """What each row's node has."""
-        last = np.ascontiguousarray(np.moveaxis(values, 0, -1))
+        last = np.ascontiguousarray(values.transpose(*range(1, values.ndim), 0))
         return last if self.n_nodes == 1 else np.repeat(last, self.length, axis=-1)
 
     def sums(
@@ -95,7 +95,8 @@ class RaggedRows:
         if left.ndim > 2:
             each = [self.products(*pair) for pair in zip(left, right, strict=True)]
             return np.stack(each, axis=1)
-        found = np.empty((self.n_nodes, len(left), len(right)), left.dtype)
+        dtype = np.result_type(left, right)
+        found = np.empty((self.n_nodes, len(left), len(right)), dtype)
         for node, rows in enumerate(self._slices):
             # Not by `numpy.matmul`, which lets no other thread run for so few results.
             np.dot(left[:, rows], right[:, rows].T, out=found[node])
@@ -184,8 +185,10 @@ class RaggedRows:
         column = np.arange(n)
         inside = column < self.length[:, None]
         place = np.where(inside, self.first[:, None] + column, 0)
-        found = np.where(inside, values[..., place], np.zeros((), values.dtype))
-        return np.moveaxis(found, -2, 0)
+        found = values.take(place, axis=-1)
+        if not inside.all():
+            found[..., ~inside] = 0
+        return found.transpose(values.ndim - 1, *range(values.ndim - 1), values.ndim)
 
     def total(
         self,

@@ -123,8 +123,8 @@ def _columns(
         weight = xp.where(xp.isinf(values), 0.0, weight)
     cuts = cuts_of(rows, values, weight, n_thresholds)
     left = rows.sums_below(values, cuts.value, nodes.moments)
-    whole = rows.sums(nodes.moments)
-    whole = xp.broadcast_to(whole[:, None], (len(whole), len(column), whole.shape[1]))
+    whole = nodes.whole[:, None]
+    whole = xp.broadcast_to(whole, (len(whole), len(column), whole.shape[2]))
     slope, value, seen = nodes.cross[:, column], cuts.value, total[:, None]
     if len(gaps):
         gone = xp.isinf(values[..., gaps, :]).astype(values.dtype)

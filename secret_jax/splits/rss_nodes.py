@@ -50,6 +50,7 @@ class Nodes(NamedTuple):
     moments: AnyArray
     # Node arrays:
     total: AnyArray  # (n_nodes,): weight
+    whole: AnyArray  # (n_nodes, 1 + n_outputs * (1 + n_model)): sums of the moments
     # (n_nodes, n_design, n_design): sums of weighted products of the design.
     gram: AnyArray
     covariance: AnyArray  # (n_nodes, n_columns, n_columns) of z
@@ -160,13 +161,15 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     cross = covariance[:, :, :n_model]
     if loading is not None:
         cross = matmul(covariance, loading[:, :, :n_model])
+    moments = _moments(rows, design, weighted, whitener, n_outputs)
     nodes = Nodes(
         rows=rows,
         z=z,
         design=design,
         weighted=weighted,
-        moments=_moments(rows, design, weighted, whitener, n_outputs),
+        moments=moments,
         total=total,
+        whole=_whole(gram, whitener, n_outputs),
         gram=gram,
         covariance=covariance,
         loading=loading,
@@ -204,6 +207,17 @@ def _moments(
         residual = weighted[..., output : output + 1, :]
         parts += [residual, residual * white]
     return xp.concatenate(parts, axis=-2)
+
+
+def _whole(gram: AnyArray, whitener: AnyArray, n_outputs: int) -> AnyArray:
+    """Sums of the moments over the nodes."""
+    first = 1 + n_outputs
+    parts = [gram[:, 0, :1]]
+    of_basis = gram[:, 1:first, first : first + whitener.shape[-1]]
+    of_white = matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
+    for output in range(n_outputs):
+        parts += [gram[:, 0, 1 + output, None], of_white[:, output]]
+    return namespace(gram).concatenate(parts, axis=1)
 
 
 def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:

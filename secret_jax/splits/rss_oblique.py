@@ -6,7 +6,6 @@ from the best split so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import jax
@@ -41,66 +40,71 @@ _LEAST_RISE = 1e-4
 
 # An `RssSplits`, whose module imports this one.
 Options: TypeAlias = Any
-Step: TypeAlias = Callable[[Nodes, Best], tuple[Best, AnyArray]]
-
-
-def in_some(nodes: Nodes, best: Best, some: AnyArray, step: Step) -> tuple[Best, Any]:
-    """Apply a step to some nodes, and say which of them became better.
-
-    On the host only these are computed.
-    """
-    xp = nodes.rows.xp
-    if xp is not np or some.all():
-        new, better = step(nodes, best)
-        better = better & some
-        return jax.tree.map(lambda a, b: where_each(better, a, b), new, best), better
-    index = np.flatnonzero(some)
-    better = np.zeros(len(some), bool)
-    if len(index):
-        part = jax.tree.map(lambda a: a[index], best)
-        new, own = step(nodes.take(index), part)
-        better[index[own]] = True
-        best = jax.tree.map(lambda a: a.copy(), best)
-        for every, own_part in zip(best, new, strict=True):
-            every[better] = own_part[own]
-    return best, better
 
 
 def improved(nodes: Nodes, best: Best, some: AnyArray, options: Options) -> Best:
-    """Improve on the best splits of some nodes by oblique ones."""
+    """Improve on the best splits of some nodes by oblique ones.
 
-    def proposed(nodes, best):
-        directions = [
-            more(
-                nodes.rows,
-                rows.transformed(_whitener(nodes, options), _basis(nodes)),
-                nodes.design[..., 1 : 1 + nodes.n_outputs, :],
-                nodes.weight,
-            )
-            for more in options.proposals
-        ]
-        raise NotImplementedError(directions)
+    On the host only these are computed.
+    """
+    if nodes.rows.xp is not np or some.all():
+        new = _obliquely(nodes, best, options)
+        return jax.tree.map(lambda a, b: where_each(some, a, b), new, best)
+    index = np.flatnonzero(some)
+    if len(index):
+        part = Best(*(array[index] for array in best))
+        new = _obliquely(nodes.take(index), part, options)
+        best = Best(*(array.copy() for array in best))
+        for every, own in zip(best, new, strict=True):
+            every[index] = own
+    return best
 
-    def bent(nodes, best):
-        return _better(nodes, best, _hessian(nodes, options), options, 0.0)
 
-    def hinge(nodes, best):
-        return _better(nodes, best, _hinge(nodes, best, options), options, _LEAST_RISE)
+def _obliquely(nodes: Nodes, best: Best, options: Options) -> Best:
+    """The best splits after some rounds, of which the last one looks for short ones."""
+    xp = nodes.rows.xp
+    proposed = _proposed(nodes, options)
+    n_rounds = max(options.hinge_steps, bool(proposed))
+    for turn in range(n_rounds):
+        new = proposed if turn == 0 else []
+        if options.hinge_steps:
+            new = [*new, _hinge(nodes, best, options)]
+        full = xp.concatenate(new, axis=1)
+        n_full, tried = full.shape[1], [full]
+        if turn == n_rounds - 1:
+            longer = xp.concatenate([full, best.direction[:, None]], axis=1)
+            tried += _short(nodes, longer, options)
+        found = _scored(nodes, xp.concatenate(tried, axis=1), options)
+        first = Best(*(array[:, :n_full] for array in found))
+        best = _better(best, first)
+        if len(tried) > 1:
+            best = _shortest(best, Best(*(array[:, n_full:] for array in found)))
+    return best
 
+
+def _proposed(nodes: Nodes, options: Options) -> list[AnyArray]:
+    """Directions that do not depend on the best split so far."""
+    found = []
     if options.n_hessian:
-        best, _ = in_some(nodes, best, some, bent)
-    going = some
-    for _ in range(options.hinge_steps):
-        best, going = in_some(nodes, best, going, hinge)
-    n_columns = nodes.z.shape[-2]
-    lengths = np.array([n for n in options.sparse_terms if n < n_columns], int)
-    if not len(lengths):
-        return best
+        found.append(_in_columns(nodes, _hessian(nodes, options), options))
+    if options.proposals:
+        whitener = _whitener(nodes, options)
+        white = nodes.rows.transformed(whitener, _basis(nodes))
+        residual = nodes.design[..., 1 : 1 + nodes.n_outputs, :]
+        for proposal in options.proposals:
+            new = proposal(nodes.rows, white, residual, nodes.weight)
+            found.append(_in_columns(nodes, matmul(new, whitener), options))
+    return found
 
-    def shorter(nodes, best):
-        return _shorter(nodes, best, lengths, options)
 
-    return in_some(nodes, best, best.candidate < 0, shorter)[0]
+def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray]:
+    """Versions of directions in few attributes."""
+    n_columns = direction.shape[2]
+    return [
+        oriented(sparse(direction, nodes.covariance, length, options.ridge))
+        for length in options.sparse_terms
+        if length < n_columns
+    ]
 
 
 def _basis(nodes: Nodes) -> AnyArray:
@@ -152,7 +156,7 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
     else:  # the squares of several have the same eigenvectors, and add up
         whitened = xp.sum(matmul(whitened, whitened), axis=1)
     leading = leading_eigenvectors(whitened, min(options.n_hessian, n))
-    return _in_columns(nodes, matmul(leading, whitener), options)
+    return matmul(leading, whitener)
 
 
 def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
@@ -207,7 +211,7 @@ def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     left = rows.sums_below(projection, cuts.value, nodes.moments)
-    whole = rows.sums(nodes.moments)[:, None]
+    whole = nodes.whole[:, None]
     whole = xp.broadcast_to(whole, (*direction.shape[:2], whole.shape[-1]))
     own, own_whole = own_sums(cuts, left[:, :, 0], nodes.total[:, None])
     slope = matmul(direction, nodes.cross)
@@ -218,31 +222,25 @@ def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
     return Best(gain, xp.full_like(cut, -1, int), direction, cut, exact.models)
 
 
-def _better(
-    nodes: Nodes, best: Best, direction: AnyArray, options: Options, rise: float
-) -> tuple[Best, AnyArray]:
-    """The best of some directions, and where it gains more than the best so far."""
-    found = _scored(nodes, direction, options)
-    which = nodes.rows.xp.argmax(found.gain, axis=1)
+def _better(best: Best, found: Best) -> Best:
+    """The best of some directions where it gains more than the best so far."""
+    which = namespace(found.gain).argmax(found.gain, axis=1)
     found = Best(*(taken(array, which, 1) for array in found))
-    return found, found.gain > best.gain * (1 + rise)
+    better = found.gain > best.gain * (1 + _LEAST_RISE)
+    return Best(*(where_each(better, *pair) for pair in zip(found, best, strict=True)))
 
 
-def _shorter(
-    nodes: Nodes, best: Best, lengths: np.ndarray, options: Options
-) -> tuple[Best, AnyArray]:
-    """The shortest version of a split that is nearly as good, and where there is one."""
-    xp = nodes.rows.xp
-    n_columns = best.direction.shape[1]
-    shape = (len(best.gain), len(lengths), n_columns)
-    full = xp.broadcast_to(best.direction[:, None], shape)
-    short = sparse(full, nodes.covariance, lengths, options.ridge)
-    found = _scored(nodes, short, options)
-    n_terms = xp.sum(short != 0, axis=2)
+def _shortest(best: Best, short: Best) -> Best:
+    """The best split, or the shortest direction that gains nearly as much."""
+    xp = namespace(best.gain)
+    n_terms = xp.sum(short.direction != 0, axis=2)
     longer = xp.sum(best.direction != 0, axis=1)[:, None] > n_terms
-    least = best.gain - _SPARSE_LOSS * xp.abs(best.gain)
+    share = short.gain / best.gain[:, None]
     # One attribute alone is another kind of split.
-    good = longer & (n_terms > 1) & (found.gain >= least[:, None])
-    fewest = xp.argmin(xp.where(good, n_terms, n_columns + 1), axis=1)
-    found = Best(*(taken(array, fewest, 1) for array in found))
-    return found, good.any(axis=1)
+    good = longer & (n_terms > 1) & (share >= 1 - _SPARSE_LOSS)
+    good = good & (best.candidate < 0)[:, None]
+    # Of as many attributes, what gains most.
+    which = xp.argmax(xp.where(good, 0.5 * share - n_terms, -xp.inf), axis=1)
+    short = Best(*(taken(array, which, 1) for array in short))
+    pairs = zip(short, best, strict=True)
+    return Best(*(where_each(good.any(axis=1), *pair) for pair in pairs))

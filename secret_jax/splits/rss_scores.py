@@ -20,6 +20,8 @@ from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
+# In place of infinity, whose product with zero is not zero.
+_LARGEST = np.float32(1e18)
 # A direction that the models nearly span: beyond it the side's covariance, as the
 # closed formula takes it to be, would be singular.
 _MOST_NARROW = 0.99
@@ -29,8 +31,8 @@ class Cuts(NamedTuple):
     """Values at which directions may be cut, and what lies between them."""
 
     value: AnyArray  # (n_nodes, n_directions, n_cuts): rising; values that occur
-    # mean, square (n_nodes, n_directions, n_cuts + 1): of the values up to each cut,
-    # and above the last one.
+    # mean, square (n_nodes, n_directions, n_cuts + 1): of the values up to each cut and
+    # their squares, and of those above the last one.
     mean: AnyArray
     square: AnyArray
 
@@ -49,52 +51,65 @@ def cuts_of(
     xp, most = rows.xp, min(_QUANTILE_ROWS, rows.longest)
     head, mass = rows.head(values, most), rows.head(weight, most)
     mass = mass if mass.ndim == head.ndim else mass[:, None]
-    head = xp.where(mass > 0, head, xp.inf)
-    order = xp.argsort(head, axis=-1)
-    head = xp.take_along_axis(head, order, axis=-1)
-    mass = xp.take_along_axis(xp.broadcast_to(mass, head.shape), order, axis=-1)
-    below = xp.cumsum(mass, axis=-1)
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0
-    enough = share * below[..., -1:] * np.float32(1 - ROUNDING)
-    place = _places(mass, below, enough)
+    head, mass, place = _ordered(
+        head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype), mass, share
+    )
     value = xp.take_along_axis(head, place, axis=-1)
     # Rows of one value are on one side: sums go to the last of them.
     last = xp.take_along_axis(_ends(head), place, axis=-1)
-    known = xp.where(mass > 0, head, 0.0)
-    sums = [below, xp.cumsum(mass * known, -1), xp.cumsum(mass * known**2, -1)]
     last = xp.concatenate([last, xp.full_like(last[..., :1], most - 1)], axis=-1)
-    up_to = (xp.take_along_axis(total, last, axis=-1) for total in sums)
+    known = xp.minimum(head, _LARGEST)
+    first = mass * known
     mass, first, second = (
-        xp.concatenate([a[..., :1], a[..., 1:] - a[..., :-1]], axis=-1) for a in up_to
+        _differences(xp.take_along_axis(xp.cumsum(each, axis=-1), last, axis=-1))
+        for each in (mass, first, first * known)
     )
-    return Cuts(value, safe_divide(first, mass), safe_divide(second, mass))
+    share = 1 / xp.where(mass > 0, mass, xp.inf)
+    return Cuts(value, first * share, second * share)
 
 
-def _places(mass: AnyArray, below: AnyArray, enough: AnyArray) -> AnyArray:
-    """First places at which there is enough mass below."""
-    xp = namespace(mass)
-    if xp is np:
-        heaviest = mass.max(axis=-1, keepdims=True)
-        if ((mass == heaviest) | (mass == 0)).all():  # places instead of sums
-            unit = np.where(heaviest > 0, heaviest, 1)
-            place = np.ceil(enough / unit).astype(np.intp) - 1
-            return np.clip(place, 0, mass.shape[-1] - 1)
-    # From the end: what is there without mass adds nothing.
-    enough = xp.minimum(enough, below[..., -1:])[..., None, :]
-    place = xp.sum(below[..., None] < enough, axis=-2)
-    return xp.minimum(place, mass.shape[-1] - 1)
+def _ordered(
+    values: AnyArray, mass: AnyArray, share: np.ndarray
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Values that rise, their masses, and the first places that reach shares of these.
+
+    Infinite values have no mass, and come last.
+    """
+    xp, n_rows = namespace(values), values.shape[-1]
+    enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
+    heaviest = xp.max(mass, axis=-1, keepdims=True)
+    if xp is np and ((mass == heaviest) | (mass == 0)).all():  # a third of the time
+        values = np.sort(values, axis=-1)
+        mass = np.isfinite(values) * heaviest
+        place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
+    else:
+        order = xp.argsort(values, axis=-1)
+        values = xp.take_along_axis(values, order, axis=-1)
+        mass = xp.take_along_axis(xp.broadcast_to(mass, order.shape), order, axis=-1)
+        below = xp.cumsum(mass, axis=-1)
+        # From the end: what is there without mass adds nothing.
+        enough = xp.minimum(enough, below[..., -1:])
+        place = xp.sum(below[..., None] < enough[..., None, :], axis=-2)
+    place = xp.broadcast_to(place, (*values.shape[:-1], len(share)))
+    return values, mass, xp.clip(place, 0, n_rows - 1)
 
 
 def _ends(ordered: AnyArray) -> AnyArray:
-    """Of values in order, the place of the last one that is equal to each."""
+    """Of values that rise, the place of the last one that is equal to each."""
     xp, n = namespace(ordered), ordered.shape[-1]
-    changes = ordered[..., 1:] != ordered[..., :-1]
-    changes = xp.pad(changes, [(0, 0)] * (ordered.ndim - 1) + [(0, 1)])
-    end = xp.where(changes, np.arange(n), n - 1)
+    end = xp.where(ordered[..., 1:] != ordered[..., :-1], np.arange(n - 1), n - 1)
+    end = xp.concatenate([end, xp.full_like(end[..., :1], n - 1)], axis=-1)
     if xp is np:
         return np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
     return jax.lax.cummin(end, axis=end.ndim - 1, reverse=True)
+
+
+def _differences(sums: AnyArray) -> AnyArray:
+    """What rising sums are sums of."""
+    parts = [sums[..., :1], sums[..., 1:] - sums[..., :-1]]
+    return namespace(sums).concatenate(parts, axis=-1)
 
 
 def gains_of_cuts(
