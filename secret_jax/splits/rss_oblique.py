@@ -64,19 +64,17 @@ def _obliquely(nodes: Nodes, best: Best, options: Options) -> Best:
     """The best splits after some rounds, of which the last one looks for short ones."""
     xp = nodes.rows.xp
     proposed = _proposed(nodes, options)
-    n_rounds = max(options.hinge_steps, bool(proposed))
+    n_rounds = bool(proposed) + options.hinge_steps
     for turn in range(n_rounds):
-        new = proposed if turn == 0 else []
-        if options.hinge_steps:
-            new = [*new, _hinge(nodes, best, options)]
-        full = xp.concatenate(new, axis=1)
+        if turn or not proposed:
+            proposed = [_hinge(nodes, best, options)]
+        full = xp.concatenate(proposed, axis=1)
         n_full, tried = full.shape[1], [full]
         if turn == n_rounds - 1:
             longer = xp.concatenate([full, best.direction[:, None]], axis=1)
             tried += _short(nodes, longer, options)
         found = _scored(nodes, xp.concatenate(tried, axis=1), options)
-        first = Best(*(array[:, :n_full] for array in found))
-        best = _better(best, first)
+        best = _better(best, Best(*(array[:, :n_full] for array in found)))
         if len(tried) > 1:
             best = _shortest(best, Best(*(array[:, n_full:] for array in found)))
     return best
