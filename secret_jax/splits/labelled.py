@@ -5,224 +5,227 @@ Dobra & Gehrke 2002, sections 4.2.1 to 4.2.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
 
-from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.splits.chosen import roles_of
-from secret_jax.splits.discrete import best_subset, category_counts, gini_gain
+from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.splits.discrete import best_subset, gini_gain
 from secret_jax.splits.discriminant import (
+    DEPENDENT,
     lda_direction,
     left_probability,
     oriented,
     qda_threshold,
 )
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import Node
-from secret_jax.splits.tiles import Tiles, in_tiles, sum_of
+from secret_jax.splits.interface import Level, Split
+from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
 
-# A pivot of a correlation matrix below this is rounding: the column is dependent.
-DEPENDENT = 4e-6
 # Below this share of an attribute's variance the spread of a class is rounding.
 _NO_SPREAD = 1e-10
 
+Gain = Literal["normal", "counted"]
 
-def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
+
+def best_labelled_split(
+    level: Level, first: Float[AnyArray, "... rows"], gain: Gain
+) -> Split:
     """The candidate with the largest gain: axis, oblique and discrete together.
 
-    ``first`` (n_rows,): weights of the rows in the first of two classes; the rest is in
-    the second.
+    ``first``: weights of the rows in the first of two classes; the rest is in the
+    second; ``gain``: how thresholds are compared, see `secret_jax.SecretSplits`.
     """
-    tiles, n_continuous = Tiles.of(node), node.x.shape[1]
-    classes = _Classes(tiles, in_tiles(first), tiles.n_used)
-    directions = jnp.eye(n_continuous, dtype=node.x.dtype)
-    gains, thresholds, kinds, attributes, subsets = [], [], [], [], []
-    nothing = jnp.zeros((1, node.columns.n_categories), bool)
-
-    if n_continuous:
-        axis = _column_moments(classes, _attributes)
-        columns, moments, allowed = _attributes, axis, node.allowed[:n_continuous]
-        if node.columns.oblique and n_continuous > 1:
-            direction = _oblique(node, classes, axis)
-
-            def along(x):
-                return matmul(x, direction)[:, None]
-
-            def columns(x):
-                return jnp.concatenate([x, along(x)], axis=1)
-
-            moments = axis.beside(_column_moments(classes, along))
-            allowed = jnp.append(allowed, node.oblique)
-            directions = jnp.concatenate([directions, direction[None]])
-        n = len(directions)
-        own, cut = _thresholds(finder, node, classes, moments, columns)
-        is_axis = jnp.arange(n) < n_continuous
-        gains.append(jnp.where(allowed, own, -jnp.inf))
-        thresholds.append(cut)
-        kinds.append(jnp.where(is_axis, SplitKind.AXIS, SplitKind.OBLIQUE))
-        attributes.append(jnp.where(is_axis, jnp.arange(n), -1))
-        subsets.append(jnp.broadcast_to(nothing, (n, node.columns.n_categories)))
-    n_discrete = node.codes.shape[1]
+    xp, (n_nodes, n_columns) = level.rows.xp, (level.n_nodes, level.x.shape[-2])
+    gains, kinds, attributes = [], [], []
+    thresholds = [xp.zeros((n_nodes, 0), level.x.dtype)]
+    oblique = xp.zeros((n_nodes, n_columns), level.x.dtype)
+    subsets = xp.zeros((n_nodes, 1, level.n_categories), bool)
+    if n_columns:
+        moments = _class_moments(level, level.x, first)
+        own, threshold = _thresholds(level, level.x, first, moments, gain)
+        gains.append(xp.where(level.allowed[:, :n_columns], own, -xp.inf))
+        thresholds.append(threshold)
+        kinds += [SplitKind.AXIS] * n_columns
+        attributes += range(n_columns)
+        if level.any_oblique and n_columns > 1:
+            oblique = _oblique(level, first, moments)
+            along = level.rows.transformed(oblique[:, None, :], level.x)
+            moments = _class_moments(level, along, first)
+            own, threshold = _thresholds(level, along, first, moments, gain)
+            gains.append(xp.where(level.oblique[:, None], own, -xp.inf))
+            thresholds.append(threshold)
+            kinds, attributes = [*kinds, SplitKind.OBLIQUE], [*attributes, -1]
+    n_cut = len(kinds)
+    n_discrete = level.codes.shape[-2]
     if n_discrete:
+        classes = _classes(level.rows, first, level.weight)
+        counts = level.rows.sums_by_code(level.codes, level.n_categories, classes)
+        found = best_subset(counts, level.min_weight[:, None])
+        gains.append(xp.where(level.allowed[:, n_columns:], found.gain, -xp.inf))
+        thresholds.append(xp.zeros((n_nodes, n_discrete), level.x.dtype))
+        kinds += [SplitKind.DISCRETE] * n_discrete
+        attributes += range(n_discrete)
+        subsets = found.goes_left
 
-        def counts(tile, weight):
-            return jax.lax.map(
-                lambda codes: category_counts(codes, weight, node.columns.n_categories),
-                tile.codes.T,
-            )
+    every = xp.concatenate(gains, axis=-1)
+    best = xp.argmax(every, axis=-1)
+    kind = xp.asarray(np.array(kinds, np.int32))[best]
+    attribute = xp.asarray(np.array(attributes, np.int32))[best]
 
-        best = jax.lax.map(
-            lambda counts: best_subset(counts, node.min_weight), classes.sums(counts)
-        )
-        gains.append(jnp.where(node.allowed[n_continuous:], best.gain, -jnp.inf))
-        thresholds.append(jnp.zeros(n_discrete, node.x.dtype))
-        kinds.append(jnp.full(n_discrete, SplitKind.DISCRETE))
-        attributes.append(jnp.arange(n_discrete))
-        subsets.append(best.goes_left)
-        blank = jnp.zeros((n_discrete, n_continuous), node.x.dtype)
-        directions = jnp.concatenate([directions, blank])
+    def of_best(values: AnyArray, index: AnyArray = best) -> AnyArray:
+        return xp.take_along_axis(values, index[:, None], axis=1)[:, 0]
 
-    gain = jnp.concatenate(gains)
-    best = jnp.argmax(gain)
+    axis = attribute[:, None] == np.arange(n_columns, dtype=np.int32)
+    is_axis, is_oblique = kind == SplitKind.AXIS, kind == SplitKind.OBLIQUE
+    axis = (axis & is_axis[:, None]).astype(level.x.dtype)
+    subset = xp.clip(best - n_cut, 0, subsets.shape[1] - 1)[:, None, None]
+    subset = xp.take_along_axis(subsets, subset, axis=1)[:, 0]
     return Split(
-        kind=jnp.concatenate(kinds)[best].astype(jnp.int32),
-        attribute=jnp.concatenate(attributes)[best].astype(jnp.int32),
-        direction=directions[best],
-        threshold=jnp.concatenate(thresholds)[best],
-        goes_left=jnp.concatenate(subsets)[best],
-        gain=gain[best],
-        chance_gain=jnp.zeros((), node.x.dtype),
-        pure=jnp.bool_(False),
+        kind=kind,
+        attribute=attribute,
+        direction=xp.where(is_oblique[:, None], oblique, axis),
+        threshold=of_best(xp.concatenate(thresholds, axis=-1)),
+        goes_left=subset & (kind == SplitKind.DISCRETE)[:, None],
+        gain=of_best(every),
+        chance_gain=xp.zeros(n_nodes, level.x.dtype),
+        pure=xp.zeros(n_nodes, bool),
     )
 
 
-class _Classes(NamedTuple):
-    """Rows with the weight that each has in the first of two classes."""
+def left_rows(level: Level, split: Split) -> Bool[AnyArray, "... rows"]:
+    """Which rows go left at the splits of their nodes."""
+    rows, xp = level.rows, level.rows.xp
+    along = rows.transformed(split.direction[:, None, :], level.x)[..., 0, :]
+    threshold, discrete = rows.spread(split.threshold), split.kind == SplitKind.DISCRETE
+    if not level.codes.shape[-2]:
+        return along <= threshold
+    place = np.arange(level.codes.shape[-2], dtype=np.int32)
+    chosen = rows.spread(split.attribute[:, None] == place)
+    code = xp.sum(xp.where(chosen, level.codes, 0), axis=-2, keepdims=True)
+    categories = np.arange(level.n_categories, dtype=np.int32)[:, None]
+    listed = (rows.spread(split.goes_left) & (code == categories)).any(axis=-2)
+    # Every category occurs.
+    code = code[..., 0, :]
+    discrete = rows.spread(discrete)
+    return goes_left(along, threshold, discrete, code, listed, listed, xp)
 
-    tiles: Tiles
-    first: jax.Array  # (n_tiles, n_tile_rows)
-    n_tiles: jax.Array
 
-    def sums(self, function: Callable[[Tiles, jax.Array], Any]) -> Any:
-        """Sums over the rows of a function of them and their weights (2, n_rows)."""
-
-        def of_tile(tile, first):
-            return function(tile, jnp.stack([first, tile.weight - first]))
-
-        return sum_of(of_tile, self.n_tiles, self.tiles, self.first)
+def _classes(rows: Any, first: AnyArray, weight: AnyArray) -> AnyArray:
+    """Weights of rows in both classes, (2, rows)."""
+    return rows.xp.stack([first, weight - first], axis=-2)
 
 
-class _ColumnMoments(NamedTuple):
+class _ClassMoments(NamedTuple):
     """Moments of columns in each class, of values less the first row's (the shift)."""
 
-    shift: jax.Array  # (n_columns,)
-    mass: jax.Array  # (2,)
-    mean: jax.Array  # (2, n_columns)
-    variance: jax.Array  # (2, n_columns)
+    shift: AnyArray  # (n_nodes, n_columns)
+    mass: AnyArray  # (n_nodes, 2)
+    mean: AnyArray  # (n_nodes, 2, n_columns)
+    variance: AnyArray  # (n_nodes, 2, n_columns)
 
     @property
-    def fraction(self) -> jax.Array:
-        """Share of each class in the weight, shape (2,)."""
-        return safe_divide(self.mass, jnp.sum(self.mass))
+    def fraction(self) -> AnyArray:
+        """Share of each class in the weight, shape (n_nodes, 2)."""
+        return safe_divide(self.mass, self.mass.sum(axis=-1, keepdims=True))
 
     @property
-    def center(self) -> jax.Array:
-        """Means of the columns in the node."""
-        return jnp.sum(self.fraction[:, None] * self.mean, axis=0)
+    def center(self) -> AnyArray:
+        """Means of the columns in the node, (n_nodes, n_columns)."""
+        return (self.fraction[..., None] * self.mean).sum(axis=-2)
 
     @property
-    def deviation(self) -> jax.Array:
-        """Standard deviations of the columns in the node."""
-        squares = self.variance + (self.mean - self.center) ** 2
-        return jnp.sqrt(jnp.sum(self.fraction[:, None] * squares, axis=0))
-
-    def beside(self, others: _ColumnMoments) -> _ColumnMoments:
-        """These columns, and others after them."""
-        shift = jnp.concatenate([self.shift, others.shift])
-        pairs = (self.mean, others.mean), (self.variance, others.variance)
-        mean, variance = (jnp.concatenate(pair, axis=1) for pair in pairs)
-        return _ColumnMoments(shift, self.mass, mean, variance)
+    def deviation(self) -> AnyArray:
+        """Standard deviations of the columns in the node, (n_nodes, n_columns)."""
+        squares = self.variance + (self.mean - self.center[:, None]) ** 2
+        return (self.fraction[..., None] * squares).sum(axis=-2) ** 0.5
 
 
-def _attributes(x: jax.Array) -> jax.Array:
-    return x
+def _class_moments(level: Level, values: AnyArray, first: AnyArray) -> _ClassMoments:
+    """Means and variances, in two passes, of columns (n_columns, rows)."""
+    arrays = values, first, level.weight
+    shift = level.rows.head(values, 1)[..., 0]
+    mass, moment = level.rows.total(_first_moments, (shift,), arrays)
+    mean = safe_divide(moment, mass[..., None])
+    (squares,) = level.rows.total(_squares, (shift, mean), arrays)
+    return _ClassMoments(shift, mass, mean, safe_divide(squares, mass[..., None]))
 
 
-def _column_moments(
-    classes: _Classes, columns: Callable[[jax.Array], jax.Array]
-) -> _ColumnMoments:
-    """Means and variances, in two passes, of columns made of the attributes."""
-    shift = columns(classes.tiles.x[0, :1])[0]
-
-    def moments(tile, weight):
-        return jnp.sum(weight, axis=1), matmul(weight, columns(tile.x) - shift)
-
-    def squares(tile, weight):
-        centred = columns(tile.x) - shift - mean[:, None]
-        return jax.vmap(matmul)(weight, centred**2)
-
-    mass, moment = classes.sums(moments)
-    mean = safe_divide(moment, mass[:, None])
-    variance = safe_divide(classes.sums(squares), mass[:, None])
-    return _ColumnMoments(shift, mass, mean, variance)
+def _first_moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
+    values, *weights = arrays
+    classes, (shift,) = _classes(rows, *weights), of_nodes
+    return rows.sums(classes), rows.products(classes, values - rows.spread(shift))
 
 
-def _oblique(node: Node, classes: _Classes, axis: _ColumnMoments) -> jax.Array:
+def _centred(rows: Any, of_nodes: Any, values: AnyArray) -> AnyArray:
+    """Columns less the means of each class, (2, n_columns, rows)."""
+    shift, mean = of_nodes
+    return (values - rows.spread(shift))[..., None, :, :] - rows.spread(mean)
+
+
+def _squares(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    values, *weights = arrays
+    classes = _classes(rows, *weights)[..., :, None, :]
+    squares = rows.products(classes, _centred(rows, of_nodes, values) ** 2)
+    return (squares[..., 0, :],)
+
+
+def _oblique(level: Level, first: AnyArray, moments: _ClassMoments) -> AnyArray:
     """LDA direction of the two classes over the columns that a split may combine."""
-    deviation = axis.deviation
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    allowed = roles_of(node).combined & node.allowed[: node.x.shape[1]]
-    unit = jnp.where(allowed, 1.0 / scale, 0.0)
+    xp, deviation = level.rows.xp, moments.deviation
+    scale = xp.where(deviation > 0, deviation, 1.0)
+    allowed = level.roles.combined & level.allowed[:, : level.x.shape[-2]]
+    unit = xp.where(allowed, 1.0 / scale, 0.0)
 
-    def scatters(tile, weight):
-        centred = (tile.x - axis.shift - axis.mean[:, None]) * unit
-        weighted = weight[:, :, None] * centred
-        return matmul(weighted.swapaxes(1, 2), centred)
+    def scatters(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+        values, *weights = arrays
+        centred = _centred(rows, of_nodes[:2], values)
+        centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
+        weighted = _classes(rows, *weights)[..., :, None, :] * centred
+        return (rows.products(weighted, centred),)
 
-    covariances = safe_divide(classes.sums(scatters), axis.mass[:, None, None])
-    mean = (axis.mean - axis.center) * unit
-    direction = lda_direction(axis.fraction, mean, covariances, DEPENDENT)
-    return oriented(direction / scale)
+    (found,) = level.rows.total(
+        scatters,
+        (moments.shift, moments.mean, unit),
+        (level.x, first, level.weight),
+    )
+    within = safe_divide(found.sum(axis=1), moments.mass.sum(axis=1)[:, None, None])
+    difference = (moments.mean[:, 0] - moments.mean[:, 1]) * unit
+    return oriented(lda_direction(within, difference, DEPENDENT) / scale)
 
 
 def _thresholds(
-    finder: Any,
-    node: Node,
-    classes: _Classes,
-    moments: _ColumnMoments,
-    columns: Callable[[jax.Array], jax.Array],
-) -> tuple[jax.Array, jax.Array]:
-    """Gini gain and QDA threshold of every column, (n_columns,) each."""
-    fraction, center, deviation = moments.fraction, moments.center, moments.deviation
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    mean = (moments.mean - center) / scale
-    variance = moments.variance / scale**2
-    variance = jnp.where(variance > _NO_SPREAD, variance, 0.0)
-    both = (fraction > 0).all()
-    safe_fraction = jnp.where(both, fraction, 0.5)
+    level: Level, values: AnyArray, first: AnyArray, moments: _ClassMoments, gain: Gain
+) -> tuple[AnyArray, AnyArray]:
+    """Gini gain and QDA threshold of every column, (n_nodes, n_columns) each."""
+    xp, fraction, deviation = level.rows.xp, moments.fraction, moments.deviation
+    center = moments.center
+    scale = xp.where(deviation > 0, deviation, 1.0)
+    mean = (moments.mean - center[:, None]) / scale[:, None]
+    variance = moments.variance / scale[:, None] ** 2
+    variance = xp.where(variance > _NO_SPREAD, variance, 0.0)
+    both = (fraction > 0).all(axis=-1, keepdims=True)
+    safe_fraction = xp.where(both, fraction, 0.5)
     standardised, _ = qda_threshold(safe_fraction, mean, variance)
     threshold = moments.shift + (center + scale * standardised)
-
-    def below(tile, weight):
-        # Compare in the units in which rows will be routed.
-        return matmul(weight, (columns(tile.x) <= threshold).astype(weight.dtype))
-
-    left_class = classes.sums(below)
-    left = left_class.sum(axis=0)
-    total = jnp.sum(moments.mass)
-    if finder.gain == "counted":
-        left_and_class = safe_divide(left_class[0], total)
-        gain = gini_gain(fraction[0], safe_divide(left, total), left_and_class)
+    arrays = values, first, level.weight
+    (left_class,) = level.rows.total(_below, (threshold,), arrays)
+    left, total = left_class.sum(axis=1), moments.mass.sum(axis=1, keepdims=True)
+    if gain == "counted":
+        left_and_class = safe_divide(left_class[:, 0], total)
+        found = gini_gain(fraction[:, :1], safe_divide(left, total), left_and_class)
     else:
-        probability = left_probability(mean, variance, standardised)
-        left_and_class = safe_fraction[:, None] * probability
-        gain = gini_gain(
-            safe_fraction[0], left_and_class.sum(axis=0), left_and_class[0]
-        )
-    least = jnp.minimum(left, total - left)
-    allowed = both & (deviation > 0) & (least >= node.min_weight) & (least > 0)
-    return jnp.where(allowed, gain, -jnp.inf), threshold
+        probability = left_probability(mean, variance, standardised[:, None])
+        joint = safe_fraction[..., None] * probability
+        found = gini_gain(safe_fraction[:, :1], joint.sum(axis=1), joint[:, 0])
+    least = xp.minimum(left, total - left)
+    enough = (least >= level.min_weight[:, None]) & (least > 0)
+    return xp.where(both & (deviation > 0) & enough, found, -xp.inf), threshold
+
+
+def _below(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    """Weight of each class up to a threshold, in the units in which rows are routed."""
+    (values, *weights), (threshold,) = arrays, of_nodes
+    below = (values <= rows.spread(threshold)).astype(values.dtype)
+    return (rows.products(_classes(rows, *weights), below),)
