@@ -65,7 +65,7 @@ class RaggedRows:
         self, values: Shaped[np.ndarray, "n_nodes ..."]
     ) -> Shaped[np.ndarray, "... n_rows"]:
         """What each row's node has, or one number for all rows of a single node."""
-        values = np.moveaxis(values, 0, -1)
+        values = values.transpose(*range(1, values.ndim), 0)
         return values if self.n_nodes == 1 else values.repeat(self.length, axis=-1)
 
     def sums(
@@ -73,7 +73,7 @@ class RaggedRows:
     ) -> Shaped[np.ndarray, "n_nodes ..."]:
         """Sums over the rows of each node; in float64, as long sums lose digits."""
         found = np.add.reduceat(values, self.first, axis=-1, dtype=np.float64)
-        return np.moveaxis(found, -1, 0).astype(values.dtype)
+        return found.transpose(-1, *range(found.ndim - 1)).astype(values.dtype)
 
     def least(
         self, values: Shaped[np.ndarray, "... n_rows"]
@@ -178,9 +178,12 @@ class RaggedRows:
             Nodes that are needed; others get zeros.
         """
         found: list[np.ndarray] = []
-        for part, nodes, rows in self._blocks(row_arrays, going):
+        blocks = self._blocks(row_arrays, going)
+        for part, nodes, rows in blocks:
             own = [values[nodes] for values in node_values]
             sums = function(part, own, [array[..., rows] for array in row_arrays])
+            if len(blocks) == 1 and part.n_nodes == self.n_nodes:
+                return tuple(sums)
             if not found:
                 shapes = ((self.n_nodes, *each.shape[1:]) for each in sums)
                 found = [np.zeros(shape, np.float64) for shape in shapes]

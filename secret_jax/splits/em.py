@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, namespace, safe_divide
-from secret_jax.splits.mixture import LogForms, MixtureStatus, Whitened
+from secret_jax.splits.mixture import LogForms, MixtureRows, MixtureStatus
 
 # Status of a run that goes on.
 _RUNNING = -1
@@ -47,40 +47,36 @@ class MixtureFit(NamedTuple):
 
 def maximise(
     moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
-    total: Float[AnyArray, "n_nodes n_joint n_joint"],
-    active: Bool[AnyArray, "n_nodes n_dimensions"],
+    known: MixtureRows,
     floor: float,
 ) -> tuple[LogForms, AnyArray, AnyArray]:
     """Densities from the moments of one component (M step), the lighter one first.
 
-    ``moments``, ``total``: weighted products of (1, z) with itself; ``active``: as in
-    `Whitened`; ``floor``: the prior's variance, in whitened units. Returns also
-    ``mass``, the weight of the lighter component, and ``penalty``, what the prior takes
-    from the log-likelihood, (n_nodes, n_starts) each.
+    ``floor``: the prior's variance, in whitened units. Returns also ``mass``, the
+    weight of the lighter component, and ``penalty``, what the prior takes from the
+    log-likelihood, (n_nodes, n_starts) each.
     """
-    xp = namespace(moments)
-    rest = total[:, None] - moments
-    turned = (moments[..., 0, 0] > rest[..., 0, 0])[..., None, None]
-    # The lighter one has been summed: a difference would eat its digits.
-    pair = xp.where(turned, rest, moments), xp.where(turned, moments, rest)
-    both = xp.stack(pair, axis=-3)
-    mass, weight = both[..., 0, 0], total[:, None, None, 0, 0]
+    xp, active, total = namespace(moments), known.active, known.total[:, None]
+    weight = total[..., 0, 0]
+    # The lighter one is to be summed: a difference would eat its digits.
+    heavier = moments[..., 0, 0] > 0.5 * weight
+    lighter = xp.where(heavier[..., None, None], total - moments, moments)
+    both = xp.stack([lighter, total - lighter], axis=-3)
+    mass, n_active = both[..., 0, 0], xp.sum(active, axis=-1, dtype=both.dtype)
     # Inactive dimensions are all zero, and only need a pivot.
-    prior = total[:, :1, 0] * xp.where(active, np.float32(floor), np.float32(1.0))
-    prior = xp.concatenate([xp.zeros_like(prior[:, :1]), prior], axis=-1)
-    prior = prior[:, :, None] * np.eye(prior.shape[-1], dtype=np.float32)
+    prior = weight * xp.where(active, np.float32(floor), np.float32(1.0))
+    prior = xp.concatenate([xp.zeros_like(weight), prior], axis=-1)
+    prior = prior[:, None, None, :, None] * np.eye(prior.shape[-1], dtype=np.float32)
     # Eliminated first, the one takes the means from the products.
-    inverse, _ = inverse_cholesky(both + prior[:, None, None], 0.0)
-    root = xp.sqrt(xp.maximum(mass, 0.0))[..., None, None]
-    factor = inverse[..., 1:, :] * root
-    own = active[:, None, None]
+    inverse, _ = inverse_cholesky(both + prior, 0.0)
+    root = xp.sqrt(xp.maximum(mass, 0.0))[..., None] * active[:, None, None]
+    factor = inverse[..., 1:, :] * root[..., None]
     diagonal = xp.diagonal(factor[..., 1:], axis1=-2, axis2=-1)
     # A pivot lost to rounding makes this infinite: the component has collapsed.
-    log_determinant = xp.sum(xp.where(own, xp.log(diagonal), 0.0), axis=-1)
-    of_one = 0.5 * xp.sum(own, axis=-1, dtype=both.dtype)
-    constant = xp.log(safe_divide(mass, weight)) + log_determinant + of_one
-    squares = xp.where(own[..., None], factor[..., 1:] ** 2, 0.0)
-    penalty = 0.5 * floor * xp.sum(squares, axis=(-3, -2, -1))
+    diagonal = xp.where(active[:, None, None], diagonal, 1.0)
+    constant = xp.sum(xp.log(diagonal), axis=-1) + 0.5 * n_active[:, None, None]
+    constant = constant + xp.log(safe_divide(mass, weight[..., None]))
+    penalty = 0.5 * floor * xp.sum(factor[..., 1:] ** 2, axis=(-3, -2, -1))
     return LogForms(constant, factor), mass[..., 0], penalty
 
 
@@ -114,9 +110,7 @@ def products(
 
 
 def fit_mixtures(
-    rows: Any,
-    whitened: Whitened,
-    weight: Float[AnyArray, "... rows"],
+    known: MixtureRows,
     moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
     *,
     max_iter: int,
@@ -131,20 +125,19 @@ def fit_mixtures(
     COLLAPSED if the weight of a component fell to the number of dimensions or below:
     its covariance would be singular.
     """
-    xp, total, active = rows.xp, whitened.total, whitened.active
-    n_active = xp.sum(active, axis=-1, dtype=total.dtype)[:, None]
-    n_rows, arrays = total[:, :1, 0], (whitened.z, weight)
+    xp, shape, dtype = known.rows.xp, moments.shape[:2], moments.dtype
 
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
-    def step(fit: MixtureFit) -> MixtureFit:
-        going = proceeds(fit)
-        forms, mass, penalty = maximise(fit.moments, total, active, floor)
-        found = rows.total(expect, forms, arrays, going.any(axis=-1))
-        objective = safe_divide(found[1], n_rows) - penalty
-        objective = xp.where(xp.isfinite(objective), objective, -xp.inf)
+    def step(known: MixtureRows, fit: MixtureFit) -> MixtureFit:
+        going, n_active = proceeds(fit), known.active.sum(axis=-1)[:, None]
+        forms, mass, penalty = maximise(fit.moments, known, floor)
+        arrays = known.z, known.weight
+        found = known.rows.total(expect, forms, arrays, going.any(axis=-1))
+        objective = safe_divide(found[1], known.total[:, :1, 0]) - penalty
         sound = (mass > n_active) & xp.isfinite(objective)
+        objective = xp.where(sound, objective, -xp.inf)
         converged = objective - fit.objective < tolerance
         status = xp.where(converged, int(MixtureStatus.CONVERGED), _RUNNING)
         status = xp.where(sound, status, int(MixtureStatus.COLLAPSED))
@@ -152,14 +145,18 @@ def fit_mixtures(
         new = MixtureFit(forms, found[0], objective, fit.n_iterations + 1, status)
         return _chosen(going, new, fit)
 
-    shape, n_joint = moments.shape[:2], total.shape[-1]
-    constant = xp.zeros((*shape, 2), total.dtype)
-    factor = xp.zeros((*shape, 2, n_joint - 1, n_joint), total.dtype)
-    lowest, none = xp.full(shape, -xp.inf, total.dtype), xp.zeros(shape, xp.int32)
-    few = int(MixtureStatus.TOO_FEW_ROWS)
-    status = xp.where(n_rows > 2 * n_active, none + _RUNNING, none + few)
-    start = MixtureFit(LogForms(constant, factor), moments, lowest, none, status)
-    fit = _repeated(step, proceeds, start, xp)
+    n_joint = moments.shape[-1]
+    constant = xp.zeros((*shape, 2), dtype)
+    factor = xp.zeros((*shape, 2, n_joint - 1, n_joint), dtype)
+    enough = known.total[:, 0, 0] > 2 * known.active.sum(axis=-1)
+    status = xp.where(enough, _RUNNING, int(MixtureStatus.TOO_FEW_ROWS))
+    status = xp.broadcast_to(status[:, None], shape).astype(xp.int32)
+    lowest, none = xp.full(shape, -xp.inf, dtype), xp.zeros(shape, xp.int32)
+    fit = MixtureFit(LogForms(constant, factor), moments, lowest, none, status)
+    if xp is np:
+        fit = _on_host(known, fit, step, proceeds)
+    else:
+        fit = _traced(known, fit, step, proceeds)
     unfinished = fit.status == _RUNNING
     status = xp.where(unfinished, int(MixtureStatus.ITERATION_LIMIT), fit.status)
     return fit._replace(status=status)
@@ -177,14 +174,29 @@ def _chosen(going: AnyArray, new: MixtureFit, old: MixtureFit) -> MixtureFit:
     return jax.tree.map(where, new, old)
 
 
-def _repeated(step: Any, proceeds: Any, fit: MixtureFit, xp: Any) -> MixtureFit:
-    """Steps as long as any run goes on."""
-    if xp is np:
-        while proceeds(fit).any():
-            fit = step(fit)
-        return fit
+def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
+    """Steps as long as any run goes on, with fewer and fewer nodes."""
+    every, nodes = fit, np.arange(known.rows.n_nodes)
 
+    def put(fit: MixtureFit) -> None:
+        for all_nodes, some in zip(
+            jax.tree.leaves(every), jax.tree.leaves(fit), strict=True
+        ):
+            all_nodes[nodes] = some
+
+    while (going := proceeds(fit).any(axis=-1)).any():
+        if 2 * going.sum() <= len(going):
+            put(fit)
+            nodes, known = nodes[going], known.take(going)
+            fit = jax.tree.map(lambda array: array[going], fit)  # noqa: B023
+        fit = step(known, fit)
+    put(fit)
+    return every
+
+
+def _traced(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
     def steps(fit: MixtureFit) -> MixtureFit:
-        return jax.lax.fori_loop(0, STEPS_TOGETHER, lambda _, fit: step(fit), fit)
+        one = lambda _, fit: step(known, fit)  # noqa: E731
+        return jax.lax.fori_loop(0, STEPS_TOGETHER, one, fit)
 
     return jax.lax.while_loop(lambda fit: proceeds(fit).any(), steps, fit)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 
 from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, matmul, safe_divide
@@ -45,7 +46,7 @@ class LogForms(NamedTuple):
     ) -> tuple[AnyArray, AnyArray]:
         r"""Joint log-densities :math:`\log \alpha_i p_i(z)` of rows, (..., rows) each.
 
-        ``z``: as in `Whitened`. The axes of several mixtures stand before the rows.
+        ``z``: as in `MixtureRows`. The axes of several mixtures stand before the rows.
         """
         n_nodes, *shape, n_joint = self.factor.shape
         flat = self.factor.reshape(n_nodes, -1, n_joint)
@@ -56,14 +57,28 @@ class LogForms(NamedTuple):
         return both[..., 0, :], both[..., 1, :]
 
 
-class Whitened(NamedTuple):
-    """Rows in units in which they look like a unit sphere (section 4)."""
+class MixtureRows(NamedTuple):
+    """Rows of nodes as EM reads them."""
 
+    rows: Any
     # (1 + n_dimensions, rows), float32: a one, and whitened (regressors, outputs);
     # inactive dimensions, which follow from the earlier ones, are zero.
     z: AnyArray
+    weight: AnyArray  # (rows,), float32
     total: AnyArray  # (n_nodes, n_joint, n_joint): weighted products of z with itself
     active: AnyArray  # (n_nodes, n_dimensions), bool
+
+    def take(self, nodes: np.ndarray) -> MixtureRows:
+        """Select nodes by position or by a mask, on the host."""
+        rows, place = self.rows.take(nodes)
+        z, weight = self.z[:, place], self.weight[place]
+        return MixtureRows(rows, z, weight, self.total[nodes], self.active[nodes])
+
+
+class Whitened(NamedTuple):
+    """Rows in units in which they look like a unit sphere (section 4)."""
+
+    rows: MixtureRows
     mean: AnyArray  # (n_nodes, n_dimensions)
     deviation: AnyArray  # (n_nodes, n_dimensions): 1 for columns without any
     correlation: AnyArray  # (n_nodes, n_dimensions, n_dimensions)
@@ -93,7 +108,8 @@ def whiten(level: Level) -> Whitened:
     scaled = whitener / deviation[:, None, :]
     (z,) = rows.each(_coordinates, (mean, scaled), arrays)
     (total,) = rows.total(moments_of, (), (z, level.weight))
-    return Whitened(z, total, active, mean, deviation, correlation, whitener)
+    whitened = MixtureRows(rows, z, level.weight, total, active)
+    return Whitened(whitened, mean, deviation, correlation, whitener)
 
 
 def moments_of(rows: Any, _: Any, arrays: Sequence[AnyArray]) -> tuple[AnyArray]:

@@ -129,15 +129,15 @@ def _attempt(finder: SecretSplits, level: Level, attempt: Any) -> tuple[Split, A
         first, second = LogForms(*forms).densities(rows, arrays[0])
         return (rows.xp.where(first > second, arrays[1], 0.0),)
 
-    (first,) = rows.each(labels, fit.forms, (whitened.z, level.weight))
+    (first,) = rows.each(labels, fit.forms, (whitened.rows.z, level.weight))
     split = best_labelled_split(level, first, finder.gain)
-    pure = ~whitened.active[:, level.n_regressors :].any(axis=-1)
+    pure = ~whitened.rows.active[:, level.n_regressors :].any(axis=-1)
     usable = fit.status <= MixtureStatus.ITERATION_LIMIT
     usable = usable & ~pure & (split.gain > 0)
     split = split._replace(
         kind=xp.where(usable, split.kind, int(SplitKind.LEAF)).astype(xp.int32),
         # Summed over the rows, as in other finders.
-        gain=xp.where(usable, split.gain * whitened.total[:, 0, 0], 0.0),
+        gain=xp.where(usable, split.gain * whitened.rows.total[:, 0, 0], 0.0),
         pure=pure,
         child_models=implied_models(level, whitened, fit, first, split),
     )
@@ -151,7 +151,7 @@ def best_fit(
 
     ``attempt``: which of the node's numbers draw the starts.
     """
-    rows, xp, arrays = level.rows, level.rows.xp, (whitened.z, level.weight)
+    rows, xp, arrays = level.rows, level.rows.xp, (whitened.rows.z, level.weight)
     shape = level.n_nodes, finder.n_attempts, finder.n_starts, 2
     numbers = level.random.reshape(shape)[:, attempt]
     pairs = rows.at_share(*arrays, numbers.reshape(level.n_nodes, -1))
@@ -169,9 +169,7 @@ def best_fit(
     form = xp.concatenate([offset[..., None], matmul(slope, whitened.back)], axis=-1)
     (moments,) = rows.total(_start, (form, by_sign), arrays)
     fit = fit_mixtures(
-        rows,
-        whitened,
-        level.weight,
+        whitened.rows,
         moments,
         max_iter=finder.max_iter,
         tolerance=finder.tol,
@@ -219,7 +217,7 @@ def implied_models(
     Returns (n_nodes, 2, n_outputs, 1 + n_regressors).
     """
     xp, n = level.rows.xp, level.n_regressors
-    both = xp.stack([fit.moments, whitened.total - fit.moments], axis=1)
+    both = xp.stack([fit.moments, whitened.rows.total - fit.moments], axis=1)
     mean = safe_divide(both[..., 0, 1:], both[..., 0, :1])
     deviation, center = whitened.deviation[:, None], whitened.mean[:, None]
     center = center + deviation * matvec(whitened.back[:, None], mean)
@@ -234,7 +232,7 @@ def implied_models(
     followed = matmul(whitened.back[:, n:], whitened.whitener)[:, None]
     others = followed[..., :n] + matmul(followed[..., n:], slopes)
     if level.targets.shape[-2] > 1:
-        own = whitened.active[:, None, n:, None]
+        own = whitened.rows.active[:, None, n:, None]
         slopes = xp.where(own, slopes, others)
     slopes = slopes * deviation[..., n:, None] / deviation[..., None, :n]
     intercept = center[..., n:] - matvec(slopes, center[..., :n])
