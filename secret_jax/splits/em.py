@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, namespace, safe_divide
+from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, namespace
 from secret_jax.splits.mixture import LogForms, MixtureRows, MixtureStatus
 
 # Status of a run that goes on.
@@ -61,8 +61,9 @@ def maximise(
     # The lighter one is to be summed: a difference would eat its digits.
     heavier = moments[..., 0, 0] > 0.5 * weight
     lighter = xp.where(heavier[..., None, None], total - moments, moments)
-    both = xp.stack([lighter, total - lighter], axis=-3)
-    mass, n_active = both[..., 0, 0], xp.sum(active, axis=-1, dtype=both.dtype)
+    pair = lighter[:, :, None], (total - lighter)[:, :, None]
+    both = xp.concatenate(pair, axis=2)
+    mass = both[..., 0, 0]
     # Inactive dimensions are all zero, and only need a pivot.
     prior = weight * xp.where(active, np.float32(floor), np.float32(1.0))
     prior = xp.concatenate([xp.zeros_like(weight), prior], axis=-1)
@@ -74,9 +75,9 @@ def maximise(
     diagonal = xp.diagonal(factor[..., 1:], axis1=-2, axis2=-1)
     # A pivot lost to rounding makes this infinite: the component has collapsed.
     diagonal = xp.where(active[:, None, None], diagonal, 1.0)
-    constant = xp.sum(xp.log(diagonal), axis=-1) + 0.5 * n_active[:, None, None]
-    constant = constant + xp.log(safe_divide(mass, weight[..., None]))
-    penalty = 0.5 * floor * xp.sum(factor[..., 1:] ** 2, axis=(-3, -2, -1))
+    constant = xp.log(diagonal).sum(axis=-1) + 0.5 * known.n_active[:, None, None]
+    constant = constant + xp.log(mass / weight[..., None])
+    penalty = 0.5 * floor * (factor[..., 1:] ** 2).sum(axis=(-3, -2, -1))
     return LogForms(constant, factor), mass[..., 0], penalty
 
 
@@ -130,13 +131,12 @@ def fit_mixtures(
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
-    def step(known: MixtureRows, fit: MixtureFit) -> MixtureFit:
-        going, n_active = proceeds(fit), known.active.sum(axis=-1)[:, None]
+    def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
         forms, mass, penalty = maximise(fit.moments, known, floor)
         arrays = known.z, known.weight
         found = known.rows.total(expect, forms, arrays, going.any(axis=-1))
-        objective = safe_divide(found[1], known.total[:, :1, 0]) - penalty
-        sound = (mass > n_active) & xp.isfinite(objective)
+        objective = found[1] / known.total[:, :1, 0] - penalty
+        sound = (mass > known.n_active[:, None]) & xp.isfinite(objective)
         objective = xp.where(sound, objective, -xp.inf)
         converged = objective - fit.objective < tolerance
         status = xp.where(converged, int(MixtureStatus.CONVERGED), _RUNNING)
@@ -148,7 +148,7 @@ def fit_mixtures(
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)
     factor = xp.zeros((*shape, 2, n_joint - 1, n_joint), dtype)
-    enough = known.total[:, 0, 0] > 2 * known.active.sum(axis=-1)
+    enough = known.total[:, 0, 0] > 2 * known.n_active
     status = xp.where(enough, _RUNNING, int(MixtureStatus.TOO_FEW_ROWS))
     status = xp.broadcast_to(status[:, None], shape).astype(xp.int32)
     lowest, none = xp.full(shape, -xp.inf, dtype), xp.zeros(shape, xp.int32)
@@ -174,6 +174,10 @@ def _chosen(going: AnyArray, new: MixtureFit, old: MixtureFit) -> MixtureFit:
     return jax.tree.map(where, new, old)
 
 
+def _of_nodes(fit: MixtureFit, nodes: np.ndarray) -> MixtureFit:
+    return jax.tree.map(lambda array: array[nodes], fit)
+
+
 def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
     """Steps as long as any run goes on, with fewer and fewer nodes."""
     every, nodes = fit, np.arange(known.rows.n_nodes)
@@ -184,19 +188,22 @@ def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> A
         ):
             all_nodes[nodes] = some
 
-    while (going := proceeds(fit).any(axis=-1)).any():
-        if 2 * going.sum() <= len(going):
+    while (going := proceeds(fit)).any():
+        some = going.any(axis=-1)
+        if 2 * some.sum() <= len(some):
             put(fit)
-            nodes, known = nodes[going], known.take(going)
-            fit = jax.tree.map(lambda array: array[going], fit)  # noqa: B023
-        fit = step(known, fit)
+            nodes, known, going = nodes[some], known.take(some), going[some]
+            fit = _of_nodes(fit, some)
+        fit = step(known, fit, going)
     put(fit)
     return every
 
 
 def _traced(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
-    def steps(fit: MixtureFit) -> MixtureFit:
-        one = lambda _, fit: step(known, fit)  # noqa: E731
+    def one(_: int, fit: MixtureFit) -> MixtureFit:
+        return step(known, fit, proceeds(fit))
+
+    def several(fit: MixtureFit) -> MixtureFit:
         return jax.lax.fori_loop(0, STEPS_TOGETHER, one, fit)
 
-    return jax.lax.while_loop(lambda fit: proceeds(fit).any(), steps, fit)
+    return jax.lax.while_loop(lambda fit: proceeds(fit).any(), several, fit)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.runtime.linalg import AnyArray, safe_divide
-from secret_jax.splits.discrete import best_subset, gini_gain
+from secret_jax.splits.discrete import DiscreteSplit, best_subset, gini_gain
 from secret_jax.splits.discriminant import (
     DEPENDENT,
     lda_direction,
@@ -37,61 +37,45 @@ def best_labelled_split(
     ``first``: weights of the rows in the first of two classes; the rest is in the
     second; ``gain``: how thresholds are compared, see `secret_jax.SecretSplits`.
     """
-    xp, (n_nodes, n_columns) = level.rows.xp, (level.n_nodes, level.x.shape[-2])
-    gains, kinds, attributes = [], [], []
-    thresholds = [xp.zeros((n_nodes, 0), level.x.dtype)]
-    oblique = xp.zeros((n_nodes, n_columns), level.x.dtype)
-    subsets = xp.zeros((n_nodes, 1, level.n_categories), bool)
-    if n_columns:
-        moments = _class_moments(level, level.x, first)
-        own, threshold = _thresholds(level, level.x, first, moments, gain)
-        gains.append(xp.where(level.allowed[:, :n_columns], own, -xp.inf))
-        thresholds.append(threshold)
-        kinds += [SplitKind.AXIS] * n_columns
-        attributes += range(n_columns)
-        if level.any_oblique and n_columns > 1:
-            oblique = _oblique(level, first, moments)
-            along = level.rows.transformed(oblique[:, None, :], level.x)
-            moments = _class_moments(level, along, first)
-            own, threshold = _thresholds(level, along, first, moments, gain)
-            gains.append(xp.where(level.oblique[:, None], own, -xp.inf))
-            thresholds.append(threshold)
-            kinds, attributes = [*kinds, SplitKind.OBLIQUE], [*attributes, -1]
-    n_cut = len(kinds)
-    n_discrete = level.codes.shape[-2]
-    if n_discrete:
-        classes = _classes(level.rows, first, level.weight)
-        counts = level.rows.sums_by_code(level.codes, level.n_categories, classes)
-        found = best_subset(counts, level.min_weight[:, None])
-        gains.append(xp.where(level.allowed[:, n_columns:], found.gain, -xp.inf))
-        thresholds.append(xp.zeros((n_nodes, n_discrete), level.x.dtype))
-        kinds += [SplitKind.DISCRETE] * n_discrete
-        attributes += range(n_discrete)
-        subsets = found.goes_left
-
-    every = xp.concatenate(gains, axis=-1)
+    xp, n_columns, n_discrete = level.rows.xp, level.x.shape[-2], level.codes.shape[-2]
+    cuts = _cuts(level, first, gain)
+    classes = _classes(level.rows, first, level.weight)
+    counts = level.rows.sums_by_code(level.codes, level.n_categories, classes)
+    subsets = best_subset(counts, level.min_weight[:, None])
+    of_subsets = xp.where(level.allowed[:, n_columns:], subsets.gain, -xp.inf)
+    every = xp.concatenate([cuts.gain, of_subsets], axis=-1)
     best = xp.argmax(every, axis=-1)
-    kind = xp.asarray(np.array(kinds, np.int32))[best]
-    attribute = xp.asarray(np.array(attributes, np.int32))[best]
 
-    def of_best(values: AnyArray, index: AnyArray = best) -> AnyArray:
-        return xp.take_along_axis(values, index[:, None], axis=1)[:, 0]
+    def of_best(values: AnyArray) -> AnyArray:
+        place = xp.minimum(best, values.shape[1] - 1)
+        place = place.reshape(-1, *(1,) * (values.ndim - 1))
+        return xp.take_along_axis(values, place, axis=1)[:, 0]
 
+    n_oblique = cuts.gain.shape[-1] - n_columns
+    number = [n_columns, n_oblique, n_discrete]
+    kinds = [SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE]
+    kind = xp.asarray(np.repeat(kinds, number).astype(np.int32))[best]
+    places = [*range(n_columns), *[-1] * n_oblique, *range(n_discrete)]
+    attribute = xp.asarray(np.array(places, np.int32))[best]
     axis = attribute[:, None] == np.arange(n_columns, dtype=np.int32)
-    is_axis, is_oblique = kind == SplitKind.AXIS, kind == SplitKind.OBLIQUE
-    axis = (axis & is_axis[:, None]).astype(level.x.dtype)
-    subset = xp.clip(best - n_cut, 0, subsets.shape[1] - 1)[:, None, None]
-    subset = xp.take_along_axis(subsets, subset, axis=1)[:, 0]
+    axis = (axis & (kind == SplitKind.AXIS)[:, None]).astype(level.x.dtype)
+    is_oblique, is_discrete = kind == SplitKind.OBLIQUE, kind == SplitKind.DISCRETE
     return Split(
         kind=kind,
         attribute=attribute,
-        direction=xp.where(is_oblique[:, None], oblique, axis),
-        threshold=of_best(xp.concatenate(thresholds, axis=-1)),
-        goes_left=subset & (kind == SplitKind.DISCRETE)[:, None],
+        direction=xp.where(is_oblique[:, None], cuts.oblique, axis),
+        threshold=xp.where(is_discrete, 0.0, of_best(cuts.threshold)),
+        goes_left=_subset(level, subsets, attribute) & is_discrete[:, None],
         gain=of_best(every),
-        chance_gain=xp.zeros(n_nodes, level.x.dtype),
-        pure=xp.zeros(n_nodes, bool),
+        chance_gain=xp.zeros(level.n_nodes, level.x.dtype),
+        pure=xp.zeros(level.n_nodes, bool),
     )
+
+
+def _subset(level: Level, subsets: DiscreteSplit, attribute: AnyArray) -> AnyArray:
+    """Categories that go left of one attribute of each node."""
+    chosen = attribute[:, None] == np.arange(level.codes.shape[-2], dtype=np.int32)
+    return (chosen[..., None] & subsets.goes_left).any(axis=1)
 
 
 def left_rows(level: Level, split: Split) -> Bool[AnyArray, "... rows"]:
@@ -121,35 +105,20 @@ class _ClassMoments(NamedTuple):
     """Moments of columns in each class, of values less the first row's (the shift)."""
 
     shift: AnyArray  # (n_nodes, n_columns)
-    mass: AnyArray  # (n_nodes, 2)
     mean: AnyArray  # (n_nodes, 2, n_columns)
     variance: AnyArray  # (n_nodes, 2, n_columns)
 
-    @property
-    def fraction(self) -> AnyArray:
-        """Share of each class in the weight, shape (n_nodes, 2)."""
-        return safe_divide(self.mass, self.mass.sum(axis=-1, keepdims=True))
 
-    @property
-    def center(self) -> AnyArray:
-        """Means of the columns in the node, (n_nodes, n_columns)."""
-        return (self.fraction[..., None] * self.mean).sum(axis=-2)
-
-    @property
-    def deviation(self) -> AnyArray:
-        """Standard deviations of the columns in the node, (n_nodes, n_columns)."""
-        squares = self.variance + (self.mean - self.center[:, None]) ** 2
-        return (self.fraction[..., None] * squares).sum(axis=-2) ** 0.5
-
-
-def _class_moments(level: Level, values: AnyArray, first: AnyArray) -> _ClassMoments:
-    """Means and variances, in two passes, of columns (n_columns, rows)."""
+def _class_moments(
+    level: Level, values: AnyArray, first: AnyArray
+) -> tuple[AnyArray, _ClassMoments]:
+    """Weights of the classes; means and variances, in two passes, of some columns."""
     arrays = values, first, level.weight
     shift = level.rows.head(values, 1)[..., 0]
     mass, moment = level.rows.total(_first_moments, (shift,), arrays)
     mean = safe_divide(moment, mass[..., None])
     (squares,) = level.rows.total(_squares, (shift, mean), arrays)
-    return _ClassMoments(shift, mass, mean, safe_divide(squares, mass[..., None]))
+    return mass, _ClassMoments(shift, mean, safe_divide(squares, mass[..., None]))
 
 
 def _first_moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
@@ -171,36 +140,73 @@ def _squares(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     return (squares[..., 0, :],)
 
 
-def _oblique(level: Level, first: AnyArray, moments: _ClassMoments) -> AnyArray:
+class _Cuts(NamedTuple):
+    """A threshold on every column, and on the discriminant of those combined."""
+
+    gain: AnyArray  # (n_nodes, n_cuts): minus infinity where a cut is not allowed
+    threshold: AnyArray  # (n_nodes, n_cuts)
+    oblique: AnyArray  # (n_nodes, n_columns): direction of the last cut, if any may be
+
+
+def _cuts(level: Level, first: AnyArray, gain: Gain) -> _Cuts:
+    xp, values, allowed = level.rows.xp, level.x, level.allowed[:, : level.x.shape[-2]]
+    mass, moments = _class_moments(level, values, first)
+    oblique = xp.zeros_like(moments.shift)
+    if level.any_oblique and values.shape[-2] > 1:
+        oblique = _oblique(level, first, mass, moments)
+        along = level.rows.transformed(oblique[:, None, :], values)
+        _, further = _class_moments(level, along, first)
+        pairs = zip(moments, further, strict=True)
+        moments = _ClassMoments(*(xp.concatenate(pair, axis=-1) for pair in pairs))
+        values = xp.concatenate([values, along], axis=-2)
+        allowed = xp.concatenate([allowed, level.oblique[:, None]], axis=-1)
+    found, threshold = _thresholds(level, values, first, mass, moments, gain)
+    return _Cuts(xp.where(allowed, found, -xp.inf), threshold, oblique)
+
+
+def _spread_of(mass: AnyArray, moments: _ClassMoments) -> tuple[AnyArray, ...]:
+    """Share of each class; means and deviations of columns in the node."""
+    fraction = safe_divide(mass, mass.sum(axis=-1, keepdims=True))
+    center = (fraction[..., None] * moments.mean).sum(axis=-2)
+    squares = moments.variance + (moments.mean - center[:, None]) ** 2
+    return fraction, center, (fraction[..., None] * squares).sum(axis=-2) ** 0.5
+
+
+def _oblique(
+    level: Level, first: AnyArray, mass: AnyArray, moments: _ClassMoments
+) -> AnyArray:
     """LDA direction of the two classes over the columns that a split may combine."""
-    xp, deviation = level.rows.xp, moments.deviation
+    xp, (_, _, deviation) = level.rows.xp, _spread_of(mass, moments)
     scale = xp.where(deviation > 0, deviation, 1.0)
     allowed = level.roles.combined & level.allowed[:, : level.x.shape[-2]]
     unit = xp.where(allowed, 1.0 / scale, 0.0)
-
-    def scatters(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-        values, *weights = arrays
-        centred = _centred(rows, of_nodes[:2], values)
-        centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
-        weighted = _classes(rows, *weights)[..., :, None, :] * centred
-        return (rows.products(weighted, centred),)
-
-    (found,) = level.rows.total(
-        scatters,
-        (moments.shift, moments.mean, unit),
-        (level.x, first, level.weight),
-    )
-    within = safe_divide(found.sum(axis=1), moments.mass.sum(axis=1)[:, None, None])
+    of_nodes = moments.shift, moments.mean, unit
+    arrays = level.x, first, level.weight
+    (scatter,) = level.rows.total(_within, of_nodes, arrays)
+    within = safe_divide(scatter, mass.sum(axis=-1)[:, None, None])
     difference = (moments.mean[:, 0] - moments.mean[:, 1]) * unit
     return oriented(lda_direction(within, difference, DEPENDENT) / scale)
 
 
+def _within(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    """Scatter about the means of the classes, in units of the node."""
+    values, *weights = arrays
+    centred = _centred(rows, of_nodes[:2], values)
+    centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
+    weighted = _classes(rows, *weights)[..., :, None, :] * centred
+    return (rows.products(weighted, centred).sum(axis=1),)
+
+
 def _thresholds(
-    level: Level, values: AnyArray, first: AnyArray, moments: _ClassMoments, gain: Gain
+    level: Level,
+    values: AnyArray,
+    first: AnyArray,
+    mass: AnyArray,
+    moments: _ClassMoments,
+    gain: Gain,
 ) -> tuple[AnyArray, AnyArray]:
     """Gini gain and QDA threshold of every column, (n_nodes, n_columns) each."""
-    xp, fraction, deviation = level.rows.xp, moments.fraction, moments.deviation
-    center = moments.center
+    xp, (fraction, center, deviation) = level.rows.xp, _spread_of(mass, moments)
     scale = xp.where(deviation > 0, deviation, 1.0)
     mean = (moments.mean - center[:, None]) / scale[:, None]
     variance = moments.variance / scale[:, None] ** 2
@@ -211,7 +217,7 @@ def _thresholds(
     threshold = moments.shift + (center + scale * standardised)
     arrays = values, first, level.weight
     (left_class,) = level.rows.total(_below, (threshold,), arrays)
-    left, total = left_class.sum(axis=1), moments.mass.sum(axis=1, keepdims=True)
+    left, total = left_class.sum(axis=1), mass.sum(axis=1, keepdims=True)
     if gain == "counted":
         left_and_class = safe_divide(left_class[:, 0], total)
         found = gini_gain(fraction[:, :1], safe_divide(left, total), left_and_class)

@@ -52,7 +52,7 @@ class LogForms(NamedTuple):
         flat = self.factor.reshape(n_nodes, -1, n_joint)
         scaled = rows.transformed(flat, z)
         scaled = scaled.reshape(*scaled.shape[:-2], *shape, scaled.shape[-1])
-        squares = rows.xp.sum(scaled * scaled, axis=-2)
+        squares = (scaled * scaled).sum(axis=-2)
         both = rows.spread(self.constant) - 0.5 * squares
         return both[..., 0, :], both[..., 1, :]
 
@@ -67,6 +67,11 @@ class MixtureRows(NamedTuple):
     weight: AnyArray  # (rows,), float32
     total: AnyArray  # (n_nodes, n_joint, n_joint): weighted products of z with itself
     active: AnyArray  # (n_nodes, n_dimensions), bool
+
+    @property
+    def n_active(self) -> AnyArray:
+        """Number of active dimensions, (n_nodes,), float32."""
+        return self.active.sum(axis=-1, dtype=self.total.dtype)
 
     def take(self, nodes: np.ndarray) -> MixtureRows:
         """Select nodes by position or by a mask, on the host."""
