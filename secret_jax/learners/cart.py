@@ -13,7 +13,7 @@ from secret_jax.runtime.arrays import sums_below, taken
 from secret_jax.runtime.linalg import AnyArray, matmul, namespace, safe_divide, vecmat
 from secret_jax.runtime.pieces import for_rows, over_rows, weighted_moments
 from secret_jax.runtime.values import at_least
-from secret_jax.splits.axis import (
+from secret_jax.splits.node_axis import (
     AxisGains,
     AxisSplits,
     Projections,

@@ -18,7 +18,12 @@ from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.runtime.values import real
-from secret_jax.splits.axis import AxisGains, AxisSplits, leading_component, projections
+from secret_jax.splits.node_axis import (
+    AxisGains,
+    AxisSplits,
+    leading_component,
+    projections,
+)
 from secret_jax.splits.one_node import Node
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact

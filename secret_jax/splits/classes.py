@@ -10,9 +10,9 @@ from jaxtyping import Array, Float
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import matmul, safe_divide
 from secret_jax.runtime.pieces import weighted_moments
-from secret_jax.splits.chosen import goes_left_of
 from secret_jax.splits.interface import Split
 from secret_jax.splits.labelled import best_labelled_split
+from secret_jax.splits.node_chosen import goes_left_of
 from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.tree.structure import SplitKind
 

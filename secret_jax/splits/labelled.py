@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.splits.chosen import roles_of
 from secret_jax.splits.discrete import best_subset, category_counts, gini_gain
 from secret_jax.splits.discriminant import (
     lda_direction,
@@ -21,6 +20,7 @@ from secret_jax.splits.discriminant import (
     qda_threshold,
 )
 from secret_jax.splits.interface import Split
+from secret_jax.splits.node_chosen import roles_of
 from secret_jax.splits.one_node import Node
 from secret_jax.splits.tiles import Tiles, in_tiles, sum_of
 from secret_jax.tree.structure import SplitKind

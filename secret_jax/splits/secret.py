@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import guarded_solve, is_written_out, matmul, safe_divide
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.chosen import goes_left_of
 from secret_jax.splits.em import fit_mixture
 from secret_jax.splits.interface import Split
 from secret_jax.splits.labelled import best_labelled_split
@@ -25,6 +24,7 @@ from secret_jax.splits.mixture import (
     joint,
     whiten,
 )
+from secret_jax.splits.node_chosen import goes_left_of
 from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.splits.tiles import Tiles, each_of, sum_of
 from secret_jax.tree.structure import SplitKind
