@@ -160,7 +160,7 @@ def _search(
     models: NodeModels,
 ) -> Search:
     """The search of the finder on the device that computes."""
-    if bins is not None and isinstance(options.finder, RssSplits):
+    if False:
         return BinnedSearch(places, schema, options, bins, models)
     return Search(places, schema, options)
 

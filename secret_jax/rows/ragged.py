@@ -90,13 +90,11 @@ class RaggedRows:
         if left.ndim > 2:
             each = [self.products(*pair) for pair in zip(left, right, strict=True)]
             return np.stack(each, axis=1)
-        found = np.empty((self.n_nodes, len(left), len(right)), left.dtype)
-        if self.n_nodes == 1:
-            # `numpy.matmul` lets no other thread run for so few results.
-            np.dot(left, right.T, out=found[0])
-            return found
-        for one, rows in zip(found, self._slices, strict=True):
-            np.matmul(left[:, rows], right[:, rows].T, out=one)
+        dtype = np.result_type(left, right)
+        found = np.empty((self.n_nodes, len(left), len(right)), dtype)
+        for node, rows in enumerate(self._slices):
+            # Not by `numpy.matmul`, which lets no other thread run for so few results.
+            np.dot(left[:, rows], right[:, rows].T, out=found[node])
         return found
 
     def transformed(
@@ -122,8 +120,9 @@ class RaggedRows:
         if not n_attributes:
             return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
         cells = self.n_nodes * n_attributes
-        position = code.T * np.int32(cells)
-        position += n_attributes * self.slot[:, None]
+        position = code.T.astype(np.int32, order="C")
+        position *= np.int32(cells)
+        position += n_attributes * self.slot.astype(np.int32)[:, None]
         position += np.arange(n_attributes, dtype=np.int32)
         ones = np.ones(position.size, values.dtype)
         starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
@@ -141,12 +140,36 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
-        code = np.zeros(values.shape, np.int32)
+        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
         for cut in np.moveaxis(cuts, -1, 0):
             code += values > self.spread(cut)
         n_cuts = cuts.shape[-1]
         found = self.sums_by_code(code, n_cuts + 1, of)
         return np.cumsum(found[..., :n_cuts], axis=-1)
+
+    def chosen(
+        self,
+        index: Int[np.ndarray, "n_nodes k"],
+        values: Shaped[np.ndarray, "n n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """Of each row the values that its node chooses."""
+        found = np.empty((index.shape[1], values.shape[1]), values.dtype)
+        for which, rows in zip(index, self._slices, strict=True):
+            found[:, rows] = values[which, rows]
+        return found
+
+    def looked_up(
+        self,
+        table: Shaped[np.ndarray, "n_nodes k n_codes"],
+        code: Int[np.ndarray, "k n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """What the tables of each row's node have at its codes."""
+        return table[self.slot, np.arange(len(code))[:, None], code]
+
+    @property
+    def longest(self) -> int:
+        """Most rows of a node."""
+        return int(self.length.max())
 
     def head(
         self, values: Shaped[np.ndarray, "... n_rows"], n: int
@@ -155,8 +178,10 @@ class RaggedRows:
         column = np.arange(n)
         inside = column < self.length[:, None]
         place = np.where(inside, self.first[:, None] + column, 0)
-        found = np.where(inside, values[..., place], np.zeros((), values.dtype))
-        return np.moveaxis(found, -2, 0)
+        found = values.take(place, axis=-1)
+        if not inside.all():
+            found[..., ~inside] = 0
+        return found.transpose(values.ndim - 1, *range(values.ndim - 1), values.ndim)
 
     def total(
         self,
