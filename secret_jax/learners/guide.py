@@ -21,7 +21,7 @@ from secret_jax.learners.sign_tests import (
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import POSITIVE, at_least
-from secret_jax.splits.axis import AxisGains, AxisSplits, Projections, projections
+from secret_jax.splits.node_axis import AxisGains, AxisSplits, Projections, projections
 from secret_jax.splits.one_node import Node
 from secret_jax.tree.structure import SplitKind
 

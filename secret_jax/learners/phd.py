@@ -10,10 +10,10 @@ from secret_jax.learners.residuals import Residuals, Thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import matmul, unit_vectors
 from secret_jax.runtime.values import POSITIVE, at_least
-from secret_jax.splits.axis import projections
-from secret_jax.splits.chosen import Candidates, roles_of, split_of
 from secret_jax.splits.directions import hessian_directions
 from secret_jax.splits.interface import Split
+from secret_jax.splits.node_axis import projections
+from secret_jax.splits.node_chosen import Candidates, roles_of, split_of
 from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.splits.scoring import node_rows
 from secret_jax.tree.structure import SplitKind

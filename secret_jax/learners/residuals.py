@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.runtime.values import SHARE, at_least, is_integer
-from secret_jax.splits.axis import leading_component
+from secret_jax.splits.node_axis import leading_component
 from secret_jax.splits.one_node import Node
 from secret_jax.splits.scoring import NodeRows, fit_sums, n_model_products, node_rows
 

@@ -8,7 +8,7 @@ import jax
 from secret_jax.learners.residuals import Thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
-from secret_jax.splits.axis import AxisGains, AxisSplits, projections
+from secret_jax.splits.node_axis import AxisGains, AxisSplits, projections
 from secret_jax.splits.one_node import Node
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from secret_jax.learners.residuals import Residuals
 from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.splits.axis import Projections, leading_component
+from secret_jax.splits.node_axis import Projections, leading_component
 from secret_jax.splits.one_node import Node
 from secret_jax.splits.screening import quantiles_at
 from secret_jax.tree.structure import SplitKind

@@ -18,7 +18,7 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.values import POSITIVE
-from secret_jax.splits.axis import AxisGains, AxisSplits, projections
+from secret_jax.splits.node_axis import AxisGains, AxisSplits, projections
 from secret_jax.splits.one_node import Node
 from secret_jax.splits.scoring import fit_sides
 from secret_jax.tree.structure import SplitKind

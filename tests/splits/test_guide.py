@@ -20,7 +20,7 @@ from secret_jax.learners.sign_tests import (
     pairs_of,
     sign_scores,
 )
-from secret_jax.splits.axis import projections
+from secret_jax.splits.node_axis import projections
 from secret_jax.splits.one_node import Columns
 from secret_jax.tree.structure import SplitKind
 
