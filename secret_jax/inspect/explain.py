@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.importances import node_levels, split_levels
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view, estimator_of
+from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
@@ -57,7 +55,7 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     return explain_rows(view, table.on_host(), values)
 
 
-def explain_rows(view: TreeView, table: Table, values: np.ndarray) -> Explanation:
+def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
     """Take the predictions for encoded rows apart; ``values`` are those of the words.
 
     Of several classes, unless the view reads one, each row tells of the one that is
@@ -67,9 +65,9 @@ def explain_rows(view: TreeView, table: Table, values: np.ndarray) -> Explanatio
     schema, n_rows = equations[0].schema, len(table.x)
     of_row = np.zeros(n_rows, int)
     classes, probability, predicted = (), np.zeros((n_rows, 0)), None
-    if isinstance(view, ClassView):
+    if view.classes:
         classes = view.classes.labels
-        probability = replace(view, only=None).said(table)
+        probability = replace(view, only=None).predict(table)
         chosen = view.classes.chosen(probability)
         of_row = chosen if len(equations) > 1 else of_row
         labels = np.empty(len(classes), object)

@@ -9,7 +9,7 @@ import numpy as np
 
 from secret_jax.inspect import equations
 from secret_jax.inspect.rounding import rounded_split
-from secret_jax.inspect.views import Readable, outputs_of
+from secret_jax.inspect.view import Readable, outputs_of
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.structure import SplitKind, StopReason, Tree

@@ -167,17 +167,13 @@ def mixture_facts(tree: Tree) -> str:
     """Say to which range mixtures of leaves are clipped; empty if each leaf is."""
     if tree.n_outputs == 1:
         low, high = mixture_range(tree)
+        if math.isinf(low):
+            return ""
         # A bound as good as zero is zero to the digits of the other one.
         least = 10.0**-_DIGITS_OF_RANGE * (high - low)
         ends = (0.0 if abs(end) < least else end for end in (low, high))
-        return clipped_to(*ends, digits=_DIGITS_OF_RANGE)
+        low, high = (number(end, _DIGITS_OF_RANGE) for end in ends)
+        return f"clipped to [{low}, {high}]"
     outputs = [tree.output(which) for which in range(tree.n_outputs)]
     facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
     return ", ".join(f"{name} {fact}" for name, fact in facts if fact)
-
-
-def clipped_to(low: float, high: float, digits: int | None = None) -> str:
-    """Say to which range predictions are clipped; empty if it is infinite."""
-    if math.isinf(low):
-        return ""
-    return f"clipped to [{number(low, digits)}, {number(high, digits)}]"

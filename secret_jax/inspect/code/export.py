@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.program import ExportedModel, program_of
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, as_view
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
@@ -123,7 +122,7 @@ def written(
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     """Convert a tree to what programs of any language compute."""
     view, classes, only = as_view(tree, output), None, None
-    if isinstance(view, ClassView):
+    if view.classes is not None:
         view, classes = replace(view, only=None), view.classes
         only = None if output is None else classes.position(output)
     return ExportedModel(

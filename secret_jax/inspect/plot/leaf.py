@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.arguments import MOST_BARS, check_node
-from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.coefficients import equation_table
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number, quoted
-from secret_jax.inspect.rounding import printed_model
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import Readable, as_view
-from secret_jax.inspect.words import path_sentence, term_words
+from secret_jax.inspect.view import Readable, View, as_view
+from secret_jax.inspect.words import path_sentence
 
 _LONGEST_NAME = 44
 _CATEGORIES = 2  # of a term that are listed
@@ -64,41 +61,43 @@ def plot_leaf(
     view = as_view(tree, output)
     check_node(view.tree, node)
     title = _title(picture.with_short_names(view), node)
-    if isinstance(view, ClassView) and len(view.equations) > 1:
+    if len(view.equations) > 1:
         view = as_view(tree, int(view.shares[node].argmax()))
     view = picture.with_short_names(view)
-    model = model_in_original_units(view.equations[0], node)
-    constant, terms, _ = printed_model(model)
-    terms = [term for term in terms if term.effect > 0]
+    (equation,) = view.equations
+    table = equation_table(equation, node, max_categories=_CATEGORIES)
+    terms = [line for line in table.lines if line.effect > 0]
     shown = terms[:MOST_BARS]
     axes = picture.new_axes(ax, (_WIDTH, max(_LOWEST, _REST + _LINE * len(shown))))
-    effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
-    names = [term_words(term, _CATEGORIES) for term in shown]
+    effect = np.array([math.copysign(one.effect, one.coefficient) for one in shown])
     colors = np.where(effect > 0, picture.MIDDLE_COLOR, picture.DARK_COLOR)
-    labels = [number(term.factor) for term in shown]
+    names, labels = (
+        [one.term for one in shown],
+        [number(one.coefficient) for one in shown],
+    )
     picture.draw_bars(axes, names, effect, labels, color=colors)
     axes.margins(x=0.28)
     picture.round_marks(axes.xaxis)
     if shown:
         axes.axvline(0, color="0.2", lw=0.8)
     else:
-        words = f"constant: {number(constant, digits=4)}"
+        words = f"constant: {number(table.constant, digits=4)}"
         axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center")
         axes.set_xticks([])
     hidden = len(terms) - len(shown)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
-    target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
+    target = textwrap.shorten(quoted(equation.schema.target_name), _LONGEST_NAME)
     place = "leaf's" if view.tree.is_leaf[node] else "node's"
     label = (
         f"moves {target} by one standard deviation of the column among the {place} "
-        f"rows{more}; constant: {number(constant)}"
+        f"rows{more}; constant: {number(table.constant)}"
     )
     axes.set_xlabel(textwrap.fill(label, _CHARACTERS), **picture.TEXT)
     axes.set_title(title, **picture.TITLE)
     return picture.Picture(axes)
 
 
-def _title(view: TreeView, node: int) -> str:
+def _title(view: View, node: int) -> str:
     """The way to a node, and what is known of its rows, in a few lines."""
     facts = [*view.fact_parts(node), view.range_facts(node)]
     facts = textwrap.fill(", ".join(filter(None, facts)), _CHARACTERS)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import short_number
+from secret_jax.inspect.view import View
 from secret_jax.runtime.optional import imported
 
 FONT_SIZE = 9.0  # points
@@ -87,7 +87,7 @@ def round_marks(axis: Any, most: int = 5) -> None:
 
 
 def draw_legend(
-    axes: Any, view: ClassView, colors: list[str] | None = None, **options: Any
+    axes: Any, view: View, colors: list[str] | None = None, **options: Any
 ) -> None:
     """Say which colour is which class; options are those of ``Axes.legend``."""
     from matplotlib.patches import Patch
@@ -100,13 +100,13 @@ def draw_legend(
         text.set_parse_math(False)
 
 
-def with_short_names(view: Any) -> Any:
+def with_short_names(view: View) -> View:
     """The view with long names of columns, categories and classes cut in the middle."""
     tree, schema = view.tree, view.tree.schema
     categories = tuple(_shortened(c, _LONGEST_CATEGORY) for c in schema.categories)
     names = _shortened(schema.names, _LONGEST_NAME)
     schema = replace(schema, names=names, categories=categories)
-    if isinstance(view, ClassView):
+    if view.classes is not None:
         labels = _shortened(view.classes.labels, _LONGEST_NAME)
         view = replace(view, classes=view.classes._replace(labels=labels))
         targets = tuple(map(str, labels[-tree.n_outputs :]))

@@ -11,13 +11,11 @@ from typing import Any, Literal
 import numpy as np
 
 from secret_jax.inspect.arguments import Wording, check_counts
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
 from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import model_parts, most_moving, split_parts
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import in_order, leaves_below, way_to
@@ -84,7 +82,7 @@ def plot_tree(
     width = max(right, _MARGIN + _TITLE_WIDER * _text_width(title)) + _MARGIN
     lowest = max(box.middle + box.height / 2 for box in boxes.values()) + _ROW_GAP
     footer, n_across = _FOOTER if len(boxes) > 1 else _MARGIN, 1
-    if isinstance(short, ClassView):
+    if short.classes:
         widest = max(map(_text_width, short.names)) + _LEGEND_REST
         n_across = max(int((width - 2 * _MARGIN) / widest), 1)
         footer = max(_LEGEND_ROW * -(-len(short.names) // n_across), _MARGIN)
@@ -94,7 +92,7 @@ def plot_tree(
     axes.set_axis_off()
     _write(axes, _MARGIN, _HEADER / 2, title, _TITLE, weight="bold")
     colors, means = None, np.zeros(tree.n_nodes)
-    if isinstance(short, ClassView):
+    if short.classes:
         style = {"bbox_transform": axes.transData, "borderaxespad": 0.0}
         style |= {"loc": "upper left", "bbox_to_anchor": (_MARGIN, lowest)}
         style |= {"fontsize": picture.FONT_SIZE, "ncols": n_across, "frameon": False}
@@ -140,7 +138,7 @@ class _Box:
         return len(self.lines) * _LINE + bar + 2 * _PADDING
 
 
-def _boxes_of(view: TreeView, max_depth: int | None) -> dict[int, _Box]:
+def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
     """Boxes of the nodes that are drawn, the left side before the right."""
     tree = view.tree
     order = in_order(tree, max_depth)
@@ -187,7 +185,7 @@ def _middles(tree: Tree, boxes: dict[int, _Box]) -> dict[int, float]:
     return middle
 
 
-def _split_lines(view: TreeView, node: int) -> list[str]:
+def _split_lines(view: View, node: int) -> list[str]:
     first, *others = split_parts(view.tree, node, _MOST_PARTS)
     # The error of a node that is split on is nobody's.
     *facts, _ = view.fact_parts(node)
@@ -195,7 +193,7 @@ def _split_lines(view: TreeView, node: int) -> list[str]:
     return [*lines, *in_lines(facts, _SPLIT_CHARACTERS, separator=", ")]
 
 
-def _end_lines(view: TreeView, node: int, max_terms: int) -> list[str]:
+def _end_lines(view: View, node: int, max_terms: int) -> list[str]:
     """The equations as far as there is room, and what is known about the rows."""
     tree, (first, *facts) = view.tree, view.fact_parts(node)
     facts.insert(0, f"[{node}] {first}")
@@ -208,7 +206,7 @@ def _end_lines(view: TreeView, node: int, max_terms: int) -> list[str]:
     wording = replace(_MOST_PARTS, max_terms=max(max_terms // len(shown), 2))
     for equation in shown:
         parts = model_parts(equation, node, wording)
-        parts = parts if isinstance(view, ClassView) else parts[1:]
+        parts = parts if view.classes else parts[1:]
         lines += in_lines(parts, _LEAF_CHARACTERS)
     if len(shown) > 1 and len(lines) > _MOST_LINES:
         moved = most_moving(shown, node)

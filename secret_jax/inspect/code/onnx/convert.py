@@ -17,7 +17,7 @@ from secret_jax.inspect.code.onnx.columns import Columns
 from secret_jax.inspect.code.onnx.graph import Graph
 from secret_jax.inspect.code.onnx.trees import leaves, mixture
 from secret_jax.inspect.code.program import ExportedModel
-from secret_jax.inspect.views import Readable
+from secret_jax.inspect.view import Readable
 from secret_jax.losses.interface import HIGHEST_LOG
 
 # What follows from sums, of several outputs or of one.
