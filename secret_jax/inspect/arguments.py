@@ -57,12 +57,6 @@ def check_coverage(coverage: Any) -> None:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
 
 
-def check_pair(X: Any, y: Any) -> None:
-    """Refuse rows without targets, and targets without rows."""
-    if (X is None) != (y is None):
-        raise ValueError("Give both X and y, or neither of them.")
-
-
 def check_node(tree: Tree, node: Any) -> None:
     """Refuse what is no node of the tree."""
     if not is_integer(node):

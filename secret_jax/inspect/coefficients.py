@@ -85,13 +85,13 @@ def equation_table(
             for one in model.terms
         ]
         return EquationTable(model.intercept, [center, *terms])
-    constant, shown, hidden = printed_model(model, max_terms=max_terms, merged=merged)
+    model = printed_model(model, max_terms=max_terms, merged=merged)
     lines = [center]
-    for one in shown:
+    for one in model.terms:
         name, main = term_words(one, max_categories), one.main
         line = Line(name, one.factor, main.error, main.name, one.here, one.effect)
         lines.append(line)
-    return EquationTable(constant, lines, len(hidden))
+    return EquationTable(model.constant, lines, model.n_hidden)
 
 
 def coefficients(

@@ -141,14 +141,14 @@ def test_effects_are_what_one_standard_deviation_in_the_node_moves():
     tree, X = one_leaf(SLOPES)
     effect = {
         t.main.name: t.effect
-        for t in printed_model(model_in_original_units(tree, 0))[1]
+        for t in printed_model(model_in_original_units(tree, 0)).terms
         if not t.categories
     }
     assert effect["Year"] == pytest.approx(2.0 * X["Year"].std(ddof=0), rel=1e-3)
     assert effect["area"] == pytest.approx(1.5 * X["area"].std(ddof=0), rel=1e-3)
     merged = next(
         term
-        for term in printed_model(model_in_original_units(tree, 0))[1]
+        for term in printed_model(model_in_original_units(tree, 0)).terms
         if len(term.categories) == 2
     )
     inside = X["city"].isin(["Bern", "Oslo"])

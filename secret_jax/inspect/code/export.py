@@ -127,7 +127,7 @@ def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
         only = None if output is None else classes.position(output)
     return ExportedModel(
         title=view.title,
-        trees=[[program_of(one) for one in view.equations]],
+        trees=[program_of(view.equations)],
         constants=(0.0,) * len(view.equations),
         loss=view.tree.loss,
         classes=classes,
@@ -155,7 +155,7 @@ def exported_sum(
         centers = (0.0,) * len(scales)
         scaled = replace(schema, target_centers=centers, target_scales=scales)
         outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
-        parts.append([program_of(one) for one in outputs])
+        parts.append(program_of(outputs))
     return ExportedModel(
         title=" / ".join(schema.target_names),
         trees=parts,

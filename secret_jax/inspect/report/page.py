@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import Wording, check_pair
+from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
@@ -65,7 +65,8 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_pair(X, y)
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y, or neither of them.")
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
     tree, depth = view.tree, _deepest(view.tree, _MOST_NODES)
