@@ -9,7 +9,6 @@ from secret_jax.tree.structure import Tree
 DEFAULT_PRECISION = 3
 _MOST_DIGITS = 100  # a float has 17
 MOST_CATEGORIES = 8  # of a list, so that a node takes a few lines
-MOST_BARS = 12  # of a picture, one a term
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,7 +91,7 @@ def equation_table(
         name, main = term_words(one, max_categories), one.main
         line = Line(name, one.factor, main.error, main.name, one.here, one.effect)
         lines.append(line)
-    return EquationTable(model.constant, lines, model.n_hidden)
+    return EquationTable(model.constant, lines, len(model.hidden))
 
 
 def coefficients(

@@ -22,7 +22,7 @@ from secret_jax.tree.structure import Tree
 class Importances:
     """Importances of the columns, for trees and boosters."""
 
-    from secret_jax.inspect.plot.importances import plot_importances
+    from secret_jax.inspect.plot.bars import plot_importances
 
     @property
     def _schema(self) -> TableSchema:
@@ -62,7 +62,7 @@ class InspectionMixin(Importances):
     from secret_jax.inspect.dot import export_dot
     from secret_jax.inspect.explain import explain
     from secret_jax.inspect.frame import to_dataframe
-    from secret_jax.inspect.plot.leaf import plot_leaf
+    from secret_jax.inspect.plot.bars import plot_leaf
     from secret_jax.inspect.plot.partition import plot_partition
     from secret_jax.inspect.plot.tree import plot_tree
     from secret_jax.inspect.report.page import to_html

@@ -128,11 +128,11 @@ class PrintedTerm(NamedTuple):
 
 
 class PrintedModel(NamedTuple):
-    """A constant and terms; what is not shown of these adds a mean in the node."""
+    """An equation as it is printed; hidden terms add a mean in the node."""
 
     constant: float
     terms: list[PrintedTerm]
-    n_hidden: int
+    hidden: list[PrintedTerm]
     hidden_mean: float
 
 
@@ -162,8 +162,7 @@ def printed_model(
     columns = [term.main.column for term in shown]
     shown.sort(key=lambda term: columns.index(term.main.column))  # stable
     mean = sum(term.factor * (term.here - term.at) for term in hidden)
-    rounded = _rounded(constant, step), _rounded(mean, step)
-    return PrintedModel(rounded[0], shown, len(hidden), rounded[1])
+    return PrintedModel(_rounded(constant, step), shown, hidden, _rounded(mean, step))
 
 
 def _printed(group: list[Term]) -> PrintedTerm:

@@ -212,8 +212,6 @@ def _draw_predictions(
     Numbers, and the probability of the second of two classes, have a scale of colours;
     several classes have a colour each, paler where the likeliest is less likely.
     """
-    from matplotlib.cm import ScalarMappable
-
     value = _square(view.predict(table))
     where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
     if not view.of_one:
@@ -232,9 +230,7 @@ def _draw_predictions(
     elif rows is not None:
         limits = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
     axes.imshow(value, cmap=picture.COLORS, clim=limits, alpha=_OPACITY, **where)
-    color = ScalarMappable(cmap=picture.COLORS)  # opaque
-    color.set_clim(*limits)
-    bar = axes.figure.colorbar(color, ax=axes, pad=0.02)
+    bar = picture.draw_color_bar(axes, limits, ax=axes, pad=0.02)  # opaque
     bar.set_label(view.target, **picture.TEXT)
     bar.ax.tick_params(labelsize=picture.TICK_SIZE)
     picture.round_marks(bar.ax.yaxis, 7)

@@ -1,12 +1,8 @@
 """Pictures: what functions that draw give back, and the style that they share."""
 
-import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from secret_jax.inspect.printing import short_number
 from secret_jax.inspect.view import View
@@ -19,7 +15,7 @@ TITLE = {**TEXT, "loc": "left"}
 COLORS = "viridis"
 # From these colours: their middle and their dark end.
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
-_LONGEST_TERM, _LONGEST_NAME, _LONGEST_CATEGORY = 44, 26, 18  # characters
+_LONGEST_NAME, _LONGEST_CATEGORY = 26, 18  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,28 +58,21 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     return ax
 
 
-def draw_bars(
-    ax: Any, names: Sequence[str], values: Any, labels: Sequence[str], **options: Any
-) -> None:
-    """Draw horizontal bars from the top down, with their names and figures."""
-    place = np.arange(len(names))
-    short = [
-        textwrap.shorten(name, _LONGEST_TERM, placeholder=" ..]") for name in names
-    ]
-    ax.set_yticks(place, short, **TEXT)
-    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
-    bars = ax.barh(place, values, height=0.7, **options)
-    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=TICK_SIZE)
-
-
 def round_marks(axis: Any, most: int = 5) -> None:
     """Set a few round numbers on an axis, short enough to stand apart."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(lambda value, _: short_number(value))
+
+
+def draw_color_bar(axes: Any, limits: tuple[float, float], **options: Any) -> Any:
+    """Draw the scale of colours; options are those of ``Figure.colorbar``."""
+    from matplotlib.cm import ScalarMappable
+
+    color = ScalarMappable(cmap=COLORS)
+    color.set_clim(*limits)
+    return axes.figure.colorbar(color, **options)
 
 
 def draw_legend(
