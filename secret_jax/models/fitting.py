@@ -11,8 +11,8 @@ from secret_jax.data.source import EncodedRows, RowSource
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
-from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.resident import resident_statistics
+from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.statistics import (
     NodeStatistics,
     accumulate_to_root,
