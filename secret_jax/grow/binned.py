@@ -12,10 +12,11 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attribute_cuts import CategoryCuts, ColumnCuts
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.cuts import NodeMoments, combined, exact_sides, products
+from secret_jax.grow.execution import Found
 from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.oblique_cuts import ObliqueCuts
-from secret_jax.grow.search import Found, GrowOptions, Search
+from secret_jax.grow.search import GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky

@@ -6,12 +6,12 @@ together, as many as a cache holds, and threads keep the processors busy.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.grow.execution import Found
 from secret_jax.grow.fixed import FixedSplits
 from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.rows.ragged import RaggedRows
@@ -45,14 +45,6 @@ class GrowOptions:
     in_batches: bool = False
     # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
-
-
-class Found(NamedTuple):
-    """Results of a search; arrays with a leading axis of nodes."""
-
-    splits: Split
-    # (n_nodes,), float64: share of the node's weight that the search saw.
-    share: np.ndarray
 
 
 class Search:
