@@ -104,9 +104,7 @@ class GuideSplits(AxisSplits):
         left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
         axis = attributes(level, left.leading)
         order = ranked(level, axis.projection, left.least)
-        tried = tried_cuts(
-            level, order, self.thresholds, level.random[:, 1], left.least
-        )
+        tried = tried_cuts(level, order, self.thresholds, left.least)
         usable = np.logical_or.reduceat(tried, level.rows.first, axis=1).T
         usable &= axis.allowed
         chosen = _chosen(self, level, left, axis, order, usable)

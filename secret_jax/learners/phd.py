@@ -9,11 +9,11 @@ from jaxtyping import Float
 from secret_jax.learners.residuals import (
     Residuals,
     Thresholds,
+    best_thresholds,
     components,
     residuals,
-    tried_cuts,
 )
-from secret_jax.learners.thresholds import PURE, ranked
+from secret_jax.learners.thresholds import PURE
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import unit_vectors
@@ -93,16 +93,14 @@ class PhdSplits(SplitFinder):
         axis = attributes(level, left.leading)
         direction = _directions(self, level, left)
         n = direction.shape[1]
-        along = rows.transformed(direction, left.z)
+        along = rows.transformed(direction, left.z).astype(np.float32)
         bends = level.oblique[:, None] & (direction != 0).any(axis=2)
         single = (axis.kind == SplitKind.DISCRETE) | ~bends.any(axis=1, keepdims=True)
         allowed = np.concatenate([bends, axis.allowed & single], axis=1)
         projection = np.concatenate([along, axis.projection])
-        order = ranked(level, projection, left.least)
-        start = level.random[:, 0]
-        tried = tried_cuts(level, order, self.thresholds, start, left.least)
-        tried &= np.repeat(allowed, rows.length, axis=0).T
-        gain, threshold = left.models.best(order, tried)
+        gain, threshold = best_thresholds(
+            level, left, projection, allowed, self.thresholds
+        )
         best = np.argmax(gain, axis=1)
         node, which = np.arange(level.n_nodes), np.minimum(best, n - 1)
         oblique = Pick(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.learners.side_models import SideModels
-from secret_jax.learners.thresholds import PURE, ROUNDING, Ranked, moments
+from secret_jax.learners.thresholds import PURE, ROUNDING, Ranked, moments, ranked
 from secret_jax.runtime.values import SHARE, at_least, is_integer
 from secret_jax.splits.axis import leading_component
 from secret_jax.splits.interface import Level
@@ -90,17 +90,35 @@ def components(
     return np.ascontiguousarray(back), ridge / ridged
 
 
+def best_thresholds(
+    level: Level,
+    left: Residuals,
+    projection: Float[np.ndarray, "n rows"],
+    allowed: Bool[np.ndarray, "n_nodes n"],
+    thresholds: Thresholds,
+) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
+    """Gain and threshold of each projection that a node is allowed.
+
+    See `SideModels.best`: the best gain of a node is right, others may be too small.
+    """
+    gain, threshold = np.full((2, *allowed.shape), -np.inf)
+    some = np.flatnonzero(allowed.any(axis=0))
+    order = ranked(level, projection[some], left.least)
+    tried = tried_cuts(level, order, thresholds, left.least)
+    tried &= np.repeat(allowed[:, some], level.rows.length, axis=0).T
+    gain[:, some], threshold[:, some] = left.models.best(order, tried)
+    return gain, threshold
+
+
 def tried_cuts(
     level: Level,
     order: Ranked,
     thresholds: Thresholds,
-    random: Float[np.ndarray, " n_nodes"],
     least: Float[np.ndarray, " n_nodes"],
 ) -> Bool[np.ndarray, "n rows"]:
-    """Which of the cuts are tried.
+    """Which of the cuts are tried; ``least``: least weight of a side.
 
-    ``random``: a number in (0, 1) of each node, from which a share of the values
-    starts; ``least``: least weight of a side.
+    A share of the values starts from the last random number of its node.
     """
     if thresholds == "all":
         return order.cut
@@ -116,7 +134,7 @@ def tried_cuts(
         if thresholds > 1:
             share[nth == 0] = 0.0  # the smallest value: its group may be rare
     else:
-        share = (random[node] + _GOLDEN * nth) % 1.0
+        share = (level.random[node, -1] + _GOLDEN * nth) % 1.0
         # Of few there should be none that leaves a side too little.
         total = rows.sums(level.weight.astype(np.float64))
         lowest = np.minimum(least / total, 0.5)[node]

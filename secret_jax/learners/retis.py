@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
-
-from secret_jax.learners.residuals import Thresholds, residuals, tried_cuts
-from secret_jax.learners.thresholds import ranked
+from secret_jax.learners.residuals import Thresholds, best_thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, attributes
@@ -66,8 +63,7 @@ class RetisSplits(AxisSplits):
     def gains(self, level: Level) -> AxisGains:
         left = residuals(level, linear=True, ridge=self.ridge)
         axis = attributes(level, left.leading)
-        order = ranked(level, axis.projection, left.least)
-        start = level.random[:, 0]
-        tried = tried_cuts(level, order, self.thresholds, start, left.least)
-        tried &= np.repeat(axis.allowed, level.rows.length, axis=0).T
-        return axis, *left.models.best(order, tried), left.pure
+        found = best_thresholds(
+            level, left, axis.projection, axis.allowed, self.thresholds
+        )
+        return axis, *found, left.pure
