@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from secret_jax.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from secret_jax.composed.kernel.classifier import (
+    from secret_jax.composed.kernel.trees import (
         KernelTreeClassifier as KernelTreeClassifier,
     )
-    from secret_jax.composed.kernel.estimator import (
+    from secret_jax.composed.kernel.trees import (
         KernelTreeRegressor as KernelTreeRegressor,
     )
     from secret_jax.composed.ordinal import (
@@ -64,8 +64,7 @@ __version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _NAMES = {
-    "composed.kernel.classifier": "KernelTreeClassifier",
-    "composed.kernel.estimator": "KernelTreeRegressor",
+    "composed.kernel.trees": "KernelTreeClassifier KernelTreeRegressor",
     "composed.ordinal": "SecretOrdinalClassifier",
     "data.categories": "UnseenCategoryWarning",
     "data.shards": "RowShards shard_rows",

@@ -12,7 +12,6 @@ from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.sampling import group_numbers
-from secret_jax.data.shards import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     given_beside,
@@ -33,7 +32,6 @@ from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.fit.rivals import fit_tree
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
-from secret_jax.models.sharded import predict_shards
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn
@@ -193,11 +191,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
     def _outputs(self, X: TableLike) -> np.ndarray:
         """Predict the outputs in the form that `_targets` gives them."""
         with self._computing(X, fall_back=True):
-            if is_sharded(X) and self._is_plain_hard_tree():
-                shards = shard_rows(validated(self, X, reset=False))
-                prediction = predict_shards(self.tree_, shards)
-                if prediction is not None:
-                    return prediction
             return routing.predict(*self._tree_and_unencoded(X))
 
     def cost_complexity_pruning_path(

@@ -16,9 +16,9 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.targets import Targets
 from secret_jax.inspect.intervals import node_deviations
-from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
+from secret_jax.tree.sharded import predict_where_they_lie
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

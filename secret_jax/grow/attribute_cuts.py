@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.cuts import Cuts, NodeMoments, products, slopes
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
 from secret_jax.splits.interface import Split
+from secret_jax.splits.node_axis import CATEGORY_PRIOR, gain_of_order
 from secret_jax.tree.structure import SplitKind
 
 # An attribute of so few values is cut off from rare ones as well.

@@ -100,7 +100,7 @@ class ObliqueCuts:
         )
         if options.n_hessian:
             found._improve(found._hessian(sums[:, 1:]))
-        if options.n_hinge and options.hinge_steps:
+        if options.hinge_steps:
             found._climb(options.hinge_steps)
         return found
 

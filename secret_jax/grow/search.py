@@ -22,7 +22,7 @@ from secret_jax.splits.interface import Conditions, Level, Roles, Split, SplitFi
 
 # Rows of nodes that are searched together, unless one alone has more; a thread of its
 # own for fewer costs more than it saves.
-_MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 13
+_MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)

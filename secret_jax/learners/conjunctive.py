@@ -20,10 +20,10 @@ from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import largest, where_each
 from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.runtime.values import Range, at_least, real
-from secret_jax.splits.axis import leading_component, projections
 from secret_jax.splits.candidates import PreparedNodes, axis_candidates, scored
-from secret_jax.splits.chosen import Candidates
 from secret_jax.splits.interface import Split
+from secret_jax.splits.node_axis import leading_component, projections
+from secret_jax.splits.node_chosen import Candidates
 from secret_jax.splits.one_node import Columns, Node, OneNodeFinder
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.rss_search import Begun, begun, finalists_of

@@ -288,5 +288,5 @@ def test_the_index_of_a_dataframe_is_no_column_of_its_arrow_table():
     assert model.feature_names_in_.tolist() == ["a", "y"]
     wanted = Wanted(("y",))
     assert list(as_batch(table, wanted, "batch 0").columns) == ["a"]
-    (batch,) = opened(table, wanted).batches()
+    (batch,) = opened(table, wanted).batches(True)
     assert list(batch.columns) == ["a"]

@@ -54,7 +54,7 @@ def _ways(case: Case) -> Iterator[tuple[str, Callable[[], Any], float, float]]:
         yield "copies", lambda: case.fit(rows, sample_weight=None), 1.0, 2e-4
     exact = weight is None and groups is None  # others are rounded in parts
     if hasattr(case.model, "fit_stream") and exact:
-        yield "a stream", lambda: _streamed(case), 1.0, 0.0
+        yield "a stream", lambda: _streamed(case), 1.0, 1e-6
     table = pa.Table.from_pandas(X, preserve_index=False)
     yield "Arrow's columns", lambda: case.fit(X=table), 1.0, 0.0
     if hasattr(case.model, "prune") and _can_be_refitted(case.model):

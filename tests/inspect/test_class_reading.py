@@ -24,7 +24,7 @@ from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.text import export_text
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import as_view
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
@@ -102,7 +102,7 @@ def test_one_class_is_read_against_the_others():
     assert not re.search("Head|WinF", text)
     X, y = rows_of(model)
     view = as_view(model.tree_, output="Veh")
-    said = view.said(encode(random_rows(5, 300)))
+    said = view.predict(encode(random_rows(5, 300)))
     np.testing.assert_allclose(said[:, 1], model.predict_proba(X)[:, 3], rtol=1e-5)
     found = view.targets(X, y)
     np.testing.assert_array_equal(found, y == "Veh")

@@ -11,8 +11,7 @@ from test_class_reading import LONG, SIX, fitted, rows_of
 from test_report import Reader
 
 from secret_jax.inspect.report.quality import error_lines
-from secret_jax.inspect.tree_view import Rows
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import Rows, as_view
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], SIX, LONG])
@@ -35,6 +34,17 @@ def test_a_page_of_classes_says_how_good_it_is(names):
         assert f" {name}" in page.text  # the key
     assert page.count("img") == 1  # of the confusion
     assert len(page.ids) == len(set(page.ids))
+
+
+def test_a_page_of_one_class_reads_it_against_the_others():
+    model = fitted(SIX)
+    X, y = rows_of(model)
+    page = Reader(model.to_html(X, y, output="Veh"))
+    text = " ".join("".join(page.text).split())
+    right = (model.predict_proba(X)[:, 3] > 0.5) == (y == "Veh")
+    assert f"{100 * right.mean():.1f} %" in text
+    assert {" others", " Veh"} <= {*page.text}  # the key
+    assert "adds to score of Veh" in text
 
 
 def test_errors_by_size_are_those_of_the_cut_trees():

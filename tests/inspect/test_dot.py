@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from random_trees import random_tree
 
 from secret_jax.inspect.dot import export_dot
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import StopReason
 

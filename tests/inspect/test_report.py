@@ -29,8 +29,7 @@ from secret_jax.data import encoding
 from secret_jax.inspect.report.page import to_html, tree_fragment
 from secret_jax.inspect.report.quality import error_lines
 from secret_jax.inspect.report.script import what_if
-from secret_jax.inspect.tree_view import Rows
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import Rows, as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at
 
@@ -190,7 +189,7 @@ def test_errors_of_cut_trees_are_those_of_their_models(tree):
     assert sizes[0] == 1
     assert sizes[-1] == 8
     assert sizes == sorted(set(sizes))
-    whole = np.sqrt(np.mean((rows.actual - rows.predicted) ** 2))
+    whole = np.sqrt(np.mean((rows.actual - rows.predicted[:, 0]) ** 2))
     assert lines[-1]["rmse"] == pytest.approx(whole)
     root = values_at(tree, rows.table, np.zeros(len(rows.actual), int))[:, 0]
     residual = rows.actual - tree.schema.restore_target(root)
@@ -452,7 +451,7 @@ def test_the_script_of_a_page_predicts_what_the_tree_does(name, tmp_path):
   said.rows = {json.dumps(rows)}.map(function (row) {{ return predict(tree, row); }});
 """
     found = in_browser(to_html(model), script, tmp_path)["rows"]
-    expected = view.said(table).reshape(len(X), -1)
+    expected = view.predict(table).reshape(len(X), -1)
     scale = 3e-4 if tree.is_soft else 3e-5
     scale *= tree.schema.target_scales[0] * max(1.0, np.abs(expected).max())
     close = {"rtol": 0, "atol": scale}
