@@ -11,7 +11,8 @@ class Loops:
     def __init__(self, length):
         self.length = np.asarray(length)
         stop = np.cumsum(self.length)
-        self.slices = list(map(slice, stop - self.length, stop))
+        self.first = stop - self.length
+        self.slices = list(map(slice, self.first, stop))
 
     def _of_nodes(self, function):
         return np.stack([function(node, rows) for node, rows in enumerate(self.slices)])
