@@ -13,7 +13,6 @@ import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -119,7 +118,7 @@ def load_model(path: _Path, model_class: type) -> Any:
         ) from None
     # An ensemble checks its trees itself.
     if getattr(model_class, "_predicts_with", "tree_") != "ensemble_":
-        tree = getattr(model, "tree_", None)
+        tree: Any = getattr(model, "tree_", None)
         if flaw := flaw_of(getattr(tree, "tree_", tree)):
             raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
     return model
@@ -178,10 +177,10 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
     if is_record and hasattr(value, "get_params"):
         own = _estimator_to_json(value, arrays, f"{path}.")
         return {"value": kind, "fields": own}
-    if is_record and is_dataclass(value):
-        own = {field.name: getattr(value, field.name) for field in fields(value)}
-    elif is_record:
-        own = value._asdict()
+    if is_record:
+        of_dataclass = getattr(value, "__dataclass_fields__", ())
+        names = getattr(value, "_fields", of_dataclass)
+        own = {name: getattr(value, name) for name in names}
     elif isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
         own = value.get_params()
     elif isinstance(value, Loss):
@@ -290,7 +289,8 @@ def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
     header["checksum"] = _checksum_of(header, arrays)
     with replacing(path) as file:
         # The header goes in as text: np.load(path)["header"] reads well.
-        np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
+        members: Any = {"header": np.array(json.dumps(header)), **arrays}
+        np.savez_compressed(file, **members)
 
 
 def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:

@@ -101,7 +101,9 @@ def rewrite_header(path: Path, **changes) -> None:
     rewrite(path, header=np.array(json.dumps(header | changes)))
 
 
-def crafted(path: Path, kind: type = SecretRegressor, parameters=(), **fitted) -> None:
+def crafted(
+    path: Path, kind: type = SecretRegressor, /, parameters=(), **fitted
+) -> None:
     """A file with a checksum of its own and fitted attributes that nobody fitted."""
     arrays: dict = {}
     content = {
