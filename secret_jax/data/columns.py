@@ -275,34 +275,6 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
-    if chosen is None:
-        return set()
-    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
-    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
-        chosen = [chosen]
-    chosen = list(chosen)
-    if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
-        if len(chosen) != len(names):
-            raise ValueError(
-                f"{argument} is a mask of length {len(chosen)}, but X has "
-                f"{len(names)} columns."
-            )
-        return {i for i, c in enumerate(chosen) if c}
-    found = set()
-    for choice in chosen:
-        if isinstance(choice, str) and choice in names:
-            found.add(names.index(choice))
-        elif isinstance(choice, int | np.integer) and 0 <= choice < len(names):
-            found.add(int(choice))
-        else:
-            raise ValueError(
-                f"{argument} names the unknown column {choice!r}. "
-                f"The columns of X are {listed(names)}."
-            )
-    return found
-
-
 def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
     """Convert a column to float64; raise an error that names the first bad value.
 

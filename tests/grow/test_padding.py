@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from node_batches import FEW_HINGES, N_CATEGORIES, N_NODES, N_ROWS, mixed_nodes
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor, SecretSplits
 from secret_jax.data.columns import read_columns
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.grow.padding import Padding, width_of
 from secret_jax.grow.program import find_splits
