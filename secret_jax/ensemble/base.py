@@ -14,7 +14,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.boosting import Boosted, boosted
 from secret_jax.ensemble.estimator import EnsembleEstimator
 from secret_jax.ensemble.growth import BoostOptions
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.common import Targets
 from secret_jax.fit.prepare import CheckedRows, rows_for
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss

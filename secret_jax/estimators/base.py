@@ -18,11 +18,9 @@ from secret_jax.data.validation import (
     names_restored,
     validated,
 )
-from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.common import NestedParameters, TableEstimator, Targets
 from secret_jax.estimators.planning import plan_of, seed_of
-from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.steering import Steering
-from secret_jax.estimators.targets import Targets
 from secret_jax.fit.pipeline import FitResult, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
@@ -261,14 +259,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         """Depth of the deepest leaf; a single leaf has depth 0."""
         check_is_fitted(self)
         return self.tree_.max_depth
-
-    def get_n_leaves(self) -> int:
-        """Number of leaves, as in scikit-learn's trees; see ``n_leaves_``."""
-        return self.n_leaves_
-
-    def get_depth(self) -> int:
-        """Depth of the tree, as in scikit-learn's trees; see ``depth_``."""
-        return self.depth_
 
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""

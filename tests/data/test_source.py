@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from schemas import learn_schema
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, shuffled
 from secret_jax.data.sharded import ShardedRows

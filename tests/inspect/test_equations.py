@@ -9,11 +9,11 @@ import pytest
 from configurations import refusal
 from handmade import LEAF, build_tree
 from random_trees import random_tree, with_gates
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.inspect.coefficients import CENTER, coefficients, summary
 from secret_jax.inspect.equations import model_in_original_units

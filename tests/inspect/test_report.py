@@ -410,7 +410,7 @@ MODELS = {
     "counts": lambda: SecretRegressor(**LEAF, loss="poisson"),
     "two": lambda: SecretClassifier(**LEAF),
     "three": lambda: SecretClassifier(**LEAF),
-    "shares": lambda: SecretClassifier.cart(max_leaf_nodes=6),
+    "shares": lambda: SecretClassifier.literature("cart", max_leaf_nodes=6),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from secret_jax.data.labels import from_at_least
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # A score that explains less than this share of its variance is left out.
 _LEAST_EXPLAINED = 1e-6

@@ -12,7 +12,7 @@ from secret_jax import KernelTreeClassifier, SecretClassifier
 from secret_jax.composed.kernel import GreedySearch
 from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
 from secret_jax.data.labels import at_least, from_at_least, rank_error
-from secret_jax.tree.archive import ModelFileError
+from secret_jax.tree.file import ModelFileError
 
 X, Y = load_iris(return_X_y=True)
 TREE = SecretClassifier(splits="cart", oblique=False, prune=None, leaf="constant")
@@ -76,7 +76,7 @@ def test_classes_are_predicted_and_files_keep_them(head, ordinal, tmp_path):
     again = KernelTreeClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.predict(X).tolist() == model.predict(X).tolist()
-    with pytest.raises(ModelFileError, match="a tree with kernels over it"):
+    with pytest.raises(ModelFileError, match="holds a KernelTreeClassifier"):
         SecretClassifier.load(tmp_path / "model")
 
 

@@ -24,7 +24,7 @@ from secret_jax.composed.kernel.interface import Regions
 from secret_jax.data.encoding import encode
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.tree.archive import ModelFileError
+from secret_jax.tree.file import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
 HEADS = ["kernel", "local"]
