@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fit.logarithms import with_better_scale
-from secret_jax.fit.pipeline import FitResult, contender, finished
+from secret_jax.fit.alternatives import with_better_scale, with_smaller_leaves
+from secret_jax.fit.pipeline import Fit, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
-from secret_jax.fit.rivals import at_any_size
 from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.chunks import chunks_of, reported
@@ -29,11 +28,11 @@ class StreamOptions(NamedTuple):
     exchange: Exchange = Alone()
 
 
-def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
+def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Fit:
     """Fit a tree to the rows of a source, those of this process."""
     with each_once():  # the columns are measured again for logarithms
-        winner = at_any_size(contender(*prepare_stream(plan, source, options)))
-        result = finished(winner)
+        first = grow_and_prune(*prepare_stream(plan, source, options))
+        result = finish(with_smaller_leaves(first))
     _check_agreement(result.tree, options.exchange)
     return result
 
