@@ -83,8 +83,8 @@ class Presets:
 
         The default fits on a page: a longer tree has to earn its length. This one is
         pruned to the least error, grown down to small regions where pruning keeps most
-        of it (`secret_jax.fit.rivals`), and its splits become gates, trained with the
-        leaves, where rows held out say that it helps; leaves of a classifier are
+        of it (`secret_jax.fit.alternatives`), and its splits become gates, trained with
+        the leaves, where rows held out say that it helps; leaves of a classifier are
         equations or shares, whatever errs less (``leaf="auto"``). It still prints.
 
         Parameters

@@ -174,7 +174,7 @@ class Expectile(Loss):
 
     level: float = 0.8
     link: ClassVar = "identity"
-    says_means: ClassVar = False
+    predicts_mean: ClassVar = False
 
     def _side(self, residual):
         return np.where(residual > 0, self.level, 1.0 - self.level)
