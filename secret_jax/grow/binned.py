@@ -16,7 +16,7 @@ from secret_jax.grow.execution import Found
 from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.oblique_cuts import ObliqueCuts
-from secret_jax.grow.search import GrowOptions, Search
+from secret_jax.grow.search import GrowOptions, Search, no_splits
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.arrays import largest
 from secret_jax.runtime.linalg import inverse_cholesky
@@ -65,7 +65,7 @@ class BinnedSearch(Search):
     def find(self, level: Frontier) -> Found:
         """Splits of the nodes of a level; see `Search.find`."""
         n_nodes = len(level.node)
-        splits = self._no_splits(n_nodes)
+        splits = no_splits(n_nodes, self._schema, self._finder)
         if not n_nodes:
             return Found(splits, np.zeros(0))
         n_rows = np.minimum(level.stop - level.start, self._most)

@@ -20,12 +20,14 @@ from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.binned import BinnedSearch
 from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.execution import Found, Sides
+from secret_jax.grow.execution import Execution, Found, Sides
 from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.node_models import NodeModels
+from secret_jax.grow.on_device import OnDevice
 from secret_jax.grow.on_host import OnHost
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
@@ -72,13 +74,19 @@ def grown(
     then searches (`secret_jax.grow.binned`).
     """
     places = Places.of(rows, roots)
-    rows_of_nodes = OnHost(places, schema, options)
+    level = Frontier.of(roots, places, schema)
+    rows_of_nodes: Execution
+    if options.finder.compiled and on_accelerator():
+        rows_of_nodes = OnDevice(places, schema, options, level)
+    else:
+        rows_of_nodes = OnHost(places, schema, options)
     models = NodeModels(rows_of_nodes, options, of_all=bins is not None)
     if bins is not None and isinstance(options.finder, RssSplits):
+        assert isinstance(rows_of_nodes, OnHost)
         rows_of_nodes.search = BinnedSearch(places, schema, options, bins, models)
     drawn = AttributeDraw(rows_of_nodes, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
-    level = models.fitted(Frontier.of(roots, places, schema))
+    level = models.fitted(level)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots

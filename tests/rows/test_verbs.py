@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from rows_of_nodes import Loops, in_tiles
 
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
-from tests.helpers.rows_of_nodes import Loops
+from secret_jax.rows.tiles import TiledRows
 
 # One row, a tile, a row more, no multiple, so many that sums are made of pieces.
 LENGTH = np.array([1, 64, 65, 700, 2, 9000, 63])
@@ -169,6 +169,50 @@ def test_sums_below_cuts(here, loops, x, rng):
         *(here.put(x), here.nodes(cuts), here.put(of)),
     )
     close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
+
+
+def test_values_that_nodes_choose(here, loops, x, rng):
+    index = rng.integers(0, 3, (len(LENGTH), 2), dtype=np.int32)
+    found = here.call(
+        lambda rows, i, v: rows.chosen(i, v), here.nodes(index), here.put(x)
+    )
+    of_row = loops.spread(index)
+    expected = np.take_along_axis(x, of_row, axis=0)
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
+def test_tables_of_nodes(here, loops, rng):
+    table = rng.normal(size=(len(LENGTH), 2, 6)).astype(np.float32)
+    code = rng.integers(0, 6, (2, N), dtype=np.int32)
+    found = here.call(
+        lambda rows, t, c: rows.looked_up(t, c), here.nodes(table), here.put(code)
+    )
+    of_row = loops.spread(table)  # (2, 6, n_rows)
+    expected = np.take_along_axis(of_row, code[:, None], axis=1)[:, 0]
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_at_shares_of_the_weight(here, loops, rng, weighted):
+    weight = np.ones(N, np.float32)
+    if weighted:
+        weight = rng.uniform(0.0, 3.0, N) * (rng.random(N) < 0.3)
+        weight[loops.first] = 1.0
+        weight = weight.astype(np.float32)
+    number = np.arange(N, dtype=np.float32)
+    share = rng.uniform(0.001, 0.999, (len(LENGTH), 9)).astype(np.float32)
+    found = here.call(
+        lambda rows, v, w, s: rows.at_share(v, w, s),
+        *(here.put(number[None]), here.put(weight), here.nodes(share)),
+    )[: len(LENGTH), 0].astype(int)
+    for node, rows in enumerate(loops.slices):
+        own = found[node] - rows.start
+        assert ((own >= 0) & (own < LENGTH[node])).all()
+        upto = np.cumsum(np.float64(weight[rows]))
+        wanted, rounding = share[node] * upto[-1], 1e-5 * upto[-1]
+        assert (weight[rows][own] > 0).all()
+        assert (upto[own] >= wanted - rounding).all()
+        assert (upto[own] - weight[rows][own] <= wanted + rounding).all()
 
 
 @pytest.mark.parametrize("n", [16, 64, 100, 256])
