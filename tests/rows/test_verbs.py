@@ -279,3 +279,29 @@ def test_a_node_has_the_same_sums_whatever_the_others_have(kind, x):
             alone, among = (here.call(function, here.put(v)) for v in (x, y))
         np.testing.assert_allclose(among[2], alone[2], rtol=1e-6)
         assert not (np.abs(among[:2]) < 1e19).any()
+
+
+def test_rows_at_shares_of_the_weight(here, rng):
+    values = np.stack([np.arange(N), -np.arange(N)]).astype(np.float32)
+    weight = rng.uniform(0.5, 2.0, N).astype(np.float32)
+    weight[rng.random(N) < 0.2] = 0
+    weight[0] = 1  # of the node of one row
+    share = rng.random((len(LENGTH), 5)).astype(np.float32)
+    share[:, 0], share[:, 1] = 2.0**-24, 1 - 2.0**-24
+    found = here.call(
+        lambda rows, *a: rows.at_share(*a),
+        *(here.put(values), here.put(weight), here.nodes(share)),
+    )[: len(LENGTH)]
+    assert found.shape == (len(LENGTH), 2, 5)
+    np.testing.assert_array_equal(found[:, 0], -found[:, 1])
+    start = 0
+    for node, length in enumerate(LENGTH):
+        below = np.cumsum(np.float64(weight[start : start + length]))
+        place = found[node, 0].astype(int) - start
+        assert (weight[start + place] > 0).all()
+        # As far as float32 tells shares of the whole weight apart.
+        slack = 1e-5 * below[-1]
+        wanted = share[node].astype(float) * below[-1]
+        assert (below[place] >= wanted - slack).all()
+        assert (below[place] - weight[start + place] <= wanted + slack).all()
+        start += length
