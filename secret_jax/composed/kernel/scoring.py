@@ -70,7 +70,7 @@ class OptimalScores(NamedTuple):
 
 
 @recorded
-class ReachedScores(NamedTuple):
+class CumulativeScores(NamedTuple):
     """Classes in order: one dichotomy after the other (Lanning 2008, chapter 6)."""
 
     # Of "this class or a later one", for each but the first.

@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from secret_jax import KernelTreeClassifier, SecretClassifier
 from secret_jax.composed.kernel import GreedySearch
-from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
+from secret_jax.composed.kernel.scoring import CumulativeScores, OptimalScores
 from secret_jax.data.labels import at_least, from_at_least, rank_error
 from secret_jax.tree.file import ModelFileError
 
@@ -46,7 +46,7 @@ def test_reached_classes_are_one_dichotomy_after_the_other():
     np.testing.assert_array_equal(1 - reached, np.cumsum(member, axis=1)[:, :-1])  # 6.8
     np.testing.assert_allclose(from_at_least(reached), member)
     fitted = regressed(reached)
-    found = ReachedScores.of(fitted, reached, np.ones(150)).probability(fitted)
+    found = CumulativeScores.of(fitted, reached, np.ones(150)).probability(fitted)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert (found >= 0).all()
     peers = [LinearDiscriminantAnalysis(solver="eigen").fit(X, j < Y) for j in (0, 1)]
