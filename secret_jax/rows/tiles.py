@@ -152,6 +152,27 @@ class TiledRows:
         """Sums over the rows whose value is at most a cut."""
         return self._sums_where(values[:, :, None, :] <= self.spread(cuts), of)
 
+    def chosen(
+        self,
+        index: Int[Array, "n_nodes k"],
+        values: Shaped[Array, "n_tiles n tile"],
+    ) -> Shaped[Array, "n_tiles k tile"]:
+        """Of each row the values that its node chooses."""
+        return jnp.take_along_axis(values, self.spread(index), axis=1)
+
+    def looked_up(
+        self,
+        table: Shaped[Array, "n_nodes k n_codes"],
+        code: Int[Array, "n_tiles k tile"],
+    ) -> Shaped[Array, "n_tiles k tile"]:
+        """What the tables of each row's node have at its codes."""
+        return jnp.take_along_axis(self._of_tiles(table), code, axis=-1)
+
+    @property
+    def longest(self) -> int:
+        """Most rows that a node may have."""
+        return len(self.filled) * self.tile if self.node is not None else self.tile
+
     def head(
         self, values: Shaped[Array, "n_tiles ... tile"], n: int
     ) -> Shaped[Array, "n_nodes ... n"]:

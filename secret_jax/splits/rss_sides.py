@@ -7,7 +7,7 @@ import numpy as np
 from secret_jax.splits.chosen import Pick
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_axis import Attributes, Best
-from secret_jax.splits.rss_nodes import Nodes
+from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 from secret_jax.tree.structure import SplitKind
 
 
@@ -32,7 +32,9 @@ def picked(best: Best, level: Level, nodes: Nodes, attributes: Attributes) -> Pi
     if level.any_oblique:
         along = rows.transformed(best.direction[:, None], nodes.z)[..., 0, :]
         projection = xp.where(rows.spread(is_oblique), along, projection)
-        threshold = xp.where(is_oblique, best.cut, threshold)
+        # A row at the cut may be rounded otherwise than when it was chosen.
+        above = best.cut + ROUNDING * (1 + xp.abs(best.cut))
+        threshold = xp.where(is_oblique, above, threshold)
         direction = xp.where(is_oblique[:, None], best.direction, direction)
         kind = xp.where(is_oblique, int(SplitKind.OBLIQUE), kind)
         attribute = xp.where(is_oblique, -1, attribute)
@@ -64,7 +66,8 @@ def _on_column(level, attributes, candidate, left, direction):
         lowest = xp.where(xp.isfinite(lowest), lowest, above)
         to_left = candidate >= attributes.n_cut
         value = xp.where(missing, rows.spread(xp.where(to_left, highest, lowest)), value)
-        side = np.zeros((attributes.n_cut, level.x.shape[-2]), np.float32)
+        side = np.zeros((attributes.n_cut, level.x.shape[-2]), level.x.dtype)
         side[attributes.gaps, attributes.indicator] = 1
-        direction = xp.asarray(side)[which] * xp.where(to_left, -1, 1)[:, None]
+        direction = xp.asarray(side)[which]
+        direction = xp.where(to_left[:, None], -direction, direction)
     return column, value, highest, direction
