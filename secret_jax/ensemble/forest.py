@@ -16,7 +16,7 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.ensemble.estimator import EnsembleEstimator
-from secret_jax.ensemble.growth import SPLITS, bins_of, grown_with_models, key_of
+from secret_jax.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.grow.attributes import n_inputs
@@ -148,7 +148,6 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             distinct = merged(source.take(None), ROW_ORDER)
             rows = distinct.rows
             bags = [self._bag(rows, reading.seed, i) for i in range(self.n_estimators)]
-            bins = bins_of(rows, schema)
             stage, trees = Stage("growing a forest", progress), list[Tree]()
             least = self._least_weight(rows)
             n_features = features_of_node(self.max_features, n_inputs(schema))
@@ -160,7 +159,6 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
                 return grown_with_models(
                     rows,
                     schema,
-                    bins,
                     [self._root(rows, least, key, bag) for key, bag in pairs],
                     SPLITS,
                     max_leaf_nodes=self.max_leaf_nodes,

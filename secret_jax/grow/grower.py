@@ -17,8 +17,6 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
-from secret_jax.grow.binned import BinnedSearch
-from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.division import descend, divide
 from secret_jax.grow.frontier import Frontier, Places, Root
@@ -28,7 +26,6 @@ from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
-from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Sums of float32 weights may miss a least weight by their rounding.
@@ -58,7 +55,6 @@ def grown(
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
-    bins: Bins | None = None,
 ) -> list[Grown]:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
@@ -67,12 +63,11 @@ def grown(
     ``rows``: encoded training rows of all trees, shuffled; ``roots``: one for every
     tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,
     each of one level of searches, and a function that gives the present trees, to the
-    trees that need not grow further; ``bins``: of the table, on which a `RssSplits`
-    then searches (`secret_jax.grow.binned`).
+    trees that need not grow further.
     """
     places = Places.of(rows, roots)
-    models = NodeModels(places, schema, options, of_all=bins is not None)
-    search = _search(places, schema, options, bins, models)
+    models = NodeModels(places, schema, options)
+    search = Search(places, schema, options)
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
     level = models.fitted(Frontier.of(roots, places, schema))
@@ -150,19 +145,6 @@ def grown(
         each._replace(leaf=leaf - before)
         for each, leaf, before in zip(found, leaves, first[:-1], strict=True)
     ]
-
-
-def _search(
-    places: Places,
-    schema: TableSchema,
-    options: GrowOptions,
-    bins: Bins | None,
-    models: NodeModels,
-) -> Search:
-    """The search of the finder on the device that computes."""
-    if False:
-        return BinnedSearch(places, schema, options, bins, models)
-    return Search(places, schema, options)
 
 
 class _Waiting(NamedTuple):

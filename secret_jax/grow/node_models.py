@@ -26,17 +26,15 @@ class _Part(NamedTuple):
 class NodeModels:
     """Fits the nodes of each level, each shrunk toward its parent's model.
 
-    Nothing is fitted if the finder asks for no model. ``of_all``: whether the models of
-    nodes with many rows are of all of them, too.
+    Nothing is fitted if the finder asks for no model.
     """
 
-    def __init__(
-        self, places: Places, schema: TableSchema, options: GrowOptions, *, of_all: bool
-    ):
+    def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         self._places, self._schema = places, schema
         self._model = options.finder.node_model
         self._sample = len(places.row) if options.sample is None else options.sample
-        self._most = len(places.row) if of_all else max(_MOST_ROWS, self._sample)
+        few = max(_MOST_ROWS, self._sample)
+        self._most = len(places.row) if options.models_of_all else few
         self._parts: list[_Part] = []
 
     def fitted(self, level: Frontier) -> Frontier:
@@ -49,28 +47,10 @@ class NodeModels:
         n_rows = np.where(whole, length, searched)
         statistics = self._of_first(n_rows, level)
         models = self._model.fit(statistics, level.model)
-        self._node, self._statistics = level.node, statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
-
-    def statistics_of(self, level: Frontier) -> NodeStatistics:
-        """Statistics of what is searched in nodes that were fitted last.
-
-        Their ids rise.
-        """
-        place = np.searchsorted(self._node, level.node)
-        found = self._statistics.take(place)
-        some = np.flatnonzero(level.stop - level.start > self._sample)
-        if len(some):
-            part = level.take(some)
-            n_rows = np.full(len(some), self._sample)
-            for all_rows, first in zip(
-                found, self._of_first(n_rows, part), strict=True
-            ):
-                all_rows[some] = first
-        return found
 
     def _of_first(self, n_rows: np.ndarray, level: Frontier) -> NodeStatistics:
         """Statistics of the first rows of nodes."""

@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
-from secret_jax.splits.directions import Proposal
 from secret_jax.splits.chosen import split_of
+from secret_jax.splits.directions import Proposal
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.rss_axis import attributes_of, best_attribute
 from secret_jax.splits.rss_nodes import prepared

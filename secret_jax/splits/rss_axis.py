@@ -69,8 +69,10 @@ class Attributes(NamedTuple):
         own = xp.maximum(discrete, 0)
         goes_left = taken(self.rank, own, 1) <= cut[..., None]
         listed = rows.looked_up(goes_left, rows.chosen(own, self.codes))
-        return listed if left is None else xp.where(
-            rows.spread(discrete >= 0), listed, left
+        return (
+            listed
+            if left is None
+            else xp.where(rows.spread(discrete >= 0), listed, left)
         )
 
 

@@ -54,7 +54,9 @@ class Nodes(NamedTuple):
     # (n_nodes, n_design, n_design): sums of weighted products of the design.
     gram: AnyArray
     covariance: AnyArray  # (n_nodes, n_columns, n_columns) of z
-    loading: AnyArray | None  # (n_nodes, n_columns, n_coordinates), where there are many
+    loading: (
+        AnyArray | None
+    )  # (n_nodes, n_columns, n_coordinates), where there are many
     # (n_nodes, n_model, n_model): lower triangular; of coordinates with the penalty.
     whitener: AnyArray
     # (n_nodes, n_columns, n_model): covariance of z with whitened coordinates.

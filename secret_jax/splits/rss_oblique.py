@@ -190,9 +190,7 @@ def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
     between = mass[..., None, None] * center[..., :, None] * center[..., None, :]
     within = xp.sum(sums[:, :, 1:, 1:] - between, axis=1)
     within = safe_divide(within, xp.sum(mass, axis=1)[:, None, None])
-    ridge = (options.ridge + ROUNDING) * np.eye(
-        len(inner) - 1, dtype=within.dtype
-    )
+    ridge = (options.ridge + ROUNDING) * np.eye(len(inner) - 1, dtype=within.dtype)
     found = definite_solve(within + ridge, center[:, 0] - center[:, 1])
     return _in_columns(nodes, unit_vectors(found)[:, None], options)
 

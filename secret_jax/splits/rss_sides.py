@@ -65,7 +65,9 @@ def _on_column(level, attributes, candidate, left, direction):
         above = xp.nextafter(highest, xp.full_like(highest, xp.inf))
         lowest = xp.where(xp.isfinite(lowest), lowest, above)
         to_left = candidate >= attributes.n_cut
-        value = xp.where(missing, rows.spread(xp.where(to_left, highest, lowest)), value)
+        value = xp.where(
+            missing, rows.spread(xp.where(to_left, highest, lowest)), value
+        )
         side = np.zeros((attributes.n_cut, level.x.shape[-2]), level.x.dtype)
         side[attributes.gaps, attributes.indicator] = 1
         direction = xp.asarray(side)[which]
