@@ -178,28 +178,6 @@ class TiledRows:
         """Most rows that a node may have."""
         return len(self.filled) * self.tile if self.node is not None else self.tile
 
-    def at_share(
-        self,
-        values: Shaped[Array, "n_tiles ... tile"],
-        weight: Float[Array, "n_tiles tile"],
-        share: Float[Array, "n_nodes k"],
-    ) -> Shaped[Array, "n_nodes ... k"]:
-        """The rows at some shares of the weight, as it adds up row by row.
-
-        Of many rows one that is near: sums over all nodes are rounded.
-        """
-        of_tile = jnp.sum(weight, axis=1)
-        below = jnp.cumsum(of_tile) - of_tile
-        own = self._of_nodes(of_tile)
-        wanted = below[self.first][:, None] + share * own[:, None]
-        last = self.first + jnp.maximum((self.length - 1) // self.tile, 0)
-        tile = jnp.searchsorted(below, wanted, side="right", method="compare_all") - 1
-        tile = jnp.clip(tile, self.first[:, None], last[:, None])
-        own = jnp.cumsum(weight[tile], axis=-1)  # (n_nodes, k, tile)
-        rest = jnp.clip(wanted - below[tile], 0, own[..., -1] * (1 - 1e-6))
-        place = jnp.sum(own <= rest[..., None], axis=-1)
-        return jnp.moveaxis(values[tile, ..., place], 1, -1)
-
     def head(
         self, values: Shaped[Array, "n_tiles ... tile"], n: int
     ) -> Shaped[Array, "n_nodes ... n"]:

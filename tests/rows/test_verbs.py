@@ -192,29 +192,6 @@ def test_tables_of_nodes(here, loops, rng):
     np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rows_at_shares_of_the_weight(here, loops, rng, weighted):
-    weight = np.ones(N, np.float32)
-    if weighted:
-        weight = rng.uniform(0.0, 3.0, N) * (rng.random(N) < 0.3)
-        weight[loops.first] = 1.0
-        weight = weight.astype(np.float32)
-    number = np.arange(N, dtype=np.float32)
-    share = rng.uniform(0.001, 0.999, (len(LENGTH), 9)).astype(np.float32)
-    found = here.call(
-        lambda rows, v, w, s: rows.at_share(v, w, s),
-        *(here.put(number[None]), here.put(weight), here.nodes(share)),
-    )[: len(LENGTH), 0].astype(int)
-    for node, rows in enumerate(loops.slices):
-        own = found[node] - rows.start
-        assert ((own >= 0) & (own < LENGTH[node])).all()
-        upto = np.cumsum(np.float64(weight[rows]))
-        wanted, rounding = share[node] * upto[-1], 1e-5 * upto[-1]
-        assert (weight[rows][own] > 0).all()
-        assert (upto[own] >= wanted - rounding).all()
-        assert (upto[own] - weight[rows][own] <= wanted + rounding).all()
-
-
 @pytest.mark.parametrize("n", [16, 64, 100, 256])
 def test_first_rows(here, loops, rng, x, n):
     code = rng.integers(0, 9, N, dtype=np.int32)
