@@ -43,6 +43,8 @@ class GrowOptions:
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
     in_batches: bool = False
+    # Whether also models of nodes of many rows are of all of them.
+    models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
 

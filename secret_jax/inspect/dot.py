@@ -51,7 +51,7 @@ def export_dot(
         '    edge [fontname="Helvetica"];',
     ]
     for node in in_order(tree, max_depth):
-        facts, more = view.facts(node), ""
+        facts, more = ", ".join(view.facts(node)), ""
         equations = [model_parts(o, node, wording) for o in view.equations_of(node)]
         if tree.is_leaf[node]:
             reason = StopReason(int(tree.stop_reason[node])).sentence

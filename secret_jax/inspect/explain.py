@@ -8,7 +8,7 @@ import numpy as np
 from secret_jax.data.columns import is_missing
 from secret_jax.data.rows import Table
 from secret_jax.inspect.frame import import_pandas
-from secret_jax.inspect.importances import node_levels, split_levels
+from secret_jax.inspect.importances import split_columns
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
@@ -265,9 +265,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
             part = _contributions(equations[which], table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
-    starts = np.array(
-        [one.schema.restore_target(node_levels(one)[0]) for one in equations]
-    )
+    starts = np.array([one.schema.restore_target(_levels(one)[0]) for one in equations])
     targets = [tree.schema.target_name for tree in equations]
     baseline, target = starts[of_row], tuple(targets[i] for i in of_row)
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
@@ -324,6 +322,26 @@ def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
         mixed = (shares * value).sum(axis=1)
         clipping = np.clip(mixed, low[0], high[0]) - mixed
     largest = np.argmax(shares, axis=1)
-    share, of_splits = shares[np.arange(len(x)), largest], split_levels(tree)[leaves]
-    parts = (moved @ to_input, shares @ of_splits, clipping)
+    share = shares[np.arange(len(x)), largest]
+    parts = (moved @ to_input, shares @ split_levels(tree)[leaves], clipping)
     return *(scale * part for part in parts), leaves[largest], share
+
+
+def split_levels(tree: Tree) -> np.ndarray:
+    """Steps of the level from the root to every node, by the columns of the splits.
+
+    Standardised, shape (n_nodes, n_columns).
+    """
+    level = _levels(tree)
+    moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
+    for node in range(1, tree.n_nodes):  # parents come before their children
+        parent = int(tree.parent[node])
+        step = (level[node] - level[parent]) * split_columns(tree, parent)
+        moved[node] = moved[parent] + step
+    return moved
+
+
+def _levels(tree: Tree) -> np.ndarray:
+    """Value of every node's equation at the center of its own rows, standardised."""
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
+    return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)

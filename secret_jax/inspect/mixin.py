@@ -22,8 +22,6 @@ from secret_jax.tree.structure import Tree
 class Importances:
     """Importances of the columns, for trees and boosters."""
 
-    from secret_jax.inspect.plot.bars import plot_importances
-
     @property
     def _schema(self) -> TableSchema:
         raise NotImplementedError

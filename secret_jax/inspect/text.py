@@ -97,7 +97,7 @@ def export_text(
                 parts = model_parts(equation, node, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
-            facts = [*view.fact_parts(node), view.range_facts(node, precision)]
+            facts = [*view.facts(node), view.range_facts(node, precision)]
             first, *rest = [fact for fact in facts if fact]
             facts, hanging = [indent + label + first, *rest], indent + " " * len(label)
             lines.extend(in_lines(facts, _WIDTH, hanging, ", "))

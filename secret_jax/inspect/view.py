@@ -150,7 +150,7 @@ class View:
             )
         return lines
 
-    def fact_parts(self, node: int) -> list[str]:
+    def facts(self, node: int) -> list[str]:
         """Rows of a node, what they are like, and last the error of its model."""
         tree, loss = self.tree, self.tree.loss
         share = tree.weight[node] / tree.weight[0] if tree.weight[0] > 0 else 0.0
@@ -176,10 +176,6 @@ class View:
         words = [f"{percent(shares[i])} {names[i]}" for i in order]
         hidden = [f"{len(words) - _MOST_SHARES} more"] * (len(words) > _MOST_SHARES)
         return [*words[:_MOST_SHARES], *hidden]
-
-    def facts(self, node: int) -> str:
-        """`fact_parts` in one line."""
-        return ", ".join(self.fact_parts(node))
 
     def range_facts(
         self, node: int, precision: int | None = None, *, in_full: bool = False

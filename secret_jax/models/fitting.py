@@ -1,5 +1,6 @@
 """Fit models for the nodes of grown trees, from the rows that reach them."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,9 +15,9 @@ from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.resident import resident_statistics
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.statistics import (
+    BLOCK_ROWS,
     NodeStatistics,
     accumulate_to_root,
-    block_rows,
     empty_statistics,
     group_statistics,
     merge_into,
@@ -127,10 +128,8 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
         leaf = apply(tree, rows.table, scratch)
         return group_statistics(rows, n_regressors, leaf, tree.n_nodes, scratch)
 
-    size = block_rows(tree.n_leaves)
-    return _added_up(
-        tree, (found for own in sources for found in own.blocks(of_block, size))
-    )
+    blocks = (source.blocks(of_block, BLOCK_ROWS) for source in sources)
+    return _added_up(tree, itertools.chain.from_iterable(blocks))
 
 
 def _added_up(

@@ -18,12 +18,11 @@ from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.scratch import Scratch
-from secret_jax.runtime.shapes import next_power_of_two, slice_positions
+from secret_jax.runtime.shapes import slice_positions
 
-# Rows of a leaf in a block: so many that calls of NumPy cost less than the work. Blocks
-# stay in a cache.
-_MANY = 512
-_SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
+# Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
+# the work, also of a thousand groups.
+BLOCK_ROWS = 1 << 16
 # Maximum number of rows of which products are made at once. In one thread: to share
 # them out takes as long as it saves.
 _PIECE = 4096
@@ -157,13 +156,6 @@ def slice_statistics(
     for array, own in zip(statistics, found, strict=True):
         array[some] = own
     return statistics
-
-
-def block_rows(n_groups: int) -> int:
-    """Number of rows to give `group_statistics` at once: many in most groups."""
-    return min(
-        max(next_power_of_two(_MANY * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK
-    )
 
 
 def group_statistics(

@@ -178,28 +178,6 @@ class TiledRows:
         """Most rows that a node may have."""
         return len(self.filled) * self.tile if self.node is not None else self.tile
 
-    def at_share(
-        self,
-        values: Shaped[Array, "n_tiles ... tile"],
-        weight: Float[Array, "n_tiles tile"],
-        share: Float[Array, "n_nodes k"],
-    ) -> Shaped[Array, "n_nodes ... k"]:
-        """The rows at some shares of the weight, as it adds up row by row.
-
-        Of many rows one that is near: sums over all nodes are rounded.
-        """
-        of_tile = jnp.sum(weight, axis=1)
-        below = jnp.cumsum(of_tile) - of_tile
-        own = self._of_nodes(of_tile)
-        wanted = below[self.first][:, None] + share * own[:, None]
-        last = self.first + jnp.maximum((self.length - 1) // self.tile, 0)
-        tile = jnp.searchsorted(below, wanted, side="right", method="compare_all") - 1
-        tile = jnp.clip(tile, self.first[:, None], last[:, None])
-        own = jnp.cumsum(weight[tile], axis=-1)  # (n_nodes, k, tile)
-        rest = jnp.clip(wanted - below[tile], 0, own[..., -1] * (1 - 1e-6))
-        place = jnp.sum(own <= rest[..., None], axis=-1)
-        return jnp.moveaxis(values[tile, ..., place], 1, -1)
-
     def head(
         self, values: Shaped[Array, "n_tiles ... tile"], n: int
     ) -> Shaped[Array, "n_nodes ... n"]:
@@ -235,6 +213,32 @@ class TiledRows:
     ) -> tuple[Array, ...]:
         """Arrays of rows that a function makes of the rows."""
         return function(self, node_values, row_arrays)
+
+    def at_share(
+        self,
+        values: Shaped[Array, "n_tiles ... tile"],
+        weight: Float[Array, "n_tiles tile"],
+        share: Float[Array, "n_nodes k"],
+    ) -> Shaped[Array, "n_nodes ... k"]:
+        """The rows at some shares of the weight, as it adds up row by row.
+
+        See `secret_jax.rows.ragged.RaggedRows.at_share`.
+        """
+        of_tile = jnp.sum(weight, axis=-1)
+        below, most = jnp.cumsum(of_tile), len(of_tile) - 1
+        first = jnp.minimum(self.first, most)[:, None]
+        last = first + jnp.maximum(-(-self.length // self.tile), 1)[:, None] - 1
+        last = jnp.minimum(last, most)
+        start = below[first] - of_tile[first]
+        wanted = start + share * (below[last] - start)
+        number = jnp.searchsorted(below, wanted, side="right").astype(jnp.int32)
+        number = jnp.clip(number, first, last)
+        wanted = wanted - (below[number] - of_tile[number])
+        within = jnp.cumsum(weight[number], axis=-1)
+        # Rounding must not lead beyond the last row of some weight.
+        passed = (within <= wanted[..., None]) & (within < within[..., -1:])
+        place = jnp.sum(passed, axis=-1, dtype=jnp.int32)
+        return jnp.moveaxis(values[number, ..., place], 1, -1)
 
     def _of_tiles(self, values: Array) -> Array:
         """What each tile's node has."""

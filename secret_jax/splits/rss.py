@@ -12,12 +12,13 @@ from typing import Annotated, ClassVar
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
+from secret_jax.splits.chosen import split_of
 from secret_jax.splits.directions import Proposal
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.rss_axis import attributes_of, best_attribute
 from secret_jax.splits.rss_nodes import prepared
 from secret_jax.splits.rss_oblique import improved
-from secret_jax.splits.rss_sides import split_of
+from secret_jax.splits.rss_sides import picked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,4 +108,11 @@ class RssSplits(SplitFinder):
         best = best_attribute(attributes, nodes, self.n_finalists, self.ridge)
         if level.any_oblique and level.x.shape[-2] > 1:
             best = improved(nodes, best, level.oblique, self)
-        return split_of(best, level, nodes, units, attributes)
+        pick = picked(best, level, nodes, attributes)
+        return split_of(
+            pick._replace(gain=pick.gain * units.residual**2),
+            level,
+            pure=units.pure,
+            chance_gain=units.chance_gain,
+            units=(units.center, units.scale),
+        )

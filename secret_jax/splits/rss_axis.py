@@ -35,8 +35,7 @@ class Attributes(NamedTuple):
     gain: AnyArray  # (n_nodes, n_candidates): by first moments
     cut: AnyArray  # the same shape: in standardised units, or last rank on the left
     chance: AnyArray  # the same shape: see `gain_of_order`
-    rank: AnyArray  # (n_nodes, n_discrete, n_categories), int
-    weight: AnyArray  # the same shape: of the categories
+    rank: AnyArray | None  # (n_nodes, n_discrete, n_categories), int
 
     @property
     def n_cut(self) -> int:
@@ -95,16 +94,16 @@ def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
         )
     parts = [_columns(level, nodes, values, column, gaps, indicator, n_thresholds)]
     place = np.concatenate([column, column[gaps]])
-    rank = weight = xp.zeros((level.n_nodes, 0, level.n_categories), int)
+    rank = None
     if level.codes.shape[-2]:
-        *found, rank, weight = _categories(level, nodes)
+        *found, rank = _categories(level, nodes)
         parts.append(found)
         place = np.concatenate([place, n_columns + np.arange(level.codes.shape[-2])])
     gain, cut, chance = (xp.concatenate(a, axis=1) for a in zip(*parts, strict=True))
     gain = xp.where(level.allowed[:, place], gain, -xp.inf)
     return Attributes(
         *(values, level.codes, column, gaps, indicator),
-        *(gain, cut, chance, rank, weight),
+        *(gain, cut, chance, rank),
     )
 
 
@@ -177,7 +176,7 @@ def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _categories(level: Level, nodes: Nodes):
-    """Gains, last ranks, chance, ranks and weights of discrete attributes."""
+    """Gains, last ranks, what is chance, and ranks of discrete attributes."""
     rows, xp, n = level.rows, level.rows.xp, level.n_categories
     first, n_model = 1 + nodes.n_outputs, nodes.n_model
     basis = nodes.weighted[..., first : first + n_model, :]
@@ -211,7 +210,7 @@ def _categories(level: Level, nodes: Nodes):
     gain, cut = best_cuts(gain, xp.broadcast_to(value[:-1], gain.shape))
     chance = gain_of_order(weight, square[:, None])
     rank = xp.argsort(order, axis=2, stable=True)
-    return gain - chance, cut, chance, rank, weight
+    return gain - chance, cut, chance, rank
 
 
 class Best(NamedTuple):

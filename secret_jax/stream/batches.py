@@ -159,8 +159,10 @@ def _target(column: np.ndarray, name: str) -> np.ndarray:
 def _columns_of(item: Any) -> dict[str, np.ndarray]:
     if isinstance(item, dict):
         return {str(name): _one(np.asarray(column)) for name, column in item.items()}
-    if type(item).__module__.partition(".")[0] == "pyarrow":
-        return _of_arrow(item)
+    if type(item).__name__ == "RecordBatch":  # which is no table in itself
+        import pyarrow as pa
+
+        item = pa.Table.from_batches([item])
     read = read_columns(item)
     if isinstance(read, list):
         raise ValueError(
@@ -176,20 +178,3 @@ def _one(column: np.ndarray) -> np.ndarray:
     if column.dtype.kind in "fiubM":
         return column
     return read_columns(np.asarray(column, object)[:, None])[0]  # type: ignore[index]
-
-
-def _of_arrow(item: Any) -> dict[str, np.ndarray]:
-    import pyarrow as pa
-    from pyarrow import types
-
-    if isinstance(item, pa.RecordBatch):
-        item = pa.Table.from_batches([item])
-    read = read_columns(item)
-    assert isinstance(read, dict)
-    numbers = types.is_integer, types.is_floating, types.is_decimal, types.is_null
-    for field in item.schema:
-        column = read[field.name]
-        # Of nothing but nulls NumPy cannot tell the type, and Arrow can.
-        if column.dtype.kind == "f" and not any(is_a(field.type) for is_a in numbers):
-            read[field.name] = np.full(len(column), None, object)
-    return read

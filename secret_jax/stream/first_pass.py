@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from secret_jax.data.columns import OrderedText, Zoned, is_missing, listed, zoned
+from secret_jax.data.columns import listed
 from secret_jax.data.learning import Learner
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
@@ -27,7 +27,7 @@ class FirstPass:
 
     def __init__(self, options: ColumnOptions, target_names: tuple[str, ...]):
         self.learner, self.pool = Learner(options, target_names), Pool()
-        self.columns: dict[str, np.ndarray] = {}  # of the first batch, without its rows
+        self.others: set[str] = set()  # columns that held no numbers in the first batch
         self.n_rows, self.n_used, self.weight = 0, 0, 0.0
         self.factor = 1.0  # of weights, for a mean of one of every observation
 
@@ -35,10 +35,9 @@ class FirstPass:
         """Add a batch; ``enough(n)`` of n rows, a falling share, are a sample."""
         learner, targets, weight = self.learner, batch.targets, batch.weight
         with batch.placing():
-            if not self.n_rows:
-                self.columns = {n: column[:0] for n, column in batch.columns.items()}
-            batch = batch._replace(columns=_conformed(batch.columns, self.columns))
-            _check(targets, weight, learner.target_names)
+            _check_targets(targets, learner.target_names)
+            _check_weight(weight)
+            self._check_kinds(batch.columns)
             columns = learner.add(batch.table, targets, weight)
         used = weight > 0
         self.n_rows += len(used)
@@ -51,6 +50,29 @@ class FirstPass:
         chosen = columns.take(index), targets[index], weight[index], number, hashed
         self.pool.add(PoolRows(*chosen), self.n_used, enough(self.n_used))
 
+    def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
+        """Refuse what would be read as categories or places, and is none."""
+        numeric = {name for name in columns if columns[name].dtype.kind in "fiu"}
+        if not self.n_rows:
+            self.others = columns.keys() - numeric
+        for name in sorted(self.others & numeric):
+            if not np.isnan(columns[name]).all():
+                raise ValueError(
+                    f"column {name!r} holds numbers, and held none in the first batch. "
+                    "Write all batches with columns of the same types."
+                )
+        attributes = self.learner.attributes
+        for i, levels in attributes.levels if attributes else ():
+            own = getattr(columns.get(attributes.names[i]), "levels", ())
+            known = [level for level in levels if level in own]
+            for level, other in itertools.zip_longest(own, known):
+                if level != other:
+                    raise ValueError(
+                        f"column {attributes.names[i]!r} has ordered categories that "
+                        "are others than those of the first batch, or in another "
+                        f"order, from {level!r} on. Write all batches with the same."
+                    )
+
     @property
     def lowest_targets(self) -> np.ndarray:
         """Least targets of all rows, shape (n_outputs,)."""
@@ -58,7 +80,6 @@ class FirstPass:
 
     def merge(self, other: Self) -> None:
         """Add the rows of another process."""
-        _conformed(other.columns, self.columns)
         known = vars(self.learner.attributes)
         for what, own in vars(other.learner.attributes).items():
             if own != known[what]:
@@ -122,77 +143,21 @@ def together(parts: Sequence[FirstPass]) -> FirstPass:
     return whole
 
 
-def _check(targets: np.ndarray, weight: np.ndarray, names: Sequence[str]) -> None:
-    if not np.isfinite(targets).all():
-        row, output = np.argwhere(~np.isfinite(targets))[0]
+def _check_targets(targets: np.ndarray, names: Sequence[str]) -> None:
+    good = np.isfinite(targets)
+    if not good.all():
+        row, output = np.argwhere(~good)[0]
         raise ValueError(
             f"The target {names[output]!r} contains NaN or infinity: row {row} is "
             f"{targets[row, output]}. Drop such rows before fitting."
         )
-    bad = ~(np.isfinite(weight) & (weight >= 0))
-    if bad.any():
-        row = int(bad.argmax())
+
+
+def _check_weight(weight: np.ndarray) -> None:
+    good = np.isfinite(weight) & (weight >= 0)
+    if not good.all():
+        row = int(good.argmin())
         raise ValueError(
             f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
             "that are not negative."
         )
-
-
-def _conformed(
-    columns: dict[str, np.ndarray], first: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Put columns in the order of the first batch's; refuse any of another kind."""
-    lacking, further = (
-        [name for name in some if name not in others]
-        for some, others in ((first, columns), (columns, first))
-    )
-    if lacking or further:
-        words = [f"lacks the column {listed(lacking)}"] * bool(lacking)
-        words += [f"has the further column {listed(further)}"] * bool(further)
-        raise ValueError(
-            f"it {' and '.join(words)}, unlike the first batch. Write all batches with "
-            "the same columns, or name those to use in columns=."
-        )
-    return {name: _of_kind(columns[name], like, name) for name, like in first.items()}
-
-
-def _of_kind(column: np.ndarray, like: np.ndarray, name: str) -> np.ndarray:
-    """Return a column of the kind of another; one without values is of any kind."""
-    kind, wanted = _kind_of(column), _kind_of(like)
-    if kind != wanted:
-        if len(column) and all(map(is_missing, column.tolist())):
-            return _nothing(len(column), like)
-        raise ValueError(
-            f"it has {kind} in column {name!r}, and not {wanted}, unlike the first "
-            "batch. Write all batches with columns of the same types."
-        )
-    if isinstance(column, OrderedText) and isinstance(like, OrderedText):
-        kept = [level for level in like.levels if level in column.levels]
-        pairs = itertools.zip_longest(column.levels, kept)
-        for level in (level for level, known in pairs if level != known):
-            raise ValueError(
-                f"it has ordered categories in column {name!r} that are others than "
-                f"those of the first batch, or in another order, from {level!r} on. "
-                "Write all batches with the same ones."
-            )
-    return column
-
-
-def _nothing(n_rows: int, like: np.ndarray) -> np.ndarray:
-    """Missing values in a column of the kind of another."""
-    if like.dtype.kind == "M":
-        dates = np.full(n_rows, np.datetime64("NaT"), "datetime64[s]")
-        return zoned(dates, like.zone) if isinstance(like, Zoned) else dates
-    if like.dtype.kind in "fiu":
-        return np.full(n_rows, np.nan)
-    return np.full(n_rows, None, object).view(type(like))
-
-
-def _kind_of(column: np.ndarray) -> str:
-    if isinstance(column, OrderedText):
-        return "ordered categories"
-    if isinstance(column, Zoned):
-        return "dates of a time zone"
-    if column.dtype.kind == "M":
-        return "dates without a time zone"
-    return "numbers" if column.dtype.kind in "fiu" else "text or truth values"

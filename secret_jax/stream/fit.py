@@ -3,11 +3,10 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from secret_jax.fit.logarithms import with_better_scale
-from secret_jax.fit.pipeline import FitResult, contender, finished
+from secret_jax.fit.alternatives import with_better_scale, with_smaller_leaves
+from secret_jax.fit.pipeline import Fit, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
-from secret_jax.fit.rivals import at_any_size
 from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.exchange import Exchange, of_all
@@ -25,11 +24,11 @@ class StreamOptions(NamedTuple):
     exchange: Exchange = None
 
 
-def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
+def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Fit:
     """Fit a tree to the rows of a source, those of this process."""
     with each_once():  # the columns are measured again for logarithms
-        winner = at_any_size(contender(*prepare_stream(plan, source, options)))
-        result = finished(winner)
+        fitted = grow_and_prune(*prepare_stream(plan, source, options))
+        result = finish(with_smaller_leaves(fitted))
     tree = result.tree
     content = [getattr(tree, name).tobytes() for name in ARRAY_FIELDS]
     first, *others = of_all(options.exchange, lambda: (tree.schema.names, content))
@@ -69,7 +68,15 @@ def prepare_stream(
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
     stream = StreamRows(
-        schema, source, own, whole, rows, options.exchange, plan.progress
+        schema=schema,
+        source=source,
+        own=own,
+        n_rows=whole.n_used,
+        total_weight=whole.factor * whole.weight,
+        factor=whole.factor,
+        first_sample=rows,
+        exchange=options.exchange,
+        progress=plan.progress,
     )
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None

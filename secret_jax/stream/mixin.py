@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.fit.pipeline import FitResult
+from secret_jax.fit.pipeline import Fit
 from secret_jax.fit.plan import Plan
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
@@ -32,10 +32,10 @@ class StreamMixin:
     def _plan(self) -> Plan:
         raise NotImplementedError
 
-    def _keep(self, finished: FitResult, **learned: Any) -> None:
+    def _keep(self, finished: Fit, **learned: Any) -> None:
         raise NotImplementedError
 
-    def _refined(self, plan: Plan, finished: FitResult) -> Any:
+    def _refined(self, plan: Plan, finished: Fit) -> Any:
         raise NotImplementedError
 
     def fit_stream(

@@ -7,6 +7,7 @@ same rows in memory would give. While rows come in, the share that is kept only 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+import jax
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
@@ -33,18 +34,6 @@ class PoolRows(NamedTuple):
     number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
     hashed: np.ndarray  # (n_rows,), uint32
 
-    def take(self, index: np.ndarray) -> Self:
-        """Select rows."""
-        others = (array.take(index, axis=0) for array in self[1:])
-        return type(self)(self.columns.take(index), *others)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate the rows of several parts."""
-        columns = ReadColumns.joined([part.columns for part in parts])
-        others = zip(*(part[1:] for part in parts), strict=True)
-        return cls(columns, *map(np.concatenate, others))
-
 
 class Pool:
     """Rows with a hash below a limit, which falls as more rows are seen.
@@ -61,7 +50,8 @@ class Pool:
     def rows(self) -> PoolRows:
         """Rows of the pool."""
         if len(self._parts) > 1:
-            self._parts = [PoolRows.joined(self._parts)]
+            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self._parts)
+            self._parts = [joined]
         return self._parts[0]
 
     @property
@@ -98,7 +88,7 @@ class Pool:
     def _drop_above(self, limit: int) -> None:
         self.limit = min(self.limit, limit)
         rows = self.rows
-        self._parts = [rows.take(np.flatnonzero(rows.hashed < self.limit))]
+        self._parts = [_taken(rows, np.flatnonzero(rows.hashed < self.limit))]
 
     def observed(
         self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
@@ -119,6 +109,10 @@ class Pool:
         return source.without_copies(found, MOST_DEALT).scaled(share), share
 
 
+def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:
+    return jax.tree.map(lambda array: array.take(index, axis=0), rows)
+
+
 def _equal_as_one(rows: PoolRows) -> PoolRows:
     """Merge identical rows, in the order in which they came first."""
     values, codes = rows.columns
@@ -128,5 +122,5 @@ def _equal_as_one(rows: PoolRows) -> PoolRows:
     weight, number = (
         np.bincount(which, array)[order] for array in (rows.weight, rows.number)
     )
-    single = rows.take(first[order])
+    single = _taken(rows, first[order])
     return single._replace(weight=weight, number=number.astype(np.int64))

@@ -8,7 +8,7 @@ from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree import routing
-from secret_jax.tree.archive import replacing
+from secret_jax.tree.file import replacing
 from secret_jax.tree.structure import Tree
 
 _NAME = "prediction"

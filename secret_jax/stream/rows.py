@@ -32,20 +32,12 @@ class StreamRows:
     schema: TableSchema
     source: BatchSource  # the rows of this process
     own: FirstPass  # over these
-    whole: FirstPass  # over the rows of all processes
+    n_rows: int  # of all processes
+    total_weight: float
+    factor: float  # of weights, for a mean of one of every observation
     first_sample: Rows  # the one that the first pass took
     exchange: Exchange
     progress: Progress
-
-    @property
-    def n_rows(self) -> int:
-        """See `secret_jax.data.source.RowSource`."""
-        return self.whole.n_used
-
-    @property
-    def total_weight(self) -> float:
-        """See `secret_jax.data.source.RowSource`."""
-        return self.whole.weight * self.whole.factor
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """Return the sample of the first pass, whatever the arguments."""
@@ -96,5 +88,5 @@ class StreamRows:
                     f"column {name!r} holds a category that the first pass did not "
                     "see: the source has changed. Fit it again."
                 )
-        weight = rounded_weight(batch.weight[used] * self.whole.factor)
+        weight = rounded_weight(batch.weight[used] * self.factor)
         return HostRows(self.schema, found, batch.targets[used], weight)

@@ -6,11 +6,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from configurations import refusal
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.data.validation import validated

@@ -78,7 +78,7 @@ def test_times_with_and_without_a_zone_are_not_mixed(fitted_in):
     call = r"dt\.tz_localize\('Europe/Berlin'\)" if fitted_in else r"tz_localize\(None"
     with pytest.raises(ValueError, match=rf"'sold' now holds .*\['sold'\]\..*{call}"):
         model.predict(other)
-    with pytest.raises(ValueError, match="in column 'sold', and not dates"):
+    with pytest.raises(ValueError, match="In batch 1: Column 'sold' now holds times"):
         SecretRegressor().fit_stream([(frame, y), (other, y)])
     assert np.isfinite(model.predict(frame.assign(sold=pd.NaT))).all()
 

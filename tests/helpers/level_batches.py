@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from secret_jax import RssSplits
 from secret_jax.rows.ragged import RaggedRows
+from secret_jax.rows.tiles import TiledRows, in_tiles
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
@@ -135,6 +137,26 @@ def find(level: Level, finder: SplitFinder) -> Split:
     """As `secret_jax.grow.search` calls a finder."""
     with np.errstate(all="ignore"):
         return finder.find(level)
+
+
+def on_tiles(function: Callable[[Level], Any], level: Level, tile: int = 64) -> Any:
+    """What a function of a level gives that JAX traces, with room for more nodes."""
+    room, length = 2, level.rows.length
+    n_tiles = int((-(-length // tile)).sum()) + room
+    rows = TiledRows.of(np.append(length, [0] * room), n_tiles, tile)
+    names = "min_weight", "random", "model", "degrees", "oblique", "allowed"
+    arrays = {name: getattr(level, name) for name in names}
+    for name, array in arrays.items():
+        more = np.zeros((room, *array.shape[1:]), array.dtype)
+        arrays[name] = np.concatenate([array, more])
+    for name in ("x", "codes", "targets", "weight"):
+        arrays[name] = in_tiles(getattr(level, name), length, n_tiles, tile)
+
+    def traced(rows: TiledRows, arrays: dict[str, Any]) -> Any:
+        return function(replace(level, rows=rows, **arrays))
+
+    found = jax.jit(traced)(rows, arrays)
+    return jax.tree.map(lambda array: np.asarray(array)[: len(length)], found)
 
 
 def goes_left(rows: NodeRows, found: Split, node: int) -> np.ndarray:

@@ -68,7 +68,7 @@ def test_every_node_and_every_link_is_there(n_leaves):
             words = split_sentence(tree, node, max_terms=8)
         label = attributes["label"]
         assert in_one_line(label) == f"[{node}] {words}"
-        assert label.split("\n")[-1] == as_view(tree).facts(node)
+        assert label.split("\n")[-1] == ", ".join(as_view(tree).facts(node))
         assert max(map(len, label.split("\n"))) < 80
     for (parent, child), attributes in edges.items():
         left = tree.left[parent] == child

@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 from configurations import every_configuration, regressor, shop
 from exported_code import assert_predicts, by_python, by_sql
+from schemas import learn_schema
 
 from secret_jax import LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit.refine.soft.parameters import to_tree, trainable, with_widths
 from secret_jax.inspect.equations import conditions_at

@@ -9,7 +9,6 @@ from secret_jax.data.rows import Rows, Table
 from secret_jax.models import statistics as statistics_module
 from secret_jax.models.statistics import (
     NodeStatistics,
-    block_rows,
     empty_statistics,
     group_statistics,
     merge_into,
@@ -17,10 +16,9 @@ from secret_jax.models.statistics import (
 )
 
 
-def in_blocks(x, targets, weight, group, n_groups, block=None) -> NodeStatistics:
+def in_blocks(x, targets, weight, group, n_groups, block=30_000) -> NodeStatistics:
     """Of all groups, block by block."""
     n_regressors, n_outputs = x.shape[1], targets.shape[1]
-    block = block or block_rows(n_groups)
     rows = Rows(Table(x, np.zeros((len(x), 0), np.int32)), targets, weight)
     statistics = empty_statistics(n_groups, n_regressors, n_outputs)
     for start in range(0, len(x), block):

@@ -192,29 +192,6 @@ def test_tables_of_nodes(here, loops, rng):
     np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rows_at_shares_of_the_weight(here, loops, rng, weighted):
-    weight = np.ones(N, np.float32)
-    if weighted:
-        weight = rng.uniform(0.0, 3.0, N) * (rng.random(N) < 0.3)
-        weight[loops.first] = 1.0
-        weight = weight.astype(np.float32)
-    number = np.arange(N, dtype=np.float32)
-    share = rng.uniform(0.001, 0.999, (len(LENGTH), 9)).astype(np.float32)
-    found = here.call(
-        lambda rows, v, w, s: rows.at_share(v, w, s),
-        *(here.put(number[None]), here.put(weight), here.nodes(share)),
-    )[: len(LENGTH), 0].astype(int)
-    for node, rows in enumerate(loops.slices):
-        own = found[node] - rows.start
-        assert ((own >= 0) & (own < LENGTH[node])).all()
-        upto = np.cumsum(np.float64(weight[rows]))
-        wanted, rounding = share[node] * upto[-1], 1e-5 * upto[-1]
-        assert (weight[rows][own] > 0).all()
-        assert (upto[own] >= wanted - rounding).all()
-        assert (upto[own] - weight[rows][own] <= wanted + rounding).all()
-
-
 @pytest.mark.parametrize("n", [16, 64, 100, 256])
 def test_first_rows(here, loops, rng, x, n):
     code = rng.integers(0, 9, N, dtype=np.int32)
@@ -279,3 +256,29 @@ def test_a_node_has_the_same_sums_whatever_the_others_have(kind, x):
             alone, among = (here.call(function, here.put(v)) for v in (x, y))
         np.testing.assert_allclose(among[2], alone[2], rtol=1e-6)
         assert not (np.abs(among[:2]) < 1e19).any()
+
+
+def test_rows_at_shares_of_the_weight(here, rng):
+    values = np.stack([np.arange(N), -np.arange(N)]).astype(np.float32)
+    weight = rng.uniform(0.5, 2.0, N).astype(np.float32)
+    weight[rng.random(N) < 0.2] = 0
+    weight[0] = 1  # of the node of one row
+    share = rng.random((len(LENGTH), 5)).astype(np.float32)
+    share[:, 0], share[:, 1] = 2.0**-24, 1 - 2.0**-24
+    found = here.call(
+        lambda rows, *a: rows.at_share(*a),
+        *(here.put(values), here.put(weight), here.nodes(share)),
+    )[: len(LENGTH)]
+    assert found.shape == (len(LENGTH), 2, 5)
+    np.testing.assert_array_equal(found[:, 0], -found[:, 1])
+    start = 0
+    for node, length in enumerate(LENGTH):
+        below = np.cumsum(np.float64(weight[start : start + length]))
+        place = found[node, 0].astype(int) - start
+        assert (weight[start + place] > 0).all()
+        # As far as float32 tells shares of the whole weight apart.
+        slack = 1e-5 * below[-1]
+        wanted = share[node].astype(float) * below[-1]
+        assert (below[place] >= wanted - slack).all()
+        assert (below[place] - weight[start + place] <= wanted + slack).all()
+        start += length

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Least variance along any direction, in units of the table's columns: rows of a leaf
 # may coincide.

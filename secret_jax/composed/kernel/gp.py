@@ -15,7 +15,7 @@ from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import DEFINITE, KERNELS, blocks, products
 from secret_jax.composed.kernel.rbf import FittedBases, RadialBasis, without_own
 from secret_jax.runtime.values import at_least
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, in units of the typical distance within a leaf, and
 # noise, as shares of the variance of the process.

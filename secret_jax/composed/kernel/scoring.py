@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from secret_jax.data.labels import from_at_least
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # A score that explains less than this share of its variance is left out.
 _LEAST_EXPLAINED = 1e-6
@@ -70,7 +70,7 @@ class OptimalScores(NamedTuple):
 
 
 @recorded
-class ReachedScores(NamedTuple):
+class CumulativeScores(NamedTuple):
     """Classes in order: one dichotomy after the other (Lanning 2008, chapter 6)."""
 
     # Of "this class or a later one", for each but the first.

@@ -13,7 +13,7 @@ from secret_jax.composed.kernel.criteria import CRITERIA
 from secret_jax.composed.kernel.interface import Head
 from secret_jax.runtime.genetic import evolve
 from secret_jax.runtime.values import Value, at_least, real
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Further ones of a criterion are rounding.
 _DIGITS = 2

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS, WEIGHING, blocks, products
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, the widest first, in units of the root mean square
 # distance of two rows of the leaf: from nearly equal weights to the next neighbours.

@@ -14,7 +14,7 @@ from secret_jax.composed.kernel.criteria import of_classes, of_numbers
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.rbf import RadialBasis
-from secret_jax.composed.kernel.scoring import OptimalScores, ReachedScores
+from secret_jax.composed.kernel.scoring import CumulativeScores, OptimalScores
 from secret_jax.composed.kernel.search import (
     SEARCHES,
     Found,
@@ -336,7 +336,7 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
         Of ordered categories, with rows, in their order.
     tree_, head_, fitted_head_, search_, n_features_in_, feature_names_in_
         As of `KernelTreeRegressor`.
-    scores_ : OptimalScores or ReachedScores
+    scores_ : OptimalScores or CumulativeScores
 
     References
     ----------
@@ -360,7 +360,7 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     head: HeadOption = "gp"
     ordinal: bool = False
     if TYPE_CHECKING:  # no parameter
-        scores_: OptimalScores | ReachedScores = field(init=False)
+        scores_: OptimalScores | CumulativeScores = field(init=False)
 
     def _fitted(self, given: Given) -> dict[str, Any]:
         classes, member = self._members(given)
@@ -369,8 +369,8 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
         fitted, rows, fit = self._with_head(tree, given, target)
         return {"classes_": classes, "scores_": self._scores(fit, rows), **fitted}
 
-    def _scores(self, fit: HeadFit, rows: Regions) -> OptimalScores | ReachedScores:
-        kind = ReachedScores if self.ordinal else OptimalScores
+    def _scores(self, fit: HeadFit, rows: Regions) -> OptimalScores | CumulativeScores:
+        kind = CumulativeScores if self.ordinal else OptimalScores
         return kind.of(fit.left_out, rows.target[fit.row], rows.weight[fit.row])
 
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:

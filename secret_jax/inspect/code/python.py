@@ -223,7 +223,7 @@ class _Functions(Phrases):
         if model.only is not None:
             yield f"    return chances[{model.only}]"
             return
-        yield self._labels()
+        yield f"    labels = {list(model.labels)!r}"
         yield "    return dict(zip(labels, chances))"
 
     def _class_function(self) -> Iterator[str]:
@@ -231,7 +231,7 @@ class _Functions(Phrases):
         assert self.model.classes is not None
         costs, name = self.model.classes.costs, self.function
         yield f"def {name}(row=None, /, **columns):"
-        yield self._labels()
+        yield f"    labels = {list(self.model.labels)!r}"
         yield f"    chances = [*{name}_proba(row, **columns).values()]"
         if costs is None:
             yield "    return labels[chances.index(max(chances))]"
@@ -244,9 +244,6 @@ class _Functions(Phrases):
             gains.append(self.added(gain))
         yield _statement("gains = ", f"[{', '.join(gains)}]")
         yield "    return labels[gains.index(max(gains))]"
-
-    def _labels(self) -> str:
-        return f"    labels = {list(self.model.labels)!r}"
 
 
 def _statement(before: str, value: str, after: str = "", indent: str = "    ") -> str:

@@ -65,7 +65,7 @@ def plot_leaf(
     view = as_view(tree, output)
     check_node(view.tree, node)
     short = picture.with_short_names(view)
-    facts = [*short.fact_parts(node), short.range_facts(node)]
+    facts = [*short.facts(node), short.range_facts(node)]
     facts = textwrap.fill(", ".join(filter(None, facts)), _CHARACTERS)
     way = f"[{node}] {path_sentence(short.tree, node)}"
     lines: dict[str, Any] = {"max_lines": _TITLE_LINES, "placeholder": " ..."}

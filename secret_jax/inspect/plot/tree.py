@@ -180,7 +180,7 @@ def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
 
 def _lines(view: View, node: int, max_terms: int | None) -> list[str]:
     """Write a box: a split (None), or equations as far as there is room, and facts."""
-    tree, facts = view.tree, view.fact_parts(node)
+    tree, facts = view.tree, view.facts(node)
     if max_terms is None:
         first, *others = split_parts(tree, node, _MOST_PARTS)
         lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)

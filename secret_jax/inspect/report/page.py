@@ -148,7 +148,7 @@ def _nodes(view: View, max_depth: int) -> Iterator[dict[str, Any]]:
             "node": node,
             "depth": depth,
             "condition": above[0] if above else "all rows",
-            "facts": view.fact_parts(node),
+            "facts": view.facts(node),
             "bar": view.bar(node) or [(share, fills[node])],
             "is_end": is_end,
             "below": "" if leaf else counted_leaves(int(n_below[node])),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.code.export import exported
-from secret_jax.inspect.code.onnx.graph import ML, EncodedGraph, Graph
+from secret_jax.inspect.code.onnx.graph import ML, Graph
 from secret_jax.inspect.code.program import ExportedModel, Program
 from secret_jax.inspect.view import Readable
 from secret_jax.losses.interface import HIGHEST_LOG
@@ -75,7 +75,7 @@ def to_onnx(tree: Readable, *, output: int | str | None = None) -> Any:
 
 def onnx_model(model: ExportedModel) -> Any:
     """Convert what programs compute to a graph; see `to_onnx`."""
-    graph = EncodedGraph(model)
+    graph = Graph(model)
     totals: list[list[str]] = [[] for _ in model.constants]
     for program in model.trees:
         make = _mixture if program.tree.is_soft else _leaves
@@ -116,7 +116,7 @@ def _answer(graph: Graph, model: ExportedModel, scores: str) -> None:
     graph.output("probabilities", chances, np.float64, [None, len(labels)])
 
 
-def _leaves(graph: EncodedGraph, program: Program) -> Iterator[str]:
+def _leaves(graph: Graph, program: Program) -> Iterator[str]:
     """Add a hard tree: the value of each of its outputs, of shape (n_rows, 1)."""
     leaf = _leaf(graph, program.tree)
     for tree in program.outputs:
@@ -132,7 +132,7 @@ def _leaves(graph: EncodedGraph, program: Program) -> Iterator[str]:
 
 
 def _equations(
-    graph: EncodedGraph, tree: Tree
+    graph: Graph, tree: Tree
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """Intercepts, slopes and bounds of the leaves in units of the target."""
     schema, leaf = tree.schema, tree.is_leaf
@@ -144,16 +144,18 @@ def _equations(
     return intercept, slopes[:, graph.order], (low, high)
 
 
-def _sides(graph: EncodedGraph, tree: Tree) -> str:
+def _sides(graph: Graph, tree: Tree) -> str:
     """Add whether rows go left at the inner nodes, in their order, as 0 and 1."""
     inner = np.flatnonzero(~tree.is_leaf)
     blocks, nodes = [], []
     for part in tree.comparisons:
         sums = np.flatnonzero(np.any(part.direction != 0, axis=1) & ~tree.is_leaf)
         if len(sums):
-            direction = graph.single(part.direction[sums][:, graph.order].T)
-            total = graph.add("MatMul", graph.rounded, direction)
-            left = graph.add("LessOrEqual", total, graph.single([part.threshold[sums]]))
+            weights = part.direction[sums][:, graph.order].T
+            weights = graph.constant(weights, np.float32)
+            total = graph.add("MatMul", graph.rounded, weights)
+            most = graph.constant([part.threshold[sums]], np.float32)
+            left = graph.add("LessOrEqual", total, most)
             blocks.append(graph.to_double(left))
             nodes += sums.tolist()
         for attribute in range(len(tree.schema.discrete)):
@@ -171,7 +173,7 @@ def _sides(graph: EncodedGraph, tree: Tree) -> str:
     return graph.to_single(graph.add("Greater", held, every))
 
 
-def _leaf(graph: EncodedGraph, tree: Tree) -> str:
+def _leaf(graph: Graph, tree: Tree) -> str:
     """Add the splits of a tree: the number of the leaf of every row, (n_rows,)."""
     leaf = tree.is_leaf
     nodes, numbers = [*range(tree.n_nodes)], np.flatnonzero(leaf).tolist()
@@ -196,7 +198,7 @@ def _leaf(graph: EncodedGraph, tree: Tree) -> str:
     return graph.squeeze(number)
 
 
-def _mixture(graph: EncodedGraph, program: Program) -> Iterator[str]:
+def _mixture(graph: Graph, program: Program) -> Iterator[str]:
     """Add a soft tree: shares of the leaves, and the mean of what they say."""
     tree, n_leaves = program.tree, program.tree.n_leaves
     # The logarithms of the odds that rows go left at the inner nodes.

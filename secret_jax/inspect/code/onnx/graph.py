@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code.program import (
     ExportedModel,
     plain_categories,
@@ -19,12 +18,25 @@ ML = "ai.onnx.ml"
 
 
 class Graph:
-    """Nodes, constants and inputs of a graph as it is made."""
+    """Nodes, constants and inputs as they are made, and the columns that trees use.
 
-    def __init__(self, schema: TableSchema):
+    ``x`` is a matrix of the encoded columns whose positions are in ``order``,
+    ``rounded`` the same in float32, as in `secret_jax.data.rows.Table`.
+    """
+
+    def __init__(self, model: ExportedModel):
         self.onnx = imported("onnx", "ONNX models", "onnx")
-        self.taken = {*schema.names, "X"}
+        self.taken = {*model.schema.names, "X"}
         self.nodes, self.constants, self.inputs, self.outputs = [], [], {}, []
+        self.schema = model.schema
+        used = [one.in_use for program in model.trees for one in program.outputs]
+        of_array = not self.schema.named and not self.schema.discrete
+        of_array &= not self.schema.levels
+        self.width = len(self.schema.names) if of_array else 0
+        self.order: list[int] = []
+        blocks = [*self._blocks(np.any(used, axis=0))]
+        self.x = self.concat(blocks) if blocks else self._zeros()
+        self.rounded = self.to_single(self.x)
 
     def name(self, wanted: str) -> str:
         """Choose a name that no other part has."""
@@ -46,9 +58,6 @@ class Graph:
         array = np.asarray(values, dtype)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
-
-    def single(self, values: Any) -> str:
-        return self.constant(values, np.float32)
 
     def input(self, name: str, text: bool = False, width: int = 1) -> str:
         """Add an input, or take the one that is there."""
@@ -107,26 +116,6 @@ class Graph:
         model = helper.make_model(graph, opset_imports=opsets, **options)
         self.onnx.checker.check_model(model)
         return model
-
-
-class EncodedGraph(Graph):
-    """Graph with the encoded columns that trees use.
-
-    ``x`` is a matrix of the encoded columns whose positions are in ``order``,
-    ``rounded`` the same in float32, as in `secret_jax.data.rows.Table`.
-    """
-
-    def __init__(self, model: ExportedModel):
-        super().__init__(model.schema)
-        self.schema = model.schema
-        used = [one.in_use for program in model.trees for one in program.outputs]
-        of_array = not self.schema.named and not self.schema.discrete
-        of_array &= not self.schema.levels
-        self.width = len(self.schema.names) if of_array else 0
-        self.order: list[int] = []
-        blocks = [*self._blocks(np.any(used, axis=0))]
-        self.x = self.concat(blocks) if blocks else self._zeros()
-        self.rounded = self.to_single(self.x)
 
     def _blocks(self, used: np.ndarray) -> Iterator[str]:
         """Make matrices of some encoded columns each."""
