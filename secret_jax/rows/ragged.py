@@ -115,23 +115,7 @@ class RaggedRows:
         values: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
         """Sums over the rows of each node with each code of each attribute."""
-        n_attributes, n_rows = code.shape
-        shape = n_codes, self.n_nodes, n_attributes, len(values)
-        if not n_attributes:
-            return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
-        cells = self.n_nodes * n_attributes
-        position = code.T.astype(np.int32, order="C")
-        position *= np.int32(cells)
-        position += n_attributes * self.slot.astype(np.int32)[:, None]
-        position += np.arange(n_attributes, dtype=np.int32)
-        ones = np.ones(position.size, values.dtype)
-        starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
-        # One product with the matrix of who is where: 3 ns for a row and attribute.
-        member = csc_array(
-            (ones, position.ravel(), starts), shape=(n_codes * cells, n_rows)
-        )
-        found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
-        return np.moveaxis(found, 0, -1)
+        return self._added_up(self._member(code, n_codes), values, len(code))
 
     def sums_below(
         self,
@@ -140,12 +124,57 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
+        member = self._member(self._codes(values, cuts), cuts.shape[-1] + 1)
+        found = self._added_up(member, of, len(values))
+        return np.cumsum(found[..., :-1], axis=-1)
+
+    def moments_below(
+        self,
+        values: Float[np.ndarray, "d n_rows"],
+        cuts: Float[np.ndarray, "n_nodes d n_cuts"],
+        of: Float[np.ndarray, "m n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> tuple[
+        Float[np.ndarray, "n_nodes d m n_cuts"], Float[np.ndarray, "n_nodes d 2 n_cuts"]
+    ]:
+        """`sums_below`, and those of the weighted values and of their squares."""
+        member = self._member(self._codes(values, cuts), cuts.shape[-1] + 1)
+        sums = [self._added_up(member, of, len(values))]
+        own = np.ascontiguousarray(values.T).ravel()
+        for power in (own, own**2):
+            member.data = power
+            sums.append(self._added_up(member, weight[None], len(values)))
+        first = np.cumsum(sums[0][..., :-1], axis=-1)
+        return first, np.cumsum(np.concatenate(sums[1:], axis=2)[..., :-1], axis=-1)
+
+    def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+        """How many cuts of their node are below the values."""
         code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
-        for cut in np.moveaxis(cuts, -1, 0):
-            code += values > self.spread(cut)
-        n_cuts = cuts.shape[-1]
-        found = self.sums_by_code(code, n_cuts + 1, of)
-        return np.cumsum(found[..., :n_cuts], axis=-1)
+        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
+            code += values > cut.repeat(self.length, axis=-1)
+        return code
+
+    def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
+        """Which rows are of which code, node and attribute, (cells, n_rows)."""
+        n_attributes, n_rows = code.shape
+        cells = self.n_nodes * n_attributes
+        cell = code.T.astype(np.int32, order="C")
+        cell *= np.int32(cells)
+        cell += n_attributes * self.slot.astype(np.int32)[:, None]
+        cell += np.arange(n_attributes, dtype=np.int32)
+        ones = np.ones(cell.size, np.float32)
+        starts = np.arange(0, n_attributes * n_rows + 1, max(n_attributes, 1), np.int32)
+        shape = n_codes * cells, n_rows
+        return csc_array((ones, cell.ravel(), starts[: n_rows + 1]), shape=shape)
+
+    def _added_up(
+        self, member: csc_array, values: np.ndarray, n_attributes: int
+    ) -> np.ndarray:
+        """Sums of values in all cells, (n_nodes, n_attributes, m, n_codes)."""
+        # One product with the matrix of who is where: 3 ns for a row and attribute.
+        found = member @ np.ascontiguousarray(values.T)
+        shape = -1, self.n_nodes, n_attributes, len(values)
+        return found.reshape(shape).transpose(1, 2, 3, 0)
 
     def chosen(
         self,
