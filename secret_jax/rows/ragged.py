@@ -115,7 +115,8 @@ class RaggedRows:
         values: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
         """Sums over the rows of each node with each code of each attribute."""
-        return self._added_up(self._member(code, n_codes), values, len(code))
+        shape = n_codes, self.n_nodes, len(code), len(values)
+        return _added_up(self._member(code, n_codes), values, shape)
 
     def sums_below(
         self,
@@ -124,8 +125,8 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
-        member = self._member(self._codes(values, cuts), cuts.shape[-1] + 1)
-        found = self._added_up(member, of, len(values))
+        n_codes = cuts.shape[-1] + 1
+        found = self.sums_by_code(self._codes(values, cuts), n_codes, of)
         return np.cumsum(found[..., :-1], axis=-1)
 
     def moments_below(
@@ -138,14 +139,16 @@ class RaggedRows:
         Float[np.ndarray, "n_nodes d m n_cuts"], Float[np.ndarray, "n_nodes d 2 n_cuts"]
     ]:
         """`sums_below`, and those of the weighted values and of their squares."""
-        member = self._member(self._codes(values, cuts), cuts.shape[-1] + 1)
-        sums = [self._added_up(member, of, len(values))]
-        own = np.ascontiguousarray(values.T).ravel()
+        shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
+        member = self._member(self._codes(values, cuts), shape[0])
+        found = _added_up(member, of, (*shape, len(of)))
+        own, powers = np.ascontiguousarray(values.T).ravel(), []
         for power in (own, own**2):
             member.data = power
-            sums.append(self._added_up(member, weight[None], len(values)))
-        first = np.cumsum(sums[0][..., :-1], axis=-1)
-        return first, np.cumsum(np.concatenate(sums[1:], axis=2)[..., :-1], axis=-1)
+            powers.append(_added_up(member, weight[None], (*shape, 1)))
+        both = found, np.concatenate(powers, axis=2)
+        first, second = (np.cumsum(sums[..., :-1], axis=-1) for sums in both)
+        return first, second
 
     def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
         """How many cuts of their node are below the values."""
@@ -163,18 +166,9 @@ class RaggedRows:
         cell += n_attributes * self.slot.astype(np.int32)[:, None]
         cell += np.arange(n_attributes, dtype=np.int32)
         ones = np.ones(cell.size, np.float32)
-        starts = np.arange(0, n_attributes * n_rows + 1, max(n_attributes, 1), np.int32)
+        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
         shape = n_codes * cells, n_rows
-        return csc_array((ones, cell.ravel(), starts[: n_rows + 1]), shape=shape)
-
-    def _added_up(
-        self, member: csc_array, values: np.ndarray, n_attributes: int
-    ) -> np.ndarray:
-        """Sums of values in all cells, (n_nodes, n_attributes, m, n_codes)."""
-        # One product with the matrix of who is where: 3 ns for a row and attribute.
-        found = member @ np.ascontiguousarray(values.T)
-        shape = -1, self.n_nodes, n_attributes, len(values)
-        return found.reshape(shape).transpose(1, 2, 3, 0)
+        return csc_array((ones, cell.ravel(), starts), shape=shape)
 
     def chosen(
         self,
@@ -343,3 +337,12 @@ class RaggedRows:
             for start in range(first[begin], stop[begin], most):
                 rows = slice(start, min(start + most, stop[begin]))
                 yield RaggedRows(np.array([rows.stop - start])), nodes, rows
+
+
+def _added_up(
+    member: csc_array, values: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Sums of values in all cells, with the first axis of the shape as the last."""
+    # One product with the matrix of who is where: 3 ns for a row and attribute.
+    found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
+    return found.transpose(1, 2, 3, 0)

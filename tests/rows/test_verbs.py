@@ -171,6 +171,44 @@ def test_sums_below_cuts(here, loops, x, rng):
     close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
 
 
+def test_moments_of_values_below_cuts(here, loops, x, rng):
+    cuts = np.sort(loops.head(x, 8), axis=-1)
+    of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
+    weight = rng.uniform(size=N).astype(np.float32)
+    found, own = here.call(
+        lambda rows, v, c, o, w: rows.moments_below(v, c, o, w),
+        *(here.put(x), here.nodes(cuts), here.put(of), here.put(weight)),
+    )
+    close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
+    powers = np.stack([weight * x, weight * x**2], axis=1).reshape(6, N)
+
+    def each_its_own(powers):
+        sums = loops.sums_below(x, cuts, powers).reshape(len(LENGTH), 3, 3, 2, 8)
+        return np.einsum("nddpc->ndpc", sums)
+
+    close(own, each_its_own(powers), each_its_own(np.abs(powers)))
+
+
+def test_what_nodes_choose_of_their_rows(here, loops, x, rng):
+    index = rng.integers(0, 3, (len(LENGTH), 2))
+    found = here.call(
+        lambda rows, i, v: rows.chosen(i, v), here.nodes(index), here.put(x)
+    )
+    expected = np.take_along_axis(x, loops.spread(index), axis=0)
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
+def test_tables_of_nodes(here, loops, rng):
+    table = rng.normal(size=(len(LENGTH), 2, 6)).astype(np.float32)
+    code = rng.integers(0, 6, (2, N), dtype=np.int32)
+    found = here.call(
+        lambda rows, t, c: rows.looked_up(t, c), here.nodes(table), here.put(code)
+    )
+    spread = loops.spread(table)  # (2, 6, n_rows)
+    expected = np.take_along_axis(spread, code[:, None], axis=1)[:, 0]
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
 @pytest.mark.parametrize("n", [16, 64, 100, 256])
 def test_first_rows(here, loops, rng, x, n):
     code = rng.integers(0, 9, N, dtype=np.int32)

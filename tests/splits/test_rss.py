@@ -173,9 +173,7 @@ def test_screening_agrees_with_exact_scores():
         direction = np.float32(direction / deviation[:, None])
         projection = direction @ nodes.z
         cuts = rss_scores.cuts_of(level.rows, projection, level.weight, 16)
-        screened = rss_scores.screened(
-            nodes, projection, cuts, direction @ nodes.cross / deviation[:, None]
-        )
+        screened = rss_scores.screened(nodes, projection, cuts, direction @ nodes.cross)
         left = projection[:, None] <= cuts[0][..., None]
         exact = rss_scores.exact_sides(nodes, left.reshape(-1, 2000), RIDGE).gain
     exact = exact.reshape(screened.shape)
