@@ -27,7 +27,7 @@ _MOST_NARROW = 0.99
 
 def cuts_of(
     rows: Any,
-    values: Float[AnyArray, "n_directions n_rows"],
+    values: Float[AnyArray, "*tiles n_directions n_rows"],
     weight: AnyArray,
     n: int,
 ) -> Float[AnyArray, "n_nodes n_directions n"]:
@@ -133,7 +133,7 @@ def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 def screened(
     nodes: Nodes,
-    projection: Float[AnyArray, "n_directions n_rows"],
+    projection: Float[AnyArray, "*tiles n_directions n_rows"],
     cuts: Float[AnyArray, "n_nodes n_directions n_cuts"],
     slope: Float[AnyArray, "n_nodes n_directions n_model"],
 ) -> Float[AnyArray, "n_nodes n_directions n_cuts"]:
@@ -153,7 +153,7 @@ class Sides(NamedTuple):
 
 
 def exact_sides(
-    nodes: Nodes, left: Bool[AnyArray, "n_splits n_rows"], ridge: float
+    nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
 ) -> Sides:
     """Drops of the penalised residual sum of squares by models of both sides."""
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen
