@@ -69,7 +69,7 @@ def ranked(
 ) -> Ranked:
     """Order the rows; ``least``: least weight on each side of a cut."""
     rows = level.rows
-    value = np.where(level.weight > 0, projection, np.inf)
+    value = np.where(level.weight > 0, projection, np.inf).astype(np.float32)
     order = rows.sorted_by(value)
     value = np.take_along_axis(value, order, axis=1)
     left = running(rows, level.weight[order])

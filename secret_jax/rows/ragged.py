@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from scipy.sparse import csc_array
 
+# The bit that says that a number is negative.
+_SIGN = np.int32(-(2**31))
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
 _CACHED = 1 << 16
 # Fewer rows that nobody asked for take less time than to begin anew behind them.
@@ -292,11 +294,23 @@ class RaggedRows:
     def sorted_by(
         self, values: Float[np.ndarray, "n_attributes n_rows"]
     ) -> Int[np.ndarray, "n_attributes n_rows"]:
-        """Positions of the rows of each node in the order of each attribute."""
-        order = np.argsort(values, axis=-1, kind="stable")
+        """Positions of the rows of each node in the order of each attribute.
+
+        Of equal values the first row comes first. Values are float32.
+        """
+        # Whole numbers in the order of the values: negative ones the other way round.
+        bits = (values + np.float32(0)).view(np.int32)  # zero has one sign
+        rising = np.where(bits < 0, ~bits, bits | _SIGN).view(np.uint32)
+        # Numbers of eight bytes are sorted six times as fast as places of others.
+        key = rising.astype(np.uint64) << 32
+        key |= np.arange(values.shape[-1], dtype=np.uint64)
+        key.sort(axis=-1)
+        order = (key & np.uint64(0xFFFFFFFF)).astype(np.intp)
+        if self.n_nodes == 1:
+            return order
         # Keys of two bytes are sorted by counting.
-        key = self.slot.astype(np.min_scalar_type(self.n_nodes))
-        by_node = np.argsort(key[order], axis=-1, kind="stable")
+        slot = self.slot.astype(np.min_scalar_type(self.n_nodes))
+        by_node = np.argsort(slot[order], axis=-1, kind="stable")
         return np.take_along_axis(order, by_node, axis=-1)
 
     def _blocks(

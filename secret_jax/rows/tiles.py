@@ -20,7 +20,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int, Shaped
 
@@ -92,6 +91,11 @@ class TiledRows:
         """Which places hold rows."""
         return jnp.arange(self.tile) < self.filled[:, None]
 
+    def filling(self, values: Shaped[Array, "n_tiles ... tile"]) -> Array:
+        """`inside`, of a shape that goes with values of rows."""
+        n_between = values.ndim - 2
+        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
+
     def spread(
         self, values: Shaped[Array, "n_nodes ..."]
     ) -> Shaped[Array, "n_tiles ... 1"]:
@@ -103,14 +107,14 @@ class TiledRows:
     ) -> Shaped[Array, "n_nodes ..."]:
         """Sums over the rows of each node."""
         zero = jnp.zeros((), values.dtype)
-        kept = jnp.where(self._inside_of(values), values, zero)
+        kept = jnp.where(self.filling(values), values, zero)
         return self._of_nodes(jnp.sum(kept, axis=-1))
 
     def least(
         self, values: Shaped[Array, "n_tiles ... tile"]
     ) -> Shaped[Array, "n_nodes ..."]:
         """Smallest value among the rows of each node; infinite where there is none."""
-        found = jnp.where(self._inside_of(values), values, jnp.inf).min(axis=-1)
+        found = jnp.where(self.filling(values), values, jnp.inf).min(axis=-1)
         if self.node is None:
             return found
         own = self.node == jnp.arange(self.n_nodes)[:, None]
@@ -172,7 +176,7 @@ class TiledRows:
         values: Shaped[Array, "n_tiles n tile"],
     ) -> Shaped[Array, "n_tiles k tile"]:
         """Of each row the values that its node chooses."""
-        return jnp.take_along_axis(values, self.spread(index), axis=1)
+        return values[jnp.arange(len(values))[:, None], self._of_tiles(index)]
 
     def looked_up(
         self,
@@ -180,7 +184,8 @@ class TiledRows:
         code: Int[Array, "n_tiles k tile"],
     ) -> Shaped[Array, "n_tiles k tile"]:
         """What the tables of each row's node have at its codes."""
-        return jnp.take_along_axis(self._of_tiles(table), code, axis=-1)
+        node = jnp.arange(self.n_nodes) if self.node is None else self.node
+        return table[node[:, None, None], jnp.arange(code.shape[1])[:, None], code]
 
     @property
     def longest(self) -> int:
@@ -223,6 +228,32 @@ class TiledRows:
         """Arrays of rows that a function makes of the rows."""
         return function(self, node_values, row_arrays)
 
+    def at_share(
+        self,
+        values: Shaped[Array, "n_tiles ... tile"],
+        weight: Float[Array, "n_tiles tile"],
+        share: Float[Array, "n_nodes k"],
+    ) -> Shaped[Array, "n_nodes ... k"]:
+        """The rows at some shares of the weight, as it adds up row by row.
+
+        See `secret_jax.rows.ragged.RaggedRows.at_share`.
+        """
+        of_tile = jnp.sum(weight, axis=-1)
+        below, most = jnp.cumsum(of_tile), len(of_tile) - 1
+        first = jnp.minimum(self.first, most)[:, None]
+        last = first + jnp.maximum(-(-self.length // self.tile), 1)[:, None] - 1
+        last = jnp.minimum(last, most)
+        start = below[first] - of_tile[first]
+        wanted = start + share * (below[last] - start)
+        number = jnp.searchsorted(below, wanted, side="right").astype(jnp.int32)
+        number = jnp.clip(number, first, last)
+        wanted = wanted - (below[number] - of_tile[number])
+        within = jnp.cumsum(weight[number], axis=-1)
+        # Rounding must not lead beyond the last row of some weight.
+        passed = (within <= wanted[..., None]) & (within < within[..., -1:])
+        place = jnp.sum(passed, axis=-1, dtype=jnp.int32)
+        return jnp.moveaxis(values[number, ..., place], 1, -1)
+
     def _of_tiles(self, values: Array) -> Array:
         """What each tile's node has."""
         return values if self.node is None else values[self.node]
@@ -241,11 +272,6 @@ class TiledRows:
             found = _product(own, finite)
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
-
-    def _inside_of(self, values: Array) -> Array:
-        """Which places hold rows, for values with axes between tile and place."""
-        n_between = values.ndim - 2
-        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
 
     def _sums_where(self, chosen: Array, values: Array) -> Array:
         """Sums of values (n_tiles, m, tile) over chosen rows (n_tiles, a, b, tile)."""
@@ -276,19 +302,3 @@ def _in_three(values: Array) -> list[Array]:
         parts.append(part.astype(jnp.bfloat16))
         values = values - part
     return parts
-
-
-def in_tiles(
-    values: Shaped[np.ndarray, "... n_rows"],
-    length: Int[np.ndarray, " n_nodes"],
-    n_tiles: int,
-    tile: int,
-) -> Shaped[np.ndarray, "n_tiles ... tile"]:
-    """Put rows of nodes, one node after the other, where `TiledRows.of` has them."""
-    n_own = -(-length // tile)
-    start = tile * (np.cumsum(n_own) - n_own) - (np.cumsum(length) - length)
-    place = np.arange(length.sum()) + np.repeat(start, length)
-    found = np.zeros((*values.shape[:-1], n_tiles * tile), values.dtype)
-    found[..., place] = values
-    found = found.reshape(*values.shape[:-1], n_tiles, tile)
-    return np.ascontiguousarray(np.moveaxis(found, -2, 0))

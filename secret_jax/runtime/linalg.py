@@ -277,7 +277,8 @@ def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     What reads strided arrays adds up in another order, and so rounds otherwise.
     """
     n_numbers = shape[-2] * shape[-1]
-    return np.ascontiguousarray(found.reshape(n_numbers, -1).T).reshape(shape)
+    found = found.reshape(n_numbers, found.shape[-1])
+    return np.ascontiguousarray(found.T).reshape(shape)
 
 
 def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:

@@ -70,11 +70,11 @@ def maximise(
     prior = prior[:, None, None, :, None] * np.eye(prior.shape[-1], dtype=np.float32)
     # Eliminated first, the one takes the means from the products.
     inverse, _ = inverse_cholesky(both + prior, 0.0)
-    root = xp.sqrt(xp.maximum(mass, 0.0))[..., None] * active[:, None, None]
-    factor = inverse[..., 1:, :] * root[..., None]
+    own, root = active[:, None, None], xp.sqrt(xp.maximum(mass, 0.0))
+    factor = inverse[..., 1:, :] * xp.where(own, root[..., None], 0.0)[..., None]
     diagonal = xp.diagonal(factor[..., 1:], axis1=-2, axis2=-1)
     # A pivot lost to rounding makes this infinite: the component has collapsed.
-    diagonal = xp.where(active[:, None, None], diagonal, 1.0)
+    diagonal = xp.where(own, diagonal, 1.0)
     constant = xp.log(diagonal).sum(axis=-1) + 0.5 * known.n_active[:, None, None]
     constant = constant + xp.log(mass / weight[..., None])
     penalty = 0.5 * floor * (factor[..., 1:] ** 2).sum(axis=(-3, -2, -1))
@@ -180,7 +180,7 @@ def _of_nodes(fit: MixtureFit, nodes: np.ndarray) -> MixtureFit:
 
 def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
     """Steps as long as any run goes on, with fewer and fewer nodes."""
-    every, nodes = fit, np.arange(known.rows.n_nodes)
+    every, nodes = jax.tree.map(np.copy, fit), np.arange(known.rows.n_nodes)
 
     def put(fit: MixtureFit) -> None:
         for all_nodes, some in zip(

@@ -40,7 +40,7 @@ class Attributes(NamedTuple):
     gain: AnyArray  # (n_nodes, n_candidates): by first moments
     cut: AnyArray  # the same shape: in standardised units, or last rank on the left
     chance: AnyArray  # the same shape: see `gain_of_order`
-    rank: AnyArray | None  # (n_nodes, n_discrete, n_categories), int
+    rank: AnyArray | None  # (n_nodes, n_discrete, n_categories)
 
     @property
     def n_cut(self) -> int:
@@ -177,7 +177,7 @@ def _categories(level: Level, nodes: Nodes):
     last = xp.broadcast_to(np.arange(n - 1, dtype=np.float32), gain.shape)
     gain, cut = best_cuts(gain, last)
     chance = gain_of_order(weight, square[:, None])
-    rank = xp.argsort(order, axis=2, stable=True)
+    rank = xp.argsort(order, axis=2, stable=True).astype(cut.dtype)
     return gain - chance, cut, chance, rank
 
 

@@ -8,8 +8,9 @@ from levels import N_NODES, found_in, mixed_level, with_targets
 from scikit_trees import nodes_beside
 from sklearn.tree import DecisionTreeClassifier
 
-from secret_jax import ClassFrequencies, CostComplexity, SecretClassifier
+from secret_jax import CostComplexity, SecretClassifier
 from secret_jax.learners import CartSplits
+from secret_jax.models.glm import ClassFrequencies
 
 # Large leaves: counts of few rows tie, and either split would be right.
 LEAST = 100
@@ -33,7 +34,7 @@ def cart(criterion, **parameters):
     )
     splits = CartSplits(criterion=criterion, max_samples=None)
     defaults = {"splits": splits, "leaf": leaf, "min_samples_leaf": LEAST}
-    return SecretClassifier.cart(**defaults | parameters)
+    return SecretClassifier.literature("cart", **defaults | parameters)
 
 
 def assert_same_tree(ours, reference, X):

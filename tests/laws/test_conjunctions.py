@@ -84,9 +84,8 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "FEW_PAIRS", 0)
-            patch.setattr(decisions, "_MANY_PAIRS", 0)
             assert apply(tree, table).tolist() == expected
-            patch.setattr(decisions, "_MANY_PAIRS", 1 << 60)
+            patch.setattr(decisions, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
             for module in (routing, sums):
                 patch.setattr(module, "on_accelerator", lambda: True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from rows_of_nodes import Loops, in_tiles
 
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
-from tests.helpers.rows_of_nodes import Loops
+from secret_jax.rows.tiles import TiledRows
 
 # One row, a tile, a row more, no multiple, so many that sums are made of pieces.
 LENGTH = np.array([1, 64, 65, 700, 2, 9000, 63])
@@ -189,12 +189,13 @@ def test_moments_of_values_below_cuts(here, loops, x, rng):
     close(own, each_its_own(powers), each_its_own(np.abs(powers)))
 
 
-def test_what_nodes_choose_of_their_rows(here, loops, x, rng):
-    index = rng.integers(0, 3, (len(LENGTH), 2))
+def test_values_that_nodes_choose(here, loops, x, rng):
+    index = rng.integers(0, 3, (len(LENGTH), 2), dtype=np.int32)
     found = here.call(
         lambda rows, i, v: rows.chosen(i, v), here.nodes(index), here.put(x)
     )
-    expected = np.take_along_axis(x, loops.spread(index), axis=0)
+    of_row = loops.spread(index)
+    expected = np.take_along_axis(x, of_row, axis=0)
     np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
 
 
@@ -204,8 +205,8 @@ def test_tables_of_nodes(here, loops, rng):
     found = here.call(
         lambda rows, t, c: rows.looked_up(t, c), here.nodes(table), here.put(code)
     )
-    spread = loops.spread(table)  # (2, 6, n_rows)
-    expected = np.take_along_axis(spread, code[:, None], axis=1)[:, 0]
+    of_row = loops.spread(table)  # (2, 6, n_rows)
+    expected = np.take_along_axis(of_row, code[:, None], axis=1)[:, 0]
     np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
 
 
@@ -273,3 +274,29 @@ def test_a_node_has_the_same_sums_whatever_the_others_have(kind, x):
             alone, among = (here.call(function, here.put(v)) for v in (x, y))
         np.testing.assert_allclose(among[2], alone[2], rtol=1e-6)
         assert not (np.abs(among[:2]) < 1e19).any()
+
+
+def test_rows_at_shares_of_the_weight(here, rng):
+    values = np.stack([np.arange(N), -np.arange(N)]).astype(np.float32)
+    weight = rng.uniform(0.5, 2.0, N).astype(np.float32)
+    weight[rng.random(N) < 0.2] = 0
+    weight[0] = 1  # of the node of one row
+    share = rng.random((len(LENGTH), 5)).astype(np.float32)
+    share[:, 0], share[:, 1] = 2.0**-24, 1 - 2.0**-24
+    found = here.call(
+        lambda rows, *a: rows.at_share(*a),
+        *(here.put(values), here.put(weight), here.nodes(share)),
+    )[: len(LENGTH)]
+    assert found.shape == (len(LENGTH), 2, 5)
+    np.testing.assert_array_equal(found[:, 0], -found[:, 1])
+    start = 0
+    for node, length in enumerate(LENGTH):
+        below = np.cumsum(np.float64(weight[start : start + length]))
+        place = found[node, 0].astype(int) - start
+        assert (weight[start + place] > 0).all()
+        # As far as float32 tells shares of the whole weight apart.
+        slack = 1e-5 * below[-1]
+        wanted = share[node].astype(float) * below[-1]
+        assert (below[place] >= wanted - slack).all()
+        assert (below[place] - weight[start + place] <= wanted + slack).all()
+        start += length
