@@ -8,10 +8,11 @@ import jax
 import numpy as np
 import pytest
 from levels import found_in, level_of, mixed_level, with_targets
+from rows_of_nodes import in_tiles
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
+from secret_jax.rows.tiles import TiledRows
 from secret_jax.splits import rss_axis, rss_nodes, rss_oblique, rss_scores
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
