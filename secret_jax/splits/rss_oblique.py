@@ -231,7 +231,8 @@ def _shortest(best: Best, short: Best) -> Best:
     good = longer & (n_terms > 1) & (share >= 1 - _SPARSE_LOSS)
     good = good & (best.candidate < 0)[:, None]
     # Of as many attributes, what gains most.
-    which = xp.argmax(xp.where(good, 0.5 * share - n_terms, -xp.inf), axis=1)
+    liked = 0.5 * share - n_terms.astype(share.dtype)
+    which = xp.argmax(xp.where(good, liked, -xp.inf), axis=1)
     short = Best(*(taken(array, which, 1) for array in short))
     pairs = zip(short, best, strict=True)
     return Best(*(where_each(good.any(axis=1), *pair) for pair in pairs))

@@ -165,6 +165,7 @@ def exact_sides(
         return (rows.products(flat, design),)
 
     seen = nodes.weighted[..., :n, :], nodes.design[..., :n, :]
+    left = left.astype(nodes.design.dtype)
     (one,) = rows.total(products, (), (*seen, left))
     one = one.reshape(len(one), -1, n, n)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
