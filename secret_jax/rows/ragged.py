@@ -117,23 +117,8 @@ class RaggedRows:
         values: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
         """Sums over the rows of each node with each code of each attribute."""
-        n_attributes, n_rows = code.shape
-        shape = n_codes, self.n_nodes, n_attributes, len(values)
-        if not n_attributes:
-            return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
-        cells = self.n_nodes * n_attributes
-        position = code.T.astype(np.int32, order="C")
-        position *= np.int32(cells)
-        position += n_attributes * self.slot.astype(np.int32)[:, None]
-        position += np.arange(n_attributes, dtype=np.int32)
-        ones = np.ones(position.size, values.dtype)
-        starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
-        # One product with the matrix of who is where: 3 ns for a row and attribute.
-        member = csc_array(
-            (ones, position.ravel(), starts), shape=(n_codes * cells, n_rows)
-        )
-        found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
-        return np.moveaxis(found, 0, -1)
+        shape = n_codes, self.n_nodes, len(code), len(values)
+        return _added_up(self._member(code, n_codes), values, shape)
 
     def sums_below(
         self,
@@ -142,12 +127,50 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
+        n_codes = cuts.shape[-1] + 1
+        found = self.sums_by_code(self._codes(values, cuts), n_codes, of)
+        return np.cumsum(found[..., :-1], axis=-1)
+
+    def moments_below(
+        self,
+        values: Float[np.ndarray, "d n_rows"],
+        cuts: Float[np.ndarray, "n_nodes d n_cuts"],
+        of: Float[np.ndarray, "m n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> tuple[
+        Float[np.ndarray, "n_nodes d m n_cuts"], Float[np.ndarray, "n_nodes d 2 n_cuts"]
+    ]:
+        """`sums_below`, and those of the weighted values and of their squares."""
+        shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
+        member = self._member(self._codes(values, cuts), shape[0])
+        found = _added_up(member, of, (*shape, len(of)))
+        own, powers = np.ascontiguousarray(values.T).ravel(), []
+        for power in (own, own**2):
+            member.data = power
+            powers.append(_added_up(member, weight[None], (*shape, 1)))
+        both = found, np.concatenate(powers, axis=2)
+        first, second = (np.cumsum(sums[..., :-1], axis=-1) for sums in both)
+        return first, second
+
+    def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+        """How many cuts of their node are below the values."""
         code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
-        for cut in np.moveaxis(cuts, -1, 0):
-            code += values > self.spread(cut)
-        n_cuts = cuts.shape[-1]
-        found = self.sums_by_code(code, n_cuts + 1, of)
-        return np.cumsum(found[..., :n_cuts], axis=-1)
+        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
+            code += values > cut.repeat(self.length, axis=-1)
+        return code
+
+    def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
+        """Which rows are of which code, node and attribute, (cells, n_rows)."""
+        n_attributes, n_rows = code.shape
+        cells = self.n_nodes * n_attributes
+        cell = code.T.astype(np.int32, order="C")
+        cell *= np.int32(cells)
+        cell += n_attributes * self.slot.astype(np.int32)[:, None]
+        cell += np.arange(n_attributes, dtype=np.int32)
+        ones = np.ones(cell.size, np.float32)
+        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
+        shape = n_codes * cells, n_rows
+        return csc_array((ones, cell.ravel(), starts), shape=shape)
 
     def chosen(
         self,
@@ -328,3 +351,12 @@ class RaggedRows:
             for start in range(first[begin], stop[begin], most):
                 rows = slice(start, min(start + most, stop[begin]))
                 yield RaggedRows(np.array([rows.stop - start])), nodes, rows
+
+
+def _added_up(
+    member: csc_array, values: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Sums of values in all cells, with the first axis of the shape as the last."""
+    # One product with the matrix of who is where: 3 ns for a row and attribute.
+    found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
+    return found.transpose(1, 2, 3, 0)
