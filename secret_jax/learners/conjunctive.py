@@ -156,7 +156,9 @@ def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarr
 
     def longer(found: _Found) -> _Found:
         one = _addition(found.conditions, finder, screen)
-        return _Found([*found.conditions, one], one.pick.gain)
+        # Nothing comes of what is not allowed.
+        gain = np.where(np.isfinite(found.gain), one.pick.gain, -np.inf)
+        return _Found([*found.conditions, one], gain)
 
     def refined(found: _Found) -> _Found:
         """Look for a better condition in the place of each but the last."""

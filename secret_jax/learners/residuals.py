@@ -168,7 +168,8 @@ def quantile_places(
     before = np.cumsum(total, axis=1) - total
     below = order.left + np.repeat(before, rows.length, axis=1)
     enough = before[:, node] + share * total[:, node] * (1 - ROUNDING)
-    place = np.array(list(map(np.searchsorted, below, enough))).reshape(enough.shape)
+    place = np.array(list(map(np.searchsorted, below, enough)), int)
+    place = place.reshape(enough.shape)
     place = np.clip(place, rows.first[node], last[node])
     # All rows of one value are on one side.
     number = np.arange(order.value.shape[1])
