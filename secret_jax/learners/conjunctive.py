@@ -168,9 +168,8 @@ def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarr
             one = _addition(others, finder, screen)
             other = [*found.conditions]
             other[place] = one
-            found = _Found(other, one.pick.gain).where(
-                one.pick.gain > found.gain, found, level
-            )
+            better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
+            found = _Found(other, one.pick.gain).where(better, found, level)
         return found
 
     singles = _singles(finder, screen)
@@ -302,7 +301,7 @@ def _sharpened(
         gains = left.models.gains(sums, node, level.min_weight[node])
         gains = gains.reshape(-1, n_thresholds)
         best = gains.argmax(axis=1)
-        better = (n_held > place) & (gains.max(axis=1) > gain)
+        better = (n_held > place) & np.isfinite(gain) & (gains.max(axis=1) > gain)
         gain = np.where(better, gains.max(axis=1), gain)
         cut = np.where(better, cuts[np.arange(len(best)), best], pick.threshold)
         conditions[place] = Condition(pick._replace(threshold=cut), above)
