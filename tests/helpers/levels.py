@@ -31,14 +31,16 @@ def level_of(
     changes
         Further fields of the level.
     """
-    n_nodes, n_rows, n_columns = x.shape
-    codes = np.zeros((n_nodes, n_rows, 0)) if codes is None else codes
+    n_columns = x.shape[2]
+    rows = changes.get("rows") or RaggedRows(np.full(len(x), x.shape[1]))
+    n_nodes, n_rows = rows.n_nodes, rows.length.sum()
+    codes = np.zeros((*x.shape[:2], 0)) if codes is None else codes
     targets = targets if targets.ndim == 3 else targets[..., None]
     n_outputs, n_discrete = targets.shape[2], codes.shape[2]
     n_regressors = changes.get("n_regressors", n_columns)
     plain = {
-        "rows": RaggedRows(np.full(n_nodes, n_rows)),
-        "weight": np.ones(n_nodes * n_rows, np.float32),
+        "rows": rows,
+        "weight": np.ones(n_rows, np.float32),
         "min_weight": np.full(n_nodes, 2, np.float32),
         "random": np.zeros((n_nodes, finder.n_random(n_columns)), np.float32),
         "model": np.zeros((n_nodes, n_outputs, 1 + n_regressors), np.float32),

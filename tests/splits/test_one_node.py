@@ -35,18 +35,7 @@ def test_every_node_is_searched_by_its_own_rows(rng):
     length = np.array([3, 700, 40, 1, 513])
     n = int(length.sum())
     x, y = rng.normal(size=(1, n, 2)), rng.normal(size=(1, n))
-    level = level_of(
-        AtTheMean(),
-        x,
-        y,
-        rows=RaggedRows(length),
-        min_weight=np.ones(5, np.float32),
-        random=np.zeros((5, 0), np.float32),
-        model=np.zeros((5, 1, 3), np.float32),
-        degrees=np.ones(5, np.float32),
-        oblique=np.zeros(5, bool),
-        allowed=np.ones((5, 2), bool),
-    )
+    level = level_of(AtTheMean(), x, y, rows=RaggedRows(length))
     level.targets[:, :3] = 0
     found = found_in(level, AtTheMean())
     means = [part.mean() for part in np.split(level.x[0], np.cumsum(length)[:-1])]
