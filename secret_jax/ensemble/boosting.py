@@ -10,7 +10,6 @@ from secret_jax.ensemble.growth import (
     Booster,
     BoostOptions,
     add_round,
-    bins_of,
     total_error,
 )
 from secret_jax.ensemble.model import Ensemble
@@ -48,7 +47,7 @@ def boosted(
 
     ``rows``: in hash order; ``others``: rows to hold out in place of folds.
     """
-    bins, (folds, whole) = bins_of(rows, schema), _begun(options, rows, others)
+    folds, whole = _begun(options, rows, others)
     rows = rows if others is None else join([rows, others])
     boosters, stops = [*folds, whole], options.early_stopping
     judged = [each for each in boosters if len(each.held_out)]
@@ -56,7 +55,7 @@ def boosted(
     for number in range(1 + options.max_iter):
         told = f"error {errors[best]:.4g} in unseen rows" if number and judged else ""
         stage.at(number, options.max_iter, told)
-        add_round(boosters, rows, schema, options, bins)
+        add_round(boosters, rows, schema, options)
         errors.append(_error(judged, rows, options.loss))
         if number == 0 or not stops or errors[-1] < errors[best]:
             best, said = number, [each.prediction for each in folds]

@@ -41,11 +41,10 @@ class ClassLoss(Loss):
         return "a loss of numbers; for classes use SecretClassifier"
 
     def degrees_of_row(self, degrees: np.ndarray, n_outputs: int) -> np.ndarray:
-        """See `Loss`: classes share their rows."""
-        return degrees * self.n_free(n_outputs)
+        return degrees * self.n_free(n_outputs)  # classes share their rows
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See `Loss`: of two classes only the second is an output."""
+        # Of two classes only the second is an output.
         return tuple(names) if len(names) > 1 else (f"not {names[0]}", names[0])
 
 

@@ -48,7 +48,7 @@ class Quantile(Loss):
     level: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.5
     link: ClassVar = "identity"
     units: ClassVar = "robust"
-    says_means: ClassVar = False
+    predicts_mean: ClassVar = False
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         residual = targets - value

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from scipy.sparse import csc_array
 
-# Rows that are added up in float32 before float64 goes on: a sum of more loses digits.
-_PIECE = 4096
 # The bit that says that a number is negative.
 _SIGN = np.int32(-(2**31))
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
 _CACHED = 1 << 16
+# Fewer rows that nobody asked for take less time than to begin anew behind them.
+_SMALL_GAP = 512
 
 
 class RaggedRows:
@@ -36,11 +36,17 @@ class RaggedRows:
 
     def __init__(self, length: Int[np.ndarray, " n_nodes"]):
         self.length = np.asarray(length)
+        self._last_blocks: tuple[Any, list] = None, []
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
         return len(self.length)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows of all nodes."""
+        return int(self.length.sum())
 
     @cached_property
     def first(self) -> np.ndarray:
@@ -57,30 +63,19 @@ class RaggedRows:
         stop = self.first + self.length
         return list(map(slice, self.first.tolist(), stop.tolist()))
 
-    @cached_property
-    def _pieces(self) -> tuple[np.ndarray, np.ndarray]:
-        """First row of each piece of a node, and first piece of each node."""
-        number = -(-self.length // _PIECE)
-        first = np.cumsum(number) - number
-        nth = np.arange(number.sum()) - np.repeat(first, number)
-        return np.repeat(self.first, number) + _PIECE * nth, first
-
     def spread(
         self, values: Shaped[np.ndarray, "n_nodes ..."]
     ) -> Shaped[np.ndarray, "... n_rows"]:
-        """What each row's node has."""
-        last = np.ascontiguousarray(np.moveaxis(values, 0, -1))
-        return last if self.n_nodes == 1 else np.repeat(last, self.length, axis=-1)
+        """What each row's node has, or one number for all rows of a single node."""
+        values = values.transpose(*range(1, values.ndim), 0)
+        return values if self.n_nodes == 1 else values.repeat(self.length, axis=-1)
 
     def sums(
         self, values: Shaped[np.ndarray, "... n_rows"]
     ) -> Shaped[np.ndarray, "n_nodes ..."]:
-        """Sums over the rows of each node."""
-        start, first = self._pieces
-        found = np.add.reduceat(values, start, axis=-1)
-        if len(start) > self.n_nodes:
-            found = np.add.reduceat(found, first, axis=-1, dtype=np.float64)
-        return np.moveaxis(found, -1, 0).astype(values.dtype, copy=False)
+        """Sums over the rows of each node; in float64, as long sums lose digits."""
+        found = np.add.reduceat(values, self.first, axis=-1, dtype=np.float64)
+        return found.transpose(-1, *range(found.ndim - 1)).astype(values.dtype)
 
     def least(
         self, values: Shaped[np.ndarray, "... n_rows"]
@@ -97,7 +92,8 @@ class RaggedRows:
         if left.ndim > 2:
             each = [self.products(*pair) for pair in zip(left, right, strict=True)]
             return np.stack(each, axis=1)
-        found = np.empty((self.n_nodes, len(left), len(right)), left.dtype)
+        dtype = np.result_type(left, right)
+        found = np.empty((self.n_nodes, len(left), len(right)), dtype)
         for node, rows in enumerate(self._slices):
             # Not by `numpy.matmul`, which lets no other thread run for so few results.
             np.dot(left[:, rows], right[:, rows].T, out=found[node])
@@ -110,10 +106,8 @@ class RaggedRows:
     ) -> Float[np.ndarray, "m n_rows"]:
         """Each row by the matrix of its node."""
         found = np.empty((matrices.shape[1], values.shape[1]), values.dtype)
-        if self.n_nodes == 1:
-            return np.dot(matrices[0], values, out=found)
         for matrix, rows in zip(matrices, self._slices, strict=True):
-            found[:, rows] = np.dot(matrix, values[:, rows])
+            np.matmul(matrix, values[:, rows], out=found[:, rows])
         return found
 
     def sums_by_code(
@@ -128,8 +122,9 @@ class RaggedRows:
         if not n_attributes:
             return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
         cells = self.n_nodes * n_attributes
-        position = code.T * np.int32(cells)
-        position += n_attributes * self.slot[:, None]
+        position = code.T.astype(np.int32, order="C")
+        position *= np.int32(cells)
+        position += n_attributes * self.slot.astype(np.int32)[:, None]
         position += np.arange(n_attributes, dtype=np.int32)
         ones = np.ones(position.size, values.dtype)
         starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
@@ -147,12 +142,36 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
-        code = np.zeros(values.shape, np.int32)
+        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
         for cut in np.moveaxis(cuts, -1, 0):
             code += values > self.spread(cut)
         n_cuts = cuts.shape[-1]
         found = self.sums_by_code(code, n_cuts + 1, of)
         return np.cumsum(found[..., :n_cuts], axis=-1)
+
+    def chosen(
+        self,
+        index: Int[np.ndarray, "n_nodes k"],
+        values: Shaped[np.ndarray, "n n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """Of each row the values that its node chooses."""
+        found = np.empty((index.shape[1], values.shape[1]), values.dtype)
+        for which, rows in zip(index, self._slices, strict=True):
+            found[:, rows] = values[which, rows]
+        return found
+
+    def looked_up(
+        self,
+        table: Shaped[np.ndarray, "n_nodes k n_codes"],
+        code: Int[np.ndarray, "k n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """What the tables of each row's node have at its codes."""
+        return table[self.slot, np.arange(len(code))[:, None], code]
+
+    @property
+    def longest(self) -> int:
+        """Most rows of a node."""
+        return int(self.length.max())
 
     def head(
         self, values: Shaped[np.ndarray, "... n_rows"], n: int
@@ -161,8 +180,10 @@ class RaggedRows:
         column = np.arange(n)
         inside = column < self.length[:, None]
         place = np.where(inside, self.first[:, None] + column, 0)
-        found = np.where(inside, values[..., place], np.zeros((), values.dtype))
-        return np.moveaxis(found, -2, 0)
+        found = values.take(place, axis=-1)
+        if not inside.all():
+            found[..., ~inside] = 0
+        return found.transpose(values.ndim - 1, *range(values.ndim - 1), values.ndim)
 
     def total(
         self,
@@ -184,9 +205,12 @@ class RaggedRows:
             Nodes that are needed; others get zeros.
         """
         found: list[np.ndarray] = []
-        for part, nodes, rows in self._blocks(row_arrays, going):
+        blocks = self._blocks(row_arrays, going)
+        for part, nodes, rows in blocks:
             own = [values[nodes] for values in node_values]
             sums = function(part, own, [array[..., rows] for array in row_arrays])
+            if len(blocks) == 1 and part.n_nodes == self.n_nodes:
+                return tuple(sums)
             if not found:
                 shapes = ((self.n_nodes, *each.shape[1:]) for each in sums)
                 found = [np.zeros(shape, np.float64) for shape in shapes]
@@ -207,8 +231,7 @@ class RaggedRows:
             own = [values[nodes] for values in node_values]
             some = function(part, own, [array[..., rows] for array in row_arrays])
             if not found:
-                n_rows = len(self.slot)
-                shapes = ((*array.shape[:-1], n_rows) for array in some)
+                shapes = ((*array.shape[:-1], self.n_rows) for array in some)
                 found = [
                     np.empty(shape, array.dtype)
                     for shape, array in zip(shapes, some, strict=True)
@@ -216,6 +239,25 @@ class RaggedRows:
             for every, array in zip(found, some, strict=True):
                 every[..., rows] = array
         return tuple(found)
+
+    def at_share(
+        self,
+        values: Shaped[np.ndarray, "... n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+        share: Float[np.ndarray, "n_nodes k"],
+    ) -> Shaped[np.ndarray, "n_nodes ... k"]:
+        """The rows at some shares of the weight, as it adds up row by row.
+
+        ``share``: in (0, 1).
+        """
+        below = np.cumsum(weight, dtype=np.float64)
+        last = below[self.first + self.length - 1]
+        start = below[self.first] - weight[self.first]
+        wanted = start[:, None] + share * (last - start)[:, None]
+        row = np.searchsorted(below, wanted, side="right")
+        # Rounding must not lead beyond the last row of some weight.
+        row = np.minimum(row, np.searchsorted(below, last)[:, None])
+        return np.moveaxis(values[..., row], -2, 0)
 
     def take(
         self, nodes: Shaped[np.ndarray, " k"]
@@ -250,34 +292,39 @@ class RaggedRows:
 
     def _blocks(
         self, row_arrays: Sequence[np.ndarray], going: np.ndarray | None
-    ) -> Iterator[tuple[RaggedRows, slice, slice]]:
-        """Neighbouring nodes, or parts of one, that fit into a cache."""
-        width = max(
-            sum(array.size // max(len(self.slot), 1) for array in row_arrays), 1
-        )
+    ) -> list[tuple[RaggedRows, slice, slice]]:
+        """Neighbouring nodes, or parts of one, that fit into a cache.
+
+        Those of the last time are kept: an iteration asks for the same many times.
+        """
+        width = max(sum(array.size for array in row_arrays) // self.n_rows, 1)
         most = max(_CACHED // width, 256)
-        nodes = np.arange(self.n_nodes) if going is None else np.flatnonzero(going)
-        length, first = self.length.tolist(), self.first.tolist()
-        begin = 0
-        nodes = nodes.tolist()
-        while begin < len(nodes):
-            node, stop = nodes[begin], begin + 1
-            n_rows = length[node]
-            if n_rows > most:
-                for start in range(first[node], first[node] + n_rows, most):
-                    last = min(start + most, first[node] + n_rows)
-                    part = RaggedRows(np.array([last - start]))
-                    yield part, slice(node, node + 1), slice(start, last)
-                begin += 1
-                continue
-            while (
-                stop < len(nodes)
-                and nodes[stop] == node + stop - begin
-                and n_rows + length[nodes[stop]] <= most
+        key = most, None if going is None else going.tobytes()
+        if key != self._last_blocks[0]:
+            self._last_blocks = key, list(self._cut(most, going))
+        return self._last_blocks[1]
+
+    def _cut(
+        self, most: int, going: np.ndarray | None
+    ) -> Iterator[tuple[RaggedRows, slice, slice]]:
+        first, stop = self.first.tolist(), (self.first + self.length).tolist()
+        wanted = np.arange(self.n_nodes) if going is None else np.flatnonzero(going)
+        runs: list[list[int]] = []  # first and last node
+        for node in wanted.tolist():
+            if (
+                runs
+                and stop[node] - first[runs[-1][0]] <= most
+                and first[node] - stop[runs[-1][1]] <= _SMALL_GAP
             ):
-                n_rows += length[nodes[stop]]
-                stop += 1
-            some = slice(node, nodes[stop - 1] + 1)
-            rows = slice(first[node], first[node] + n_rows)
-            yield RaggedRows(self.length[some]), some, rows
-            begin = stop
+                runs[-1][1] = node
+            else:
+                runs.append([node, node])
+        for begin, last in runs:
+            nodes = slice(begin, last + 1)
+            if begin < last:
+                rows = slice(first[begin], stop[last])
+                yield RaggedRows(self.length[nodes]), nodes, rows
+                continue
+            for start in range(first[begin], stop[begin], most):
+                rows = slice(start, min(start + most, stop[begin]))
+                yield RaggedRows(np.array([rows.stop - start])), nodes, rows

@@ -14,7 +14,7 @@ from secret_jax import (
     SecretClassifier,
     SecretRegressor,
 )
-from secret_jax.ensemble.distill import Teacher
+from secret_jax.ensemble.distill import teacher_of
 from secret_jax.fit.refine.distillation import Distillation, student_rows
 from secret_jax.losses.numbers import SQUARED_ERROR
 
@@ -59,11 +59,9 @@ def test_the_student_says_what_the_boosters_say(booster, tmp_path):
 
 def test_labels_at_the_rows_are_half_those_of_boosters_that_have_not_seen_them(booster):
     rows, boosted = booster._rows, booster._boosted
-    teacher = Teacher.of(booster.ensemble_, boosted, rows, SQUARED_ERROR)
+    teacher = teacher_of(booster.ensemble_, boosted, rows, SQUARED_ERROR)
     schema = booster.ensemble_.schema
-    learned = student_rows(
-        rows, teacher.predict, schema, Distillation(), teacher.unseen
-    )
+    learned, _ = student_rows(teacher, rows, schema, Distillation())
     n_rows = rows.n_rows
     for part, said in zip(teacher.parts, teacher.folds, strict=True):
         expected = 0.5 * rows.targets + 0.5 * said(rows.table)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.fit import rivals
-from secret_jax.fit.pipeline import contender
+from secret_jax.fit import alternatives
+from secret_jax.fit.pipeline import grow_and_prune
 
 
 def calendar(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +46,7 @@ def test_streams_are_grown_finer_too(rows, fine):
     streamed.fit_stream(
         [(rows[0][:900], rows[1][:900]), (rows[0][900:], rows[1][900:])]
     )
-    assert np.array_equal(streamed.predict(rows[0]), fine.predict(rows[0]))
+    np.testing.assert_allclose(streamed.predict(rows[0]), fine.predict(rows[0]), 1e-9)
 
 
 def test_limits_that_are_given_hold(rows, fine):
@@ -66,9 +66,9 @@ def test_what_a_finer_growth_cannot_change_is_fitted_once(options, monkeypatch):
     fits = []
 
     def counted(*given):
-        fits.append(contender(*given))
+        fits.append(grow_and_prune(*given))
         return fits[-1]
 
-    monkeypatch.setattr(rivals, "contender", counted)
+    monkeypatch.setattr(alternatives, "grow_and_prune", counted)
     fitted((X, y), pruning_tolerance=0.0, **options)
     assert len(fits) == 1

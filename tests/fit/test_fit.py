@@ -10,7 +10,7 @@ import pytest
 from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit.pipeline import contender, divided
+from secret_jax.fit.pipeline import divided, grow_and_prune
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.cross_validation import CrossValidation
@@ -114,7 +114,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     grow = Recipe.grow
     monkeypatch.setattr(Recipe, "grow", recorded)
     parameters = plan(distill=False)
-    found = contender(
+    found = grow_and_prune(
         parameters,
         prepare(parameters, CheckedRows(X, y[:, None], np.ones(400)), None),
     ).fitted
@@ -133,7 +133,7 @@ def test_many_rows_of_a_clear_signal_are_divided_once(n, noise, n_divisions):
     y = 3 * np.abs(X[:, 0]) + X[:, 1] + noise * random.normal(size=n)
     parameters = plan(oblique=False)
     given = CheckedRows(X, y[:, None], np.ones(n))
-    found = contender(parameters, prepare(parameters, given, None)).fitted
+    found = grow_and_prune(parameters, prepare(parameters, given, None)).fitted
     assert len(found.folds) == 5 * n_divisions
 
 

@@ -11,10 +11,10 @@ from secret_jax import KernelTreeRegressor, Ridge, SecretClassifier, SecretRegre
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
 from secret_jax.data.shards import shard_rows
-from secret_jax.fit.pipeline import contender
+from secret_jax.fit.alternatives import Equations
+from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
 from secret_jax.fit.refine.distillation import Distillation
-from secret_jax.fit.relevant import _Equations
 from secret_jax.models.errors import total_error
 
 N_USEFUL, N_USELESS = 3, 15
@@ -88,12 +88,12 @@ def test_errors_without_a_column_are_those_at_its_mean():
     X, y = table()
     model = SecretRegressor(max_depth=0)
     plan, (given, _) = model._plan(), model._given(X, y, None)
-    fold = contender(plan, prepare(plan, given, None)).fitted.folds[0]
+    fold = grow_and_prune(plan, prepare(plan, given, None)).fitted.folds[0]
     tree, rows = fold.tree, fold.held_out
     x = rows.table.on_host().x.copy()
     x[:, [1, 4]] = tree.center[0, [1, 4]]
     changed = rows._replace(table=Table(x, rows.table.on_host().codes))
-    equations = _Equations(tree, rows)
+    equations = Equations(fold)
     np.testing.assert_allclose(
         equations.error_without([1, 4]), total_error(tree, changed), rtol=1e-5
     )
@@ -188,5 +188,8 @@ def test_classes_and_other_losses_as_well():
 
 
 def test_learners_of_the_literature_keep_their_columns():
-    for preset in ("paper", "guide", "m5", "retis", "support"):
-        assert not getattr(SecretRegressor, preset)().leaf.drops_regressors
+    learners = [
+        SecretRegressor.paper(),
+        *map(SecretRegressor.literature, ("guide", "m5", "retis", "support")),
+    ]
+    assert not any(learner.leaf.drops_regressors for learner in learners)

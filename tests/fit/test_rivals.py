@@ -10,7 +10,7 @@ import pytest
 
 from secret_jax import HoldOut, Ridge, SecretClassifier, SecretRegressor
 from secret_jax.estimators.parameters import value_of
-from secret_jax.fit import logarithms
+from secret_jax.fit import alternatives
 from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.losses.numbers import SquaredError
 
@@ -81,7 +81,7 @@ def test_a_few_wild_rows_do_not_decide(monkeypatch):
     y = np.exp(level + 0.1 * noise)
     y[np.argsort(level)[-4:]] = y.mean()  # sold to friends
     assert fitted(X, y, max_depth=0).tree_.loss == QuasiPoisson()
-    monkeypatch.setattr(logarithms, "_COUNTED", 1.0)  # now they do
+    monkeypatch.setattr(alternatives, "_COUNTED", 1.0)  # now they do
     assert fitted(X, y, max_depth=0).tree_.loss == SquaredError()
 
 
@@ -174,11 +174,11 @@ def test_a_leaf_model_of_ones_own_is_not_left_for_logarithms():
 
 def test_accurate_trees_choose_unless_they_have_gates():
     hard, soft = (SecretRegressor.accurate(gates=gates) for gates in (False, True))
-    rival = hard._plan().rival
-    assert rival is not None
-    assert rival.leaf.loss == QuasiPoisson()
-    assert soft._plan().rival is None  # gates know no logarithms
-    assert SecretRegressor()._plan().rival is None
+    other = hard._plan().alternative_leaf
+    assert other is not None
+    assert other.leaf.loss == QuasiPoisson()
+    assert soft._plan().alternative_leaf is None  # gates know no logarithms
+    assert SecretRegressor()._plan().alternative_leaf is None
     for loss in ("poisson", "absolute", "gamma"):  # which trains no gates
         model = SecretRegressor.accurate(loss=loss)
         assert (model.refine, model._plan().leaf.loss) == (None, value_of("loss", loss))

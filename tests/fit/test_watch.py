@@ -7,7 +7,7 @@ import pytest
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.fit import kinds
+from secret_jax.fit import axis_or_oblique
 from secret_jax.splits.rss import RssSplits
 
 SMALL = {"oblique": False, "distill": False}
@@ -23,7 +23,7 @@ def step():
 
 def test_the_tree_is_that_of_full_growth(step, monkeypatch):
     ended = SecretRegressor(**SMALL, splits=RssSplits(min_gain=0.1)).fit(*step)
-    monkeypatch.setattr(kinds, "LEVELS_BELOW", 99)
+    monkeypatch.setattr(axis_or_oblique, "PATIENCE_LEVELS", 99)
     whole = SecretRegressor(**SMALL, splits=RssSplits(min_gain=0.1)).fit(*step)
     assert ended.n_leaves_ == whole.n_leaves_
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)

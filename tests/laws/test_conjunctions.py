@@ -12,7 +12,7 @@ import pytest
 from configurations import refusal
 from exported_code import RUNS, assert_predicts
 from handmade import load_tree, save_tree
-from levels import found_in, level_of
+from level_batches import NodeRows, find, level_of
 from random_trees import encode, random_rows, random_tree, with_conjunctions
 
 from secret_jax import SecretClassifier, SecretRegressor
@@ -81,9 +81,8 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "FEW_PAIRS", 0)
-            patch.setattr(decisions, "_MANY_PAIRS", 0)
             assert apply(tree, table).tolist() == expected
-            patch.setattr(decisions, "_MANY_PAIRS", 1 << 60)
+            patch.setattr(decisions, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
             for module in (routing, sums):
                 patch.setattr(module, "on_accelerator", lambda: True)
@@ -290,8 +289,8 @@ def test_the_gain_is_that_of_the_two_means():
     y = (3 * both + 0.3 * rng.normal(size=both.shape)).astype(np.float32)
     y = y - y.mean(axis=1, keepdims=True)
     finder = ConjunctiveSplits()
-    level = level_of(finder, x, y, codes, n_categories=5, n_regressors=0)
-    found = found_in(level, finder)
+    nodes = list(map(NodeRows, x, y, codes))
+    found = find(level_of(finder, nodes, n_categories=5, n_regressors=0), finder)
     assert (found.kind == SplitKind.CONJUNCTION).all()
     assert ((found.conditions.kind != SplitKind.LEAF).sum(axis=1) == 3).all()
     for i, split in enumerate(zip(*found.conditions, strict=True)):

@@ -19,7 +19,7 @@ def cart(criterion="variance", **parameters):
         "splits": CartSplits(criterion=criterion, max_samples=None),
         "min_samples_leaf": 5,
     }
-    return SecretRegressor.cart(**defaults | parameters)
+    return SecretRegressor.literature("cart", **defaults | parameters)
 
 
 def rows(seed, n=400):
@@ -58,10 +58,10 @@ def test_splits_that_save_nothing_are_made_as_the_next_ones_may(criterion):
     cells = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 10, axis=0)
     exclusive = (cells[:, 0] != cells[:, 1]).astype(float)
     splits = CartSplits(criterion=criterion)
-    classes = SecretClassifier.cart(splits=splits).fit(cells, exclusive)
+    classes = SecretClassifier.literature("cart", splits=splits).fit(cells, exclusive)
     assert classes.score(cells, exclusive) == 1.0
     assert classes.n_leaves_ == 4
-    numbers = SecretRegressor.cart().fit(cells, exclusive)
+    numbers = SecretRegressor.literature("cart").fit(cells, exclusive)
     np.testing.assert_allclose(numbers.predict(cells), exclusive, atol=1e-6)
 
 
@@ -70,7 +70,7 @@ def test_every_cell_of_a_grid_is_told_apart_as_in_scikit_learn():
     X = random.integers(0, 8, (400, 2)).astype(float)
     y = random.integers(0, 2, 400).astype(float)
     reference = DecisionTreeRegressor().fit(X, y)
-    ours = SecretRegressor.cart().fit(X, y)
+    ours = SecretRegressor.literature("cart").fit(X, y)
     np.testing.assert_allclose(ours.predict(X), reference.predict(X), atol=1e-5)
 
 

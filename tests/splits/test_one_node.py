@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from levels import found_in, level_of
+from level_batches import NodeRows, find, level_of
 
 from secret_jax.interfaces import Node, OneNodeFinder, Split
-from secret_jax.rows.ragged import RaggedRows
 from secret_jax.tree.structure import SplitKind
 
 
@@ -32,14 +31,11 @@ class AtTheMean(OneNodeFinder):
 
 
 def test_every_node_is_searched_by_its_own_rows(rng):
-    length = np.array([3, 700, 40, 1, 513])
-    n = int(length.sum())
-    x, y = rng.normal(size=(1, n, 2)), rng.normal(size=(1, n))
-    level = level_of(AtTheMean(), x, y, rows=RaggedRows(length))
-    level.targets[:, :3] = 0
-    found = found_in(level, AtTheMean())
-    means = [part.mean() for part in np.split(level.x[0], np.cumsum(length)[:-1])]
+    length = [3, 700, 40, 1, 513]
+    nodes = [NodeRows(rng.normal(size=(n, 2)), np.full(n, n != 3)) for n in length]
+    found = find(level_of(AtTheMean(), nodes), AtTheMean())
+    means = [node.x[:, 0].mean() for node in nodes]
     np.testing.assert_allclose(found.threshold, means, atol=1e-6)
     np.testing.assert_array_equal(found.gain, length)
-    np.testing.assert_array_equal(found.pure, length == 3)
+    np.testing.assert_array_equal(found.pure, np.array(length) == 3)
     assert found.direction.shape == (5, 2)

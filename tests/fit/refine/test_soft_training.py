@@ -16,9 +16,11 @@ from configurations import FEW, crease
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
-from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
+from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.pipeline import refine_tree
+from secret_jax.fit.alternatives import fit_tree
+from secret_jax.fit.pipeline import refine
+from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft import training
 from secret_jax.fit.refine.soft.parameters import to_tree, trainable
 from secret_jax.fit.refine.soft.training import (
@@ -29,7 +31,6 @@ from secret_jax.fit.refine.soft.training import (
     objective,
     train_chunk,
 )
-from secret_jax.fit.rivals import fit_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.runtime.programs import program
@@ -229,7 +230,7 @@ def test_all_starts_of_a_fit_are_one_program(monkeypatch):
     heard: list = []
     model = SecretRegressor(refine=BRIEF, random_state=0, prune="holdout")
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(fit_tree(plan, model._given(*waves(256), None)[0], None))
+    refine(fit_tree(plan, model._given(*waves(256), None)[0], None))
     assert {step.stage for step in heard} >= {"training gates", "training again"}
     assert counted.n_compiled == 1
 
@@ -261,7 +262,7 @@ def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     assert errors[1] < 0.5 * errors[0]
     text = soft.export_text()
     assert "(soft, width" in text
-    hardened = soft.harden()
+    hardened = soft.smaller(gates=False)
     assert soft.tree_.is_soft
     assert not hardened.tree_.is_soft
     assert "soft" not in hardened.export_text()
@@ -341,7 +342,7 @@ def test_training_tells_how_many_of_its_steps_are_done():
     model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     heard: list = []
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(fit_tree(plan, model._given(*crease(256), None)[0], None))
+    refine(fit_tree(plan, model._given(*crease(256), None)[0], None))
     told = [step for step in heard if step.stage == "training gates"]
     done = [step.done for step in told]
     assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
