@@ -93,7 +93,7 @@ def plot_leaf(
     place = "leaf's" if equation.is_leaf[node] else "node's"
     label = (
         f"moves {target} by one standard deviation of the column among the {place} "
-        f"rows{_not_shown(terms)}; constant: {number(table.constant)}"
+        f"rows{_not_shown(len(terms))}; constant: {number(table.constant)}"
     )
     axes.set_xlabel(textwrap.fill(label, _CHARACTERS), **picture.TEXT)
     axes.set_title(title, **picture.TITLE)
@@ -118,13 +118,13 @@ def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
     words = [str(names[column]) for column in shown]
     _draw_bars(axes, words, percent, labels, picture.MIDDLE_COLOR)
     axes.margins(x=0.12)
-    label = f"% of what the tree explains{_not_shown(order)}"
+    label = f"% of what the tree explains{_not_shown(len(order))}"
     axes.set_xlabel(label, fontsize=picture.FONT_SIZE)
     return picture.Picture(axes)
 
 
-def _not_shown(bars: Sequence[Any]) -> str:
-    hidden = len(bars) - _MOST_BARS
+def _not_shown(n_bars: int) -> str:
+    hidden = n_bars - _MOST_BARS
     return f" ({hidden} smaller ones not shown)" if hidden > 0 else ""
 
 
