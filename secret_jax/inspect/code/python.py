@@ -9,8 +9,8 @@ from typing import Any
 
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Writer,
     Program,
+    Writer,
     decisions,
     plain_category,
 )

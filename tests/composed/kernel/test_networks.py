@@ -29,7 +29,7 @@ ROWS = regions()
 
 def test_networks_are_ridge_regressions_on_bases_of_the_leaves():
     fit = RadialBasis(kernel="gaussian", smoother="mle").fit(ROWS)
-    width = fit.model.bases.bandwidth
+    width = fit.model.bandwidth
     columns = []
     for leaf in range(4):
         own = ROWS.x[ROWS.leaf == leaf]
