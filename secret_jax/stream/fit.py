@@ -69,15 +69,7 @@ def prepare_stream(
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
     stream = StreamRows(
-        schema=schema,
-        source=source,
-        own=own,
-        n_rows=whole.n_used,
-        total_weight=whole.factor * whole.weight,
-        factor=whole.factor,
-        first_sample=rows,
-        exchange=options.exchange,
-        progress=plan.progress,
+        schema, source, own, whole, rows, options.exchange, plan.progress
     )
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None

@@ -134,7 +134,7 @@ def test_slices_of_places(rng, by_row):
 
 
 def test_a_slice_of_several_pieces_far_from_zero_among_near_ones(rng):
-    n_rows = 3 * statistics_module._PIECE + 7
+    n_rows = 3 * statistics_module._STRETCH + 7
     x = rng.normal(size=(n_rows, 3)).astype(np.float32)
     x[5000:] += 3000.0
     targets, weight = rng.normal(size=(n_rows, 1)), rng.uniform(0.5, 2.0, n_rows)
