@@ -80,6 +80,10 @@ compared("weighted", X, y, shards, sample_weight=weight)
 mesh = Mesh(np.array(jax.devices())[[5, 1, 7, 2]], ("batch",))
 there = jax.device_put(X[:8_000], NamedSharding(mesh, PartitionSpec("batch", None)))
 compared("as they lie", X[:8_000], y[:8_000], there)
+mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("batch", "copy"))
+for name, spec in (("copies", ("batch", None)), ("by columns", (None, "copy"))):
+    there = jax.device_put(X[:8_000], NamedSharding(mesh, PartitionSpec(*spec)))
+    compared(name, X[:8_000], y[:8_000], there)
 
 # More devices than rows; a soft tree; rows with a missing value: by way of the host.
 tiny = SecretRegressor(max_depth=0).fit(shard_rows(X[:5]), y[:5])
@@ -167,7 +171,8 @@ def found() -> dict:
 @pytest.mark.parametrize(
     "name",
     [
-        *("sorted, uneven", "weighted", "as they lie", "missing", "far from zero"),
+        *("sorted, uneven", "weighted", "as they lie", "copies", "by columns"),
+        *("missing", "far from zero"),
         pytest.param("abalone", marks=pytest.mark.data),
     ],
 )
