@@ -52,13 +52,16 @@ def test_losses_have_the_units_of_the_table(loss, n_rows):
     assert_same_model(model, expected)
 
 
-@pytest.mark.parametrize("kind", ["folder", "dataset", "frames", "tables", "dicts"])
+@pytest.mark.parametrize(
+    "kind", ["folder", "dataset", "frames", "another order", "tables", "dicts"]
+)
 def test_a_stream_gives_the_tree_of_the_table(tmp_path, table, in_memory, kind):
     used = table.drop(columns="w")
     source = {
         "folder": lambda: str(write_parts(tmp_path / "parts", used, SIZES)),
         "dataset": lambda: ds.dataset(pa.Table.from_pandas(used)),
         "frames": lambda: list(pieces(used, SIZES)),
+        "another order": lambda: [*pieces(used, SIZES)][::-1],
         "tables": lambda: lambda: map(pa.Table.from_pandas, pieces(used, SIZES)),
         "dicts": lambda: [
             {name: part[name].to_numpy() for name in part}
