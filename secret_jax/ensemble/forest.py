@@ -36,24 +36,7 @@ _LEAST_LEAF, _ROWS_OF_LEAST = (5, 10), 250
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ForestParameters:
-    """Parameters of forests."""
-
-    n_estimators: Annotated[int, at_least(1)] = 100
-    max_features: (
-        Annotated[int, at_least(1)]
-        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
-        | Literal["sqrt", "log2"]
-        | None
-    ) = 1 / 3
-    min_samples_leaf: CountOrShare = "auto"
-    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
-    oblique: bool = False
-    bootstrap: bool = True
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters):
+class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
     """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split
@@ -108,6 +91,18 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
     >>> 0.8 < model.oob_score_ < model.score(X, y)
     True
     """
+
+    n_estimators: Annotated[int, at_least(1)] = 100
+    max_features: (
+        Annotated[int, at_least(1)]
+        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
+        | Literal["sqrt", "log2"]
+        | None
+    ) = 1 / 3
+    min_samples_leaf: CountOrShare = "auto"
+    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
+    oblique: bool = False
+    bootstrap: bool = True
 
     def fit(
         self,

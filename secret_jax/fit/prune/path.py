@@ -33,10 +33,9 @@ class PruningPath(NamedTuple):
     def totals(
         self, values: np.ndarray, of_splits: np.ndarray | None = None
     ) -> np.ndarray:
-        """Sum a quantity of the nodes over the leaves of every subtree.
+        """Sum ``values`` (n_nodes,) over the leaves of every subtree, (n_subtrees,).
 
-        ``values`` (n_nodes,); ``of_splits`` (n_nodes,): what the nodes above the leaves
-        add. Returns (n_subtrees,), float64.
+        ``of_splits`` (n_nodes,): what the nodes above the leaves add.
         """
         n_subtrees = len(self.alphas)
         # A node is a leaf from its own step on, until its parent is one.
@@ -75,23 +74,25 @@ def weakest_links(
 
     The subtree with the least ``error + alpha * size``, summed over its leaves, shrinks
     from the whole tree to the root as alpha rises; the next split to go is the one
-    that saves the least error per unit of size.
+    that saves the least error per unit of size. Subtrees that are never alone the best
+    are left out.
 
-    ``error`` (n_nodes,): error of every node as a leaf, in units that add up; ``size``
-    (n_nodes,): size of every node as a leaf; by default one. Leaves whose models leave
-    terms out may spend less than the node above them: that one then counts for one less
-    than they do, as if only the split was saved. Subtrees that are never
-    alone the best are left out.
+    ``error``, ``size`` (n_nodes,): of every node as a leaf; by default a size of one.
+    Leaves whose models leave terms out may spend less than the node above them: that
+    one then counts for one less than they do, as if only the split was saved.
     """
-    size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
     # Numbers of Python: the nodes are few, and are looked at one by one.
     left, right, parent = tree.left.tolist(), tree.right.tolist(), tree.parent.tolist()
+    inner = np.flatnonzero(~tree.is_leaf).tolist()[::-1]  # children come first
     own_error = error.astype(np.float64).tolist()
-    own_size = size.astype(np.float64).tolist()
+    own_size = (np.ones(tree.n_nodes) if size is None else size * 1.0).tolist()
+    for node in inner:  # a split that adds nothing would be cut by no penalty
+        least = own_size[left[node]] + own_size[right[node]] - 1.0
+        own_size[node] = min(own_size[node], least)
     error_below, size_below = own_error.copy(), own_size.copy()
     per_unit = [np.inf] * tree.n_nodes  # of leaves, and fixed splits, infinite
     fixed = np.isinf(tree.gain)
-    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+    for node in inner:
         error_below[node] = error_below[left[node]] + error_below[right[node]]
         size_below[node] = size_below[left[node]] + size_below[right[node]]
         saved = own_error[node] - error_below[node]
@@ -125,17 +126,6 @@ def weakest_links(
     return PruningPath(np.array(alphas), step, tree.parent)
 
 
-def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
-    """Adjust sizes so that every split adds at least one.
-
-    A split that adds nothing would be cut by no penalty, however high.
-    """
-    risen, left, right = size.tolist(), tree.left.tolist(), tree.right.tolist()
-    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
-        risen[node] = min(risen[node], risen[left[node]] + risen[right[node]] - 1.0)
-    return np.array(risen, np.float64)
-
-
 def training_errors(tree: Tree) -> np.ndarray:
     """Squared error of every node on its training rows, summed over outputs."""
     return tree.weight * tree.train_error.sum(axis=1)
@@ -151,14 +141,12 @@ def of_size(tree: Tree, n_leaves: int) -> Tree:
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
     """Weakest-link path of a tree on its training rows, in the targets' units.
 
-    Returns ``path``: its alphas are penalties of one leaf in units of the targets
-    squared; ``errors`` (n_subtrees,), float64: mean squared error of every subtree's
-    (clipped) predictions, summed over the outputs.
+    Its alphas are penalties of one leaf in units of the targets squared. Also returns
+    the mean squared error (n_subtrees,) of every subtree's (clipped) predictions,
+    summed over the outputs.
     """
-    error = node_errors(
-        tree, rows, tree.loss.error_units(np.array(tree.schema.target_scales))
-    )
-    error = error / np.sum(rows.weight)
+    units = tree.loss.error_units(np.array(tree.schema.target_scales))
+    error = node_errors(tree, rows, units) / np.sum(rows.weight)
     path = weakest_links(tree, error)
     return path, path.totals(error)
 
@@ -166,30 +154,25 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 def penalised(tree: Tree, penalty: float) -> Tree:
     """Prune to the least training error plus a penalty per parameter.
 
-    Cost-complexity pruning (Breiman et al. 1984) with effective degrees of freedom: the
-    residual sum of squares plus ``penalty`` noise variances for each degree of freedom
-    of a leaf's model and for each split. It needs no pruning rows.
-
-    ``tree``: with models; its noise variance is estimated in its leaves.
+    The penalty is in noise variances, as the leaves of the tree estimate it, for each
+    degree of freedom of a leaf's model and for each split.
     """
-    leaf = tree.is_leaf
-    error = training_errors(tree)
-    total = tree.weight[0]
+    leaf, error, total = tree.is_leaf, training_errors(tree), tree.weight[0]
     spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
     noise = error[leaf].sum() / max(total - spent, _LEAST_LEFT * total)
-    cost = error + penalty * noise * tree.degrees
-    return compact(tree, best_splits(tree, cost, penalty * noise))
+    path = weakest_links(tree, error, 1.0 + tree.degrees)
+    return path.subtree(tree, int(path.index_at(penalty * noise)))
 
 
-def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.ndarray:
+def best_splits(tree: Tree, cost: np.ndarray) -> np.ndarray:
     """Find the splits of the subtree of least total cost; of equals, the smallest.
 
-    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split. Returns
-    (n_nodes,), bool: whether its children are kept, if it is.
+    ``cost`` (n_nodes,): of every node as a leaf. Returns (n_nodes,), bool: whether its
+    children are kept, if it is.
     """
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        below = best[tree.left[node]] + best[tree.right[node]] + split_cost
+        below = best[tree.left[node]] + best[tree.right[node]]
         keep[node] = below < cost[node] - TIE * abs(cost[node])
         keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
         best[node] = below if keep[node] else cost[node]
@@ -197,9 +180,6 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
-    """Index of the last, smallest, subtree of a path whose value is at most ``most``.
-
-    ``value`` (n_subtrees,); ``most``: by default the least value.
-    """
+    """Index of the smallest subtree whose value is at most ``most``, or the least."""
     least = float(value.min()) if most is None else most
     return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])
