@@ -83,7 +83,7 @@ def boosted(
 
     def ensemble(members: list[Booster]) -> Ensemble:
         trees = [each.trees[: 1 + best] for each in members]
-        return Ensemble.of(trees, options.learning_rate)
+        return Ensemble(trees, options.learning_rate)
 
     return Boosted(
         ensemble=ensemble(boosters if options.ensemble else boosters[-1:]),

@@ -145,7 +145,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
             stage = Stage("growing a forest", progress)
             trees = self._grown(distinct.rows, schema, bags, reading.seed, stage)
-            ensemble = Ensemble.of([[tree] for tree in trees], 1.0)
+            ensemble = Ensemble([[tree] for tree in trees], 1.0)
             fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": distinct.rows}
             if self.bootstrap:
                 outside, used = out_of_bag(trees, bags, distinct), targets.weight > 0
