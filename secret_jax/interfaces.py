@@ -4,17 +4,20 @@ from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.refine.interface import Fitted, Gates, Refined, Refinement
 from secret_jax.losses.interface import Likelihood, Loss
 from secret_jax.models.interface import LeafModel, Models
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.one_node import Node, OneNodeFinder
 
 __all__ = [
     "Evidence",
     "Fitted",
     "Gates",
     "LeafModel",
+    "Level",
     "Likelihood",
     "Loss",
     "Models",
     "Node",
+    "OneNodeFinder",
     "Pruned",
     "PruningRule",
     "Refined",

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -64,14 +65,11 @@ class RowShards:
         """Convert rows of ``x`` back to their original units."""
         return there + self.center if self.center.any() else there
 
-    @property
-    def spec(self) -> PartitionSpec:
-        return PartitionSpec(self.mesh.axis_names[0])
-
-    def beside(self, array: np.ndarray) -> jax.Array:
-        """Shard an array with one entry per row like the rows, padded with zeros."""
-        more = [(0, len(self.x) - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return jax.device_put(np.pad(array, more), NamedSharding(self.mesh, self.spec))
+    @cached_property
+    def parts(self) -> list[tuple[int, jax.Array]]:
+        """First row of each shard, and its rows, on their device."""
+        each = ((s.index[0].start or 0, s.data) for s in self.x.addressable_shards)
+        return sorted(each, key=lambda part: part[0])
 
 
 def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:

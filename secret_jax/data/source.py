@@ -1,7 +1,7 @@
 """Sources of rows: all rows in blocks, or a sample chosen by content.
 
 Everything that looks at all rows does it block by block, and everything that grows a
-tree does it on a sample; so rows may lie in the memory of the host or of a device.
+tree does it on a sample; so rows may lie in memory, on devices or in files.
 """
 
 from abc import abstractmethod
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Source of a known number of rows, encoded on demand."""
+    """Source of a known number of rows: all of them in blocks, or a sample."""
 
     @property
     def n_rows(self) -> int: ...
@@ -53,25 +53,10 @@ class RowSource(Protocol):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """Apply a function to blocks that cover all rows.
+        """Apply a function to blocks that cover all rows, in their order.
 
-        Results come in the order of the rows; blocks are processed in parallel.
+        Blocks are processed in parallel. Rows of weight zero are no rows.
         """
-        ...
-
-
-@runtime_checkable
-class AddingSource(RowSource, Protocol):
-    """Source whose sums span several processes."""
-
-    def add_up(
-        self,
-        function: Callable[[Rows], Any],
-        size: int,
-        sums: Any,
-        add: Callable[..., None],
-    ) -> None:
-        """Apply a function to blocks, and add the results to ``sums`` in place."""
         ...
 
 
@@ -111,13 +96,16 @@ class EncodedRows(WeighedRows):
 
 
 class DrawnRows(WeighedRows):
-    """Source of rows of which those of least hashes are a sample."""
+    """Source of rows of which those of least hashes are a sample.
+
+    ``drawn`` are the indices of samples, by their arguments: `below` remembers them.
+    """
 
     drawn: dict[tuple[int, int], np.ndarray]
 
     @abstractmethod
-    def take(self, index: np.ndarray | None) -> Rows:
-        """Encode rows (sorted indices, or all)."""
+    def on_host(self, index: np.ndarray | None) -> "HostRows":
+        """Rows (sorted indices, or all) in the memory of the host, not encoded."""
 
     @abstractmethod
     def blocks(
@@ -128,6 +116,15 @@ class DrawnRows(WeighedRows):
     @abstractmethod
     def _below(self, share: float, seed: int) -> np.ndarray:
         """Find about a share of the rows, those of least hashes."""
+
+    def take(self, index: np.ndarray | None) -> Rows:
+        """Encode rows (sorted indices, or all)."""
+        return self.on_host(index).encoded()
+
+    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
+        """Continuous attributes of rows, or of all, in units of the data."""
+        every = isinstance(index, slice)
+        return self.on_host(None if every else index).columns.values
 
     def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
@@ -147,10 +144,6 @@ class DrawnRows(WeighedRows):
             if found is not None:
                 return found
         return EncodedRows(self.take(None)).sample(n_wanted, seed)
-
-    @abstractmethod
-    def on_host(self, index: np.ndarray | None) -> "HostRows":
-        """Rows (sorted indices, or all) in the memory of the host, not encoded."""
 
     def observed(self, n_wanted: int) -> "DrawnRows":
         """Leave out copies of rows, of whose weight one has all.
@@ -182,8 +175,7 @@ class HostRows(DrawnRows):
     """Source of unencoded rows in host memory.
 
     ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
-    ``group`` as in `Rows`. ``drawn`` are the indices of samples, by their arguments:
-    `below` remembers them.
+    ``group`` as in `Rows`.
     """
 
     schema: TableSchema
@@ -197,10 +189,6 @@ class HostRows(DrawnRows):
         columns = hashed_columns(self.columns, self.schema.categories, self.targets)
         return rows_below(columns, int(sampling_limit(share)), seed)[0]
 
-    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
-        """Continuous attributes of rows, in units of the data."""
-        return [column[index] for column in self.columns.values]
-
     def on_host(self, index: np.ndarray | None) -> "HostRows":
         if index is None:
             return self
@@ -213,11 +201,11 @@ class HostRows(DrawnRows):
             drawn={},
         )
 
-    def take(self, index: np.ndarray | None) -> Rows:
-        some = self.on_host(index)
-        table = encoded(self.schema, some.columns)
-        targets = self.schema.scale_targets(some.targets)
-        return Rows(table, targets, some.weight, some.group)
+    def encoded(self) -> Rows:
+        """Encode all rows."""
+        table = encoded(self.schema, self.columns)
+        targets = self.schema.scale_targets(self.targets)
+        return Rows(table, targets, self.weight, self.group)
 
     def repeats(self, times: np.ndarray | None = None) -> Repeats | None:
         """Find rows that repeat others; ``times``: how often each was given."""

@@ -10,7 +10,6 @@ from secret_jax.ensemble.growth import (
     Booster,
     BoostOptions,
     add_round,
-    bins_of,
     total_error,
 )
 from secret_jax.ensemble.model import Ensemble
@@ -49,7 +48,7 @@ def boosted(
 
     ``rows``: in hash order; ``others``: rows to hold out in place of folds.
     """
-    bins, parts = bins_of(rows, schema), _parts(options, rows, others)
+    parts = _parts(options, rows, others)
     every_row = rows if others is None else join([rows, others])
     held_out = [*parts, np.arange(rows.n_rows, every_row.n_rows)]
     if len(parts) == 1:  # one part says when to stop, and no booster has all rows
@@ -70,7 +69,7 @@ def boosted(
         known = number and judged
         detail = f"error {errors[best]:.4g} in unseen rows" if known else ""
         stage.at(number, options.max_iter, detail)
-        add_round(boosters, every_row, schema, options, bins)
+        add_round(boosters, every_row, schema, options)
         errors.append(_error(judged, every_row, options.loss))
         if number == 0 or not stops or errors[-1] < errors[best]:
             best, predictions = number, [each.prediction for each in boosters]

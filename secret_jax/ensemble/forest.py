@@ -17,7 +17,7 @@ from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.estimator import EnsembleEstimator
-from secret_jax.ensemble.growth import SPLITS, bins_of, grown_with_models, key_of
+from secret_jax.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.grow.attributes import n_inputs
@@ -175,7 +175,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         stage: Stage,
     ) -> list[Tree]:
         """Grow a tree on each bag, several at a time."""
-        bins, least = bins_of(rows, schema), self.min_samples_leaf
+        least = self.min_samples_leaf
         if isinstance(least, str):
             few, many = _LEAST_LEAF
             least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many)
@@ -199,7 +199,6 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             return grown_with_models(
                 rows,
                 schema,
-                bins,
                 [root(number) for number in range(len(bags))[some]],
                 SPLITS,
                 max_leaf_nodes=self.max_leaf_nodes,

@@ -11,8 +11,8 @@ from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.boosting import Boosted
+from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin
-from secret_jax.estimators.targets import Targets
 
 
 class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator):

@@ -12,18 +12,15 @@ from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.sampling import group_numbers
-from secret_jax.data.shards import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     given_beside,
     names_restored,
     validated,
 )
-from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.common import NestedParameters, TableEstimator, Targets
 from secret_jax.estimators.planning import plan_of, seed_of
-from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.steering import Steering
-from secret_jax.estimators.targets import Targets
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import Fit, refine
 from secret_jax.fit.plan import Plan
@@ -33,7 +30,6 @@ from secret_jax.fit.prune.path import training_path
 from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
-from secret_jax.models.sharded import predict_shards
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn
@@ -193,11 +189,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
     def _outputs(self, X: TableLike) -> np.ndarray:
         """Predict the outputs in the form that `_targets` gives them."""
         with self._computing(X, fall_back=True):
-            if is_sharded(X) and self._is_plain_hard_tree():
-                shards = shard_rows(validated(self, X, reset=False))
-                prediction = predict_shards(self.tree_, shards)
-                if prediction is not None:
-                    return prediction
             return routing.predict(*self._tree_and_unencoded(X))
 
     def cost_complexity_pruning_path(
@@ -268,14 +259,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         """Depth of the deepest leaf; a single leaf has depth 0."""
         check_is_fitted(self)
         return self.tree_.max_depth
-
-    def get_n_leaves(self) -> int:
-        """Number of leaves, as in scikit-learn's trees; see ``n_leaves_``."""
-        return self.n_leaves_
-
-    def get_depth(self) -> int:
-        """Depth of the tree, as in scikit-learn's trees; see ``depth_``."""
-        return self.depth_
 
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""

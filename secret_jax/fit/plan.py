@@ -112,7 +112,6 @@ class Plan:
             min_gain=least_gain if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            oblique=any(self.families),
             fixed=fixed_splits_of(finder.fixed_splits, schema),
         )
         return Recipe(

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Level
-from secret_jax.grow.search import Found, Search
+from secret_jax.grow.execution import Execution, Found
+from secret_jax.grow.frontier import Frontier
 from secret_jax.runtime.hashing import mix, random_numbers
 from secret_jax.tree.structure import SplitKind
 
@@ -24,17 +24,17 @@ class AttributeDraw:
     them.
     """
 
-    def __init__(self, search: Search, schema: TableSchema, max_features: int | None):
-        self._search, self._most = search, max_features
+    def __init__(self, rows: Execution, schema: TableSchema, max_features: int | None):
+        self._rows, self._most = rows, max_features
         # A column goes along with the indicators of its missing values or categories.
         inputs = np.array([*schema.input_columns, *schema.discrete], int)
         self._input = np.unique(inputs, return_inverse=True)[1]
         self._n_inputs = n_inputs(schema)
 
-    def find(self, level: Level) -> Found:
-        """Splits of the nodes of a level; see `Search.find`."""
+    def find(self, level: Frontier) -> Found:
+        """Splits of the nodes of a level; see `Execution.find`."""
         if self._most is None or self._most >= self._n_inputs or not len(level.node):
-            return self._search.find(level)
+            return self._rows.find(level)
         place, n_allowed = self._order(level)
         found: Found | None = None
         todo = np.arange(len(level.node))
@@ -44,7 +44,7 @@ class AttributeDraw:
             part = level.take(todo)
             allowed = part.allowed & drawn[:, self._input]
             part = part._replace(allowed=allowed)
-            searched = self._search.find(part)
+            searched = self._rows.find(part)
             again = searched.splits
             if found is None:
                 found = searched
@@ -59,7 +59,7 @@ class AttributeDraw:
         assert found is not None
         return found
 
-    def _order(self, level: Level) -> tuple[np.ndarray, np.ndarray]:
+    def _order(self, level: Frontier) -> tuple[np.ndarray, np.ndarray]:
         """Place of every input in a node's random order, and how many are allowed."""
         member = self._input[:, None] == np.arange(self._n_inputs)
         allowed = level.allowed @ member

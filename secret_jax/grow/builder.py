@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Level
+from secret_jax.grow.frontier import Frontier
 from secret_jax.splits.interface import Split
 from secret_jax.tree.reshape import compact, number_in_compact
 from secret_jax.tree.structure import (
@@ -86,7 +86,7 @@ class Builder:
         self._arrays["stop_reason"][node] = reason
 
     def split(
-        self, parents: Level, splits: Split, larger_left: np.ndarray
+        self, parents: Frontier, splits: Split, larger_left: np.ndarray
     ) -> np.ndarray:
         """Split nodes in two children each; return the children's ids."""
         node = parents.node

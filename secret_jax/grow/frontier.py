@@ -75,7 +75,7 @@ class Places(NamedTuple):
         )
 
 
-class Level(NamedTuple):
+class Frontier(NamedTuple):
     """Nodes of one depth, each with a slice of the order of the rows."""
 
     node: np.ndarray  # (n_nodes,), int: ids that count through all trees
@@ -100,7 +100,7 @@ class Level(NamedTuple):
     allowed: np.ndarray  # (n_nodes, n_columns + n_discrete), bool
 
     @classmethod
-    def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Level:
+    def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Frontier:
         """Make the level of the roots."""
         n_trees = len(roots)
         length = np.array([len(root.rows) for root in roots])
@@ -125,13 +125,13 @@ class Level(NamedTuple):
             ),
         )
 
-    def take(self, index: np.ndarray) -> Level:
+    def take(self, index: np.ndarray) -> Frontier:
         """Select nodes by position or by a mask."""
-        return Level(*(array[index] for array in self))
+        return Frontier(*(array[index] for array in self))
 
     def children(
         self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray
-    ) -> Level:
+    ) -> Frontier:
         """Make the next level: both children of every node.
 
         ``node`` (2 * n_nodes,), int: ids of the left and the right child of every node
@@ -142,7 +142,7 @@ class Level(NamedTuple):
         def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
             return np.stack([left, right], axis=1).reshape(2 * len(left))
 
-        twice = Level(*(np.repeat(array, 2, axis=0) for array in self))
+        twice = Frontier(*(np.repeat(array, 2, axis=0) for array in self))
         return twice._replace(
             node=node,
             start=interleaved(self.start, middle),

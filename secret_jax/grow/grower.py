@@ -8,7 +8,6 @@ so several trees grow at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -18,21 +17,18 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
-from secret_jax.grow.binned import BinnedSearch
-from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.compiled import CompiledSearch
-from secret_jax.grow.division import descend, divide
-from secret_jax.grow.frontier import Level, Places, Root
-from secret_jax.grow.in_numpy import NumpySearch
+from secret_jax.grow.execution import Execution, Found, Sides
+from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.node_models import NodeModels
-from secret_jax.grow.search import Found, GrowOptions, Search
+from secret_jax.grow.on_device import OnDevice
+from secret_jax.grow.on_host import OnHost
+from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
-from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Sums of float32 weights may miss a least weight by their rounding.
@@ -62,7 +58,6 @@ def grown(
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
-    bins: Bins | None = None,
 ) -> list[Grown]:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
@@ -71,17 +66,19 @@ def grown(
     ``rows``: encoded training rows of all trees, shuffled; ``roots``: one for every
     tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,
     each of one level of searches, and a function that gives the present trees, to the
-    trees that need not grow further; ``bins``: of the table, on which a `RssSplits`
-    then searches (`secret_jax.grow.binned`).
+    trees that need not grow further.
     """
     places = Places.of(rows, roots)
-    oblique = options.oblique or any(root.oblique for root in roots)
-    options = replace(options, oblique=oblique)
-    models = NodeModels(places, schema, options, of_all=bins is not None)
-    search = _search(places, schema, options, bins, models)
-    drawn = AttributeDraw(search, schema, options.max_features)
+    level = Frontier.of(roots, places, schema)
+    rows_of_nodes: Execution
+    if options.finder.compiled and on_accelerator():
+        rows_of_nodes = OnDevice(places, schema, options, level)
+    else:
+        rows_of_nodes = OnHost(places, schema, options)
+    models = NodeModels(rows_of_nodes, options)
+    drawn = AttributeDraw(rows_of_nodes, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
-    level = models.fitted(Level.of(roots, places, schema))
+    level = models.fitted(level)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
@@ -89,7 +86,7 @@ def grown(
     batches = options.in_batches
     room = BestFirst(limits, eager=enough is not None, in_batches=batches)
     full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
-    arrived = np.zeros(len(places.row), np.int64)
+    leaves: list[Frontier] = []
     waiting: _Waiting | None = None
     n_turns, fixed = 0, options.fixed
     given = np.full(len(roots), -1 if fixed is None else 0)  # positions among the fixed
@@ -112,7 +109,7 @@ def grown(
                 found = found._replace(splits=put)
             reason[searched] = _stop_after_search(found.splits, options)
             builder.stop(level.node, reason)
-            _arrive(level.take(reason != StopReason.SPLIT), places, arrived)
+            leaves.append(level.take(reason != StopReason.SPLIT))
             splittable = reason[searched] == StopReason.SPLIT
             new = _Waiting.of(level.take(searched), found).take(splittable)
             parent = builder.parent(new.level.node)
@@ -125,17 +122,18 @@ def grown(
             break
         now = np.isin(waiting.level.node, chosen)
         going, waiting = waiting.take(now), waiting.take(~now)
-        division = divide(going.level, going.splits, places)
+        sides = rows_of_nodes.divide(going.level, going.splits, waiting.level)
         # A search that saw a sample of the rows may have misjudged the sides.
-        least = np.minimum(division.left_weight, division.right_weight)
+        least = np.minimum(sides.left_weight, sides.right_weight)
         light = least < going.level.min_leaf_weight * (1 - ROUNDING)
         few = going.level.take(light)
         builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
-        _arrive(few, places, arrived)
+        leaves.append(few)
         room.drop(few.tree.tolist(), few.node.tolist())
         full = np.repeat(np.isin(going.level.node[~light], last), 2)
-        level = descend(division.take(~light), places, builder)
-        level = models.fitted(level)
+        level = models.fitted(
+            _children(going.take(~light), sides.take(~light), builder)
+        )
         if fixed is not None:
             given = np.append(given, fixed.of_children(given[going.level.node[~light]]))
         n_turns += 1
@@ -143,44 +141,29 @@ def grown(
             done = enough(n_turns, lambda: so_far()[0])
             ended = np.isin(level.tree, done)
             builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
-            _arrive(level.take(ended), places, arrived)
+            leaves.append(level.take(ended))
             level, full = level.take(~ended), full[~ended]
     rest = waiting.level
     builder.stop(rest.node, np.full(len(rest.node), StopReason.MAX_LEAF_NODES))
-    _arrive(rest, places, arrived)
+    leaves.append(rest)
     found, number = so_far()
     stops = np.cumsum([len(root.rows) for root in roots])
-    leaves = np.split(number[arrived], stops[:-1])
+    leaf_of_rows = np.split(number[_arrived(leaves, rows_of_nodes.order())], stops[:-1])
     first = np.cumsum([0] + [each.tree.n_nodes for each in found])
     return [
         each._replace(leaf=leaf - before)
-        for each, leaf, before in zip(found, leaves, first[:-1], strict=True)
+        for each, leaf, before in zip(found, leaf_of_rows, first[:-1], strict=True)
     ]
-
-
-def _search(
-    places: Places,
-    schema: TableSchema,
-    options: GrowOptions,
-    bins: Bins | None,
-    models: NodeModels,
-) -> Search:
-    """The search of the finder on the device that computes."""
-    if bins is not None and isinstance(options.finder, RssSplits):
-        return BinnedSearch(places, schema, options, bins, models)
-    if on_accelerator() or options.finder.needs_program:
-        return CompiledSearch(places, schema, options)
-    return NumpySearch(places, schema, options)
 
 
 class _Waiting(NamedTuple):
     """Nodes with a known split that is not applied yet."""
 
-    level: Level
+    level: Frontier
     splits: Split
 
     @classmethod
-    def of(cls, level: Level, found: Found) -> _Waiting:
+    def of(cls, level: Frontier, found: Found) -> _Waiting:
         # The rows that the search saw stand for all rows of the node.
         gain = (found.splits.gain / found.share).astype(np.float32)
         return cls(level, found.splits._replace(gain=gain))
@@ -196,14 +179,24 @@ class _Waiting(NamedTuple):
         return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
 
 
-def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
-    """Record the leaf of the rows of nodes that are not split, in place."""
-    place = places.order[slice_positions(leaves.start, leaves.stop)]
-    arrived[place] = np.repeat(leaves.node, leaves.stop - leaves.start)
+def _children(parents: _Waiting, sides: Sides, builder: Builder) -> Frontier:
+    """Both children of nodes whose rows were divided, as the next frontier."""
+    level, (middle, left, right) = parents.level, sides
+    child = builder.split(level, parents.splits, left >= right)
+    return level.children(child, middle, np.stack([left, right], axis=1).ravel())
+
+
+def _arrived(leaves: Sequence[Frontier], order: np.ndarray) -> np.ndarray:
+    """The leaf of every place, (n_places,), int64."""
+    found = np.zeros(len(order), np.int64)
+    for level in leaves:
+        place = order[slice_positions(level.start, level.stop)]
+        found[place] = np.repeat(level.node, level.stop - level.start)
+    return found
 
 
 def _stop_before_search(
-    level: Level, depth: np.ndarray, options: GrowOptions
+    level: Frontier, depth: np.ndarray, options: GrowOptions
 ) -> np.ndarray:
     """Stopping rules before the search: the first that holds is the reason."""
     deepest = np.inf if options.max_depth is None else options.max_depth

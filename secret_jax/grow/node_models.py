@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.execution import Execution
+from secret_jax.grow.frontier import Frontier
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
-from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
 # A node of more rows gets its model from those that are searched.
 _MOST_ROWS = 1 << 16
@@ -26,65 +25,30 @@ class _Part(NamedTuple):
 class NodeModels:
     """Fits the nodes of each level, each shrunk toward its parent's model.
 
-    Nothing is fitted if the finder asks for no model. ``of_all``: whether the models of
-    nodes with many rows are of all of them, too.
+    Nothing is fitted if the finder asks for no model.
     """
 
-    def __init__(
-        self, places: Places, schema: TableSchema, options: GrowOptions, *, of_all: bool
-    ):
-        self._places, self._schema = places, schema
-        self._model = options.finder.node_model
-        self._sample = len(places.row) if options.sample is None else options.sample
-        self._most = len(places.row) if of_all else max(_MOST_ROWS, self._sample)
+    def __init__(self, rows: Execution, options: GrowOptions):
+        self._rows, self._model = rows, options.finder.node_model
+        self._sample = np.inf if options.sample is None else options.sample
+        everything = options.models_of_all or rows.counts_all
+        self._most = np.inf if everything else max(_MOST_ROWS, self._sample)
         self._parts: list[_Part] = []
 
-    def fitted(self, level: Level) -> Level:
+    def fitted(self, level: Frontier) -> Frontier:
         """Fit the nodes of a level."""
         if self._model is None or not len(level.node):
             return level
         length = level.stop - level.start
         searched = np.minimum(length, self._sample)
         whole = length <= self._most
-        n_rows = np.where(whole, length, searched)
-        statistics = self._of_first(n_rows, level)
+        n_rows = np.where(whole, length, searched).astype(int)
+        statistics = self._rows.statistics(level, n_rows)
         models = self._model.fit(statistics, level.model)
-        self._node, self._statistics = level.node, statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
-
-    def statistics_of(self, level: Level) -> NodeStatistics:
-        """Statistics of what is searched in nodes that were fitted last.
-
-        Their ids rise.
-        """
-        place = np.searchsorted(self._node, level.node)
-        found = self._statistics.take(place)
-        some = np.flatnonzero(level.stop - level.start > self._sample)
-        if len(some):
-            part = level.take(some)
-            n_rows = np.full(len(some), self._sample)
-            for all_rows, first in zip(
-                found, self._of_first(n_rows, part), strict=True
-            ):
-                all_rows[some] = first
-        return found
-
-    def _of_first(self, n_rows: np.ndarray, level: Level) -> NodeStatistics:
-        """Statistics of the first rows of nodes."""
-        places = self._places
-        return slice_statistics(
-            places.table.x,
-            places.row,
-            places.targets,
-            places.weight,
-            self._schema.n_regressors,
-            places.order,
-            level.start,
-            level.start + n_rows,
-        )
 
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]

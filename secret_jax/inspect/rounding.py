@@ -100,7 +100,7 @@ def _on_its_side(split: LinearSplit, threshold: float, step: float) -> float | N
 
 def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:
     """Round the numbers of a model, and leave out the terms that round to zero."""
-    step = _step(model.target_spread, precision)
+    step = _step(model, precision)
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     return replace(
         model,
@@ -127,34 +127,42 @@ class PrintedTerm(NamedTuple):
     categories: tuple[Any, ...] = ()
 
 
+class PrintedModel(NamedTuple):
+    """An equation as it is printed; hidden terms add a mean in the node."""
+
+    constant: float
+    terms: list[PrintedTerm]
+    hidden: list[PrintedTerm]
+    hidden_mean: float
+
+
 def printed_model(
     model: LinearModel,
     precision: int | None = None,
     max_terms: int | None = None,
     *,
     merged: bool = True,
-) -> tuple[float, list[PrintedTerm], list[PrintedTerm]]:
-    """Constant, terms and left out terms of an equation as they are printed.
+) -> PrintedModel:
+    """Choose the numbers of an equation as they are printed.
 
     A column whose zero is far from its values is counted from a round number near those
     of the node. The constant is the same however many terms are left out: those that
     move least in the node. Terms of one column stand side by side; ``merged`` puts its
     categories with the same factor in one term.
     """
-    model = rounded_model(model, precision)
+    step, model = _step(model, precision), rounded_model(model, precision)
     groups: dict[Any, list[Term]] = {}
     for term in model.terms:
         same = merged and term.asks == "category"
         key = (term.column, term.factor) if same else (term.position,)
         groups.setdefault(key, []).append(term)
-    printed = [_printed(group) for group in groups.values()]
-    printed.sort(key=lambda term: -term.effect)  # stable
-    constant = model.intercept + sum(term.factor * term.at for term in printed)
-    constant = _rounded(constant, _step(model.target_spread, precision))
-    shown = printed[:max_terms]
+    terms = sorted(map(_printed, groups.values()), key=lambda term: -term.effect)
+    constant = model.intercept + sum(term.factor * term.at for term in terms)
+    shown, hidden = terms[:max_terms], terms[len(terms[:max_terms]) :]
     columns = [term.main.column for term in shown]
-    together = sorted(shown, key=lambda term: columns.index(term.main.column))
-    return constant, together, printed[len(shown) :]
+    shown.sort(key=lambda term: columns.index(term.main.column))  # stable
+    mean = sum(term.factor * (term.here - term.at) for term in hidden)
+    return PrintedModel(_rounded(constant, step), shown, hidden, _rounded(mean, step))
 
 
 def _printed(group: list[Term]) -> PrintedTerm:
@@ -162,20 +170,14 @@ def _printed(group: list[Term]) -> PrintedTerm:
     main = max(group, key=lambda term: term.here)
     if main.asks == "category":
         share = sum(term.here for term in group)
-        moves = math.sqrt(max(share * (1.0 - share), 0.0))
+        effect = abs(main.factor) * math.sqrt(max(share * (1.0 - share), 0.0))
         in_order = sorted(group, key=lambda term: term.position)
         categories = tuple(term.category for term in in_order)
-        effect = abs(main.factor) * moves
         return PrintedTerm(main.factor, 0.0, share, effect, main, categories)
     at = 0.0
     if main.asks == "number" and abs(main.center) > _FAR_FROM_ZERO * main.spread:
         at = _rounded(main.here, 10.0 ** math.floor(math.log10(main.spread)))
     return PrintedTerm(main.factor, at, main.here, main.effect, main)
-
-
-def rounded_output(value: float, target_spread: float, precision: int | None) -> float:
-    """Round a value of the target as a model's intercept."""
-    return _rounded(value, _step(target_spread, precision))
 
 
 def in_steps(value: float, target_scale: float) -> str:
@@ -203,7 +205,7 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
         if tree.is_leaf[node]:
             for output in outputs:
                 model = model_in_original_units(output, node)
-                _, terms, _ = printed_model(model, precision)
+                terms = printed_model(model, precision).terms
                 cost += 1 + sum(1 + (term.at != 0) for term in terms)
             continue
         for _, split in conditions_at(tree, node):
@@ -214,8 +216,8 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
     return cost
 
 
-def _step(target_spread: float, precision: int | None) -> float:
-    return 10.0 ** -checked_precision(precision) * target_spread
+def _step(model: LinearModel, precision: int | None) -> float:
+    return 10.0 ** -checked_precision(precision) * model.target_spread
 
 
 def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 from secret_jax.runtime.arrays import taken, weighted_quantiles, where_each
 from secret_jax.runtime.linalg import AnyArray, matvec, namespace
 from secret_jax.runtime.pieces import for_rows, heads
-from secret_jax.splits.chosen import Candidates, split_of
-from secret_jax.splits.interface import NO_CONDITION, Conditions, Node, Split
+from secret_jax.splits.interface import NO_CONDITION, Conditions, Split
+from secret_jax.splits.node_chosen import Candidates, split_of
+from secret_jax.splits.one_node import Node
 from secret_jax.splits.rss_search import Begun
 from secret_jax.splits.scoring import fit_sides
 from secret_jax.tree.structure import SplitKind

@@ -20,17 +20,18 @@ from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import largest, where_each
 from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.runtime.values import Range, at_least, real
-from secret_jax.splits.axis import leading_component, projections
 from secret_jax.splits.candidates import PreparedNodes, axis_candidates, scored
-from secret_jax.splits.chosen import Candidates
-from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
+from secret_jax.splits.interface import Split
+from secret_jax.splits.node_axis import leading_component, projections
+from secret_jax.splits.node_chosen import Candidates
+from secret_jax.splits.one_node import Columns, Node, OneNodeFinder
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.rss_search import Begun, begun, finalists_of
 from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConjunctiveSplits(SplitFinder):
+class ConjunctiveSplits(OneNodeFinder):
     """Conjunctions of conditions, such as ``age <= 30 and education in {HS}``.
 
     Rows that meet all conditions go one way, all others the other. As with `RssSplits`
@@ -94,11 +95,6 @@ class ConjunctiveSplits(SplitFinder):
         return "others with monotonic_cst: conjunctions keep no order"
 
     @property
-    def needs_program(self) -> bool:
-        """No: arrays of NumPy do as well."""
-        return False
-
-    @property
     def node_model(self) -> Ridge:
         return self.scores.node_model
 
@@ -110,11 +106,6 @@ class ConjunctiveSplits(SplitFinder):
     @property
     def n_conditions(self) -> int:
         return self.max_conditions
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """Both sides of every attribute."""
-        return 2 * self.scores.numbers_per_cell
 
     def needs_host_inputs(self, n_columns: int) -> bool:
         return self.scores.needs_host_inputs(n_columns)

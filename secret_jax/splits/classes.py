@@ -1,18 +1,16 @@
 """The paper's discriminants with given classes in place of a mixture's labels."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Bool, Float
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.runtime.pieces import weighted_moments
-from secret_jax.splits.chosen import goes_left_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
-from secret_jax.splits.labelled import best_labelled_split
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
+from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.tree.structure import SplitKind
 
 # A deviation of the indicators below this, in units of one, is rounding.
@@ -52,80 +50,95 @@ class ClassSplits(SplitFinder):
 
     gain: Literal["normal", "counted"] = "normal"
 
-    @property
-    def numbers_per_cell(self) -> int:
-        """Sides and labels."""
-        return 4
+    compiled: ClassVar[bool] = True
 
-    def __call__(self, node: Node) -> Split:
-        """Best split of one node; its gain is the drop of the Gini impurity."""
-        share = class_shares(node.targets)
-        _, _, deviation = weighted_moments(share, node.weight)
+    def find(self, level: Level) -> Split:
+        """Best split of every node; its gain is the drop of the Gini impurity."""
+        xp, share = level.rows.xp, class_shares(level)
+        weight = level.rows.sums(level.weight)[:, None]
+        mean = safe_divide(_counts(level, share, level.weight), weight)
+        apart = (share - level.rows.spread(mean)) ** 2
+        variance = safe_divide(_counts(level, apart, level.weight), weight)
+        pure = (variance <= _PURE**2).all(axis=-1)
 
-        def best_of(group: jax.Array) -> tuple[Split, jax.Array]:
-            first = node.weight * matmul(share, group)
-            split = best_labelled_split(self, node, first)
-            left = goes_left_of(split, node.x, node.codes).astype(node.x.dtype)
-            gain = gini_drop(share, node.weight, left)
-            return split, jnp.where(split.gain > 0, gain, -jnp.inf)
+        def best_of(group: AnyArray) -> tuple[Split, AnyArray]:
+            inside = xp.sum(share * level.rows.spread(group), axis=-2)
+            split = best_labelled_split(level, level.weight * inside, self.gain)
+            gain = gini_drop(level, share, left_rows(level, split))
+            return split, xp.where(split.gain > 0, gain, -xp.inf)
 
-        splits, gain = jax.lax.map(best_of, _groups(node, share))
-        best = jnp.argmax(gain)
-        split = jax.tree.map(lambda array: array[best], splits)
-        pure = (deviation <= _PURE).all()
-        usable = (gain[best] > 0) & ~pure
+        groups = _groups(level, share)
+        if xp is np:
+            found = [best_of(group) for group in groups]
+            splits, gain = jax.tree.map(lambda *arrays: np.stack(arrays), *found)
+        else:
+            splits, gain = jax.lax.map(best_of, groups)
+        best = xp.argmax(gain, axis=0)
+        split = jax.tree.map(lambda a: a[best, np.arange(level.n_nodes)], splits)
+        gain = xp.max(gain, axis=0)
+        usable = (gain > 0) & ~pure
         return split._replace(
-            kind=jnp.where(usable, split.kind, SplitKind.LEAF).astype(jnp.int32),
-            gain=jnp.where(usable, gain[best], 0.0),
+            kind=xp.where(usable, split.kind, int(SplitKind.LEAF)).astype(xp.int32),
+            gain=xp.where(usable, gain, 0.0),
             pure=pure,
         )
 
 
-def class_shares(
-    targets: Float[Array, "n_rows n_outputs"],
-) -> Float[Array, "n_rows n_classes"]:
+def class_shares(level: Level) -> Float[AnyArray, "... n_classes rows"]:
     """Indicators of all classes; a single output is that of the second of two."""
-    if targets.shape[1] > 1:
+    targets = level.targets
+    if targets.shape[-2] > 1:
         return targets
-    return jnp.concatenate([1.0 - targets, targets], axis=1)
+    return level.rows.xp.concatenate([1.0 - targets, targets], axis=-2)
+
+
+def _counts(level: Level, values: AnyArray, weight: AnyArray) -> AnyArray:
+    """Weighted sums of rows of values, (n_nodes, n_values)."""
+    return level.rows.products(values, weight[..., None, :])[..., 0]
 
 
 def gini_drop(
-    share: Float[Array, "n_rows n_classes"],
-    weight: Float[Array, " n_rows"],
-    left: Float[Array, " n_rows"],
-) -> Float[Array, ""]:
-    """Drop of the Gini impurity, times the weight, if some rows go left.
+    level: Level,
+    share: Float[AnyArray, "... n_classes rows"],
+    left: Bool[AnyArray, "... rows"],
+) -> Float[AnyArray, " n_nodes"]:
+    """Drop of the Gini impurity, times the weight, if some rows go left."""
 
-    ``left``: 1 for the rows on the left, 0 for the others.
-    """
+    def purity(count: AnyArray) -> AnyArray:
+        return safe_divide((count**2).sum(axis=-1), count.sum(axis=-1))
 
-    def purity(weight: jax.Array) -> jax.Array:
-        count = matmul(weight, share)
-        return safe_divide(jnp.sum(count**2), jnp.sum(weight))
+    weight, xp = level.weight, level.rows.xp
+    every = _counts(level, share, weight)
+    on_left = _counts(level, share, xp.where(left, weight, 0.0))
+    on_right = _counts(level, share, xp.where(left, 0.0, weight))
+    return purity(on_left) + purity(on_right) - purity(every)
 
-    return purity(weight * left) + purity(weight * (1.0 - left)) - purity(weight)
 
-
-def _groups(node: Node, share: jax.Array) -> jax.Array:
-    """Which classes are in the first of two groups, shape (n_groups, n_classes)."""
-    n_classes = share.shape[1]
+def _groups(level: Level, share: AnyArray) -> AnyArray:
+    """Which classes are in the first of two groups, (n_groups, n_nodes, n_classes)."""
+    rows, xp, n_classes = level.rows, level.rows.xp, share.shape[-2]
+    alone = xp.eye(n_classes, dtype=share.dtype)[:, None]
+    alone = xp.broadcast_to(alone, (n_classes, level.n_nodes, n_classes))
     if n_classes == 2:
-        return jnp.array([[1.0, 0.0]], share.dtype)
-    alone = jnp.eye(n_classes, dtype=share.dtype)
-    if not node.x.shape[1]:
+        return alone[:1]
+    if not level.x.shape[-2]:
         return alone
-    _, center, deviation = weighted_moments(node.x, node.weight)
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    count = matmul(node.weight, share)
-    mean = safe_divide(
-        matmul((node.weight[:, None] * share).T, (node.x - center) / scale),
-        count[:, None],
+    count = _counts(level, share, level.weight)
+    total = count.sum(axis=-1, keepdims=True)
+    center = rows.head(level.x, 1)[..., 0]
+    center = center + safe_divide(
+        _counts(level, level.x - rows.spread(center), level.weight), total
     )
-    between = matmul((count[:, None] * mean).T, mean)
-    place = matmul(mean, leading_eigenvectors(between, 1)[0])
-    order = jnp.argsort(place)
-    below = jnp.cumsum(count[order]) - 0.5 * count[order]
-    half = jnp.zeros(n_classes, share.dtype)
-    half = half.at[order].set((below < 0.5 * count.sum()).astype(share.dtype))
-    return jnp.concatenate([alone, half[None]])
+    apart = level.x - rows.spread(center)
+    variance = safe_divide(_counts(level, apart**2, level.weight), total)
+    scale = xp.where(variance > 0, variance, 1.0) ** 0.5
+    mean = rows.products(share * level.weight[..., None, :], apart)
+    mean = safe_divide(mean, count[..., None]) / scale[:, None]
+    between = matmul((count[..., None] * mean).swapaxes(-1, -2), mean)
+    place = matvec(mean, leading_eigenvectors(between, 1)[:, 0])
+    order = xp.argsort(place, axis=-1, stable=True)
+    ordered = xp.take_along_axis(count, order, axis=-1)
+    below = xp.cumsum(ordered, axis=-1) - 0.5 * ordered
+    rank = xp.argsort(order, axis=-1, stable=True)
+    half = xp.take_along_axis(below < 0.5 * total, rank, axis=-1)
+    return xp.concatenate([alone, half.astype(share.dtype)[None]])

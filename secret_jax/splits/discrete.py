@@ -6,17 +6,17 @@ the best of all subsets is a prefix of the order.
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float
+
+from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
 
 # A smaller product of both shares is float32's rounding: all rows go one way.
 _ROUNDING = 1e-10
 
 
 def gini_gain(
-    class_fraction: jax.Array, left_fraction: jax.Array, left_and_class: jax.Array
-) -> jax.Array:
+    class_fraction: AnyArray, left_fraction: AnyArray, left_and_class: AnyArray
+) -> AnyArray:
     r"""Gini gain, :math:`2 (P[1, L] - P[1] P[L])^2 / (P[L] (1 - P[L]))`.
 
     Equation (1) of Dobra & Gehrke 2002 as it follows from the definition above it; the
@@ -28,63 +28,60 @@ def gini_gain(
 
     Examples
     --------
-    >>> float(gini_gain(jnp.array(0.5), jnp.array(0.5), jnp.array(0.5)))
+    >>> import numpy as np
+    >>> gini_gain(*np.array([0.5, 0.5, 0.5])).item()
     0.5
     """
+    xp = namespace(left_fraction)
     spread = left_fraction * (1 - left_fraction)
     excess = left_and_class - class_fraction * left_fraction
     usable = spread > _ROUNDING
-    return jnp.where(usable, 2 * excess**2 / jnp.where(usable, spread, 1.0), 0.0)
+    return xp.where(usable, 2 * excess**2 / xp.where(usable, spread, 1.0), 0.0)
 
 
 class DiscreteSplit(NamedTuple):
-    """The best split of one discrete attribute."""
+    """The best split of a discrete attribute; of many, arrays have their axes first."""
 
-    gain: jax.Array  # (): minus infinity where no split is allowed
-    # (n_categories,), bool: categories absent from the node follow the larger side; the
-    # first present one is on the left.
-    goes_left: jax.Array
-
-
-def category_counts(
-    codes: Int[Array, " n_rows"],
-    class_weight: Float[Array, "2 n_rows"],
-    n_categories: int,
-) -> jax.Array:
-    """Weight of each class in each category, shape (2, n_categories)."""
-    member = codes[:, None] == jnp.arange(n_categories)
-    return jnp.matmul(
-        class_weight, member.astype(class_weight.dtype), precision="highest"
-    )
+    gain: AnyArray  # (...): minus infinity where no split is allowed
+    # (..., n_categories), bool: categories absent from the node follow the larger side;
+    # the first present one is on the left.
+    goes_left: AnyArray
 
 
 def best_subset(
-    counts: Float[Array, "2 n_categories"], min_weight: Float[Array, ""]
+    counts: Float[AnyArray, "... 2 n_categories"], min_weight: Float[AnyArray, "..."]
 ) -> DiscreteSplit:
     """Best subset of categories by Gini gain.
 
     ``counts``: weight of each class in each category; ``min_weight``: least weight on
     each side.
     """
-    weight = counts.sum(axis=0)
-    total = weight.sum()
-    present = weight > 0
-    safe_total = jnp.where(total > 0, total, 1.0)
-    share = counts[0] / jnp.where(present, weight, 1.0)
-    order = jnp.argsort(jnp.where(present, -share, jnp.inf), stable=True)
+    xp = namespace(counts)
+    weight = counts.sum(axis=-2)
+    total = weight.sum(axis=-1, keepdims=True)
+    present, first = weight > 0, counts[..., 0, :]
+    share = safe_divide(first, weight)
+    order = xp.argsort(xp.where(present, -share, xp.inf), axis=-1, stable=True)
 
-    left = jnp.cumsum(weight[order])
-    left_class = jnp.cumsum(counts[0][order])
+    def sums_in_order(values: AnyArray) -> AnyArray:
+        return xp.cumsum(xp.take_along_axis(values, order, axis=-1), axis=-1)
+
+    left = sums_in_order(weight)
+    of_first = first.sum(axis=-1, keepdims=True)
     gain = gini_gain(
-        counts[0].sum() / safe_total, left / safe_total, left_class / safe_total
+        safe_divide(of_first, total),
+        safe_divide(left, total),
+        safe_divide(sums_in_order(first), total),
     )
-    least = jnp.minimum(left, total - left)
-    allowed = present[order] & (least >= min_weight) & (least > 0)
-    gain = jnp.where(allowed, gain, -jnp.inf)
-    cut = jnp.argmax(gain)
-    rank = jnp.argsort(order)
-    larger_left = left[cut] >= total - left[cut]
-    goes_left = jnp.where(present, rank <= cut, larger_left)
+    least = xp.minimum(left, total - left)
+    allowed = xp.take_along_axis(present, order, axis=-1)
+    allowed = allowed & (least >= min_weight[..., None]) & (least > 0)
+    gain = xp.where(allowed, gain, -xp.inf)
+    cut = xp.argmax(gain, axis=-1)[..., None]
+    rank = xp.argsort(order, axis=-1, stable=True)
+    at_cut = xp.take_along_axis(left, cut, axis=-1)
+    goes_left = xp.where(present, rank <= cut, at_cut >= total - at_cut)
     # Which class is called the first is chance; which side is left must not be.
-    swap = ~goes_left[jnp.argmax(present)]
-    return DiscreteSplit(gain[cut], goes_left ^ swap)
+    earliest = xp.argmax(present, axis=-1)[..., None]
+    turned = ~xp.take_along_axis(goes_left, earliest, axis=-1)
+    return DiscreteSplit(xp.max(gain, axis=-1), goes_left ^ turned)

@@ -1,4 +1,4 @@
-r"""Two-component Gaussian mixtures by EM, for one node; `vmap` gives the batch.
+r"""Two-component Gaussian mixtures by EM, from several starts in every node of a level.
 
 Dobra & Gehrke 2002, sections 2.3 and 4.1. Everything goes through the Cholesky factors
 :math:`G_i` of the covariances. The covariance update is the MAP estimate under a weak
@@ -10,177 +10,200 @@ log-likelihood
 
 never falls, not even where a component becomes flat.
 
-A step reads the rows once, tile by tile: both densities of a tile are one product of
-matrices, and its part of the moments another. What the second component has is what the
-first leaves of the total.
+A step reads the rows once: all densities are one product of matrices, and the moments
+another. What the heavier component has is what the lighter one leaves of the total.
 """
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from __future__ import annotations
 
-from secret_jax.runtime.linalg import inverse_cholesky, is_written_out, matmul
-from secret_jax.splits.mixture import (
-    LogForms,
-    MixtureFit,
-    MixtureParameters,
-    MixtureRows,
-    MixtureStatus,
-)
-from secret_jax.splits.tiles import sum_of
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, namespace
+from secret_jax.splits.mixture import LogForms, MixtureRows, MixtureStatus
 
 # Status of a run that goes on.
 _RUNNING = -1
 # On an accelerator the host is asked only after so many steps whether any run goes on.
 STEPS_TOGETHER = 10
-# The prior of a component grows as its share falls, to this one.
-_LEAST_SHARE = 1e-6
 
 
-def moments_of(
-    rows: MixtureRows, share: Float[Array, "n_tiles n_tile_rows"]
-) -> Float[Array, "n_joint n_joint"]:
-    """Weighted products of (1, z) with itself, summed over the rows."""
+class MixtureFit(NamedTuple):
+    """Results of EM, of each start in each node."""
 
-    def products(z, weight, share):
-        return matmul(weight * share * z, z.T)
-
-    return sum_of(products, rows.n_tiles, rows.z, rows.weight, share)
+    forms: LogForms
+    # (n_nodes, n_starts, n_joint, n_joint): moments of one component, by the densities.
+    moments: AnyArray
+    # (n_nodes, n_starts): penalised log-likelihood per unit of weight, less that of one
+    # Gaussian, of which float32 keeps more digits; minus infinity without a density.
+    objective: AnyArray
+    n_iterations: AnyArray  # (n_nodes, n_starts), int32
+    status: AnyArray  # (n_nodes, n_starts), int32: a `MixtureStatus`
 
 
 def maximise(
-    first: Float[Array, "n_joint n_joint"],
-    total: Float[Array, "n_joint n_joint"],
-    active: Bool[Array, " n_dimensions"],
+    moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
+    known: MixtureRows,
     floor: float,
-) -> tuple[MixtureParameters, jax.Array]:
-    """Parameters from the moments of the first component and of all rows (M step).
+) -> tuple[LogForms, AnyArray, AnyArray]:
+    """Densities from the moments of one component (M step), the lighter one first.
 
-    ``first``, ``total``: from `moments_of`; ``active``: dimensions that carry
-    information; the others are zero in ``z``; ``floor``: the prior's variance, in
-    whitened units. Returns ``mass`` (2,): weight of each component.
+    ``floor``: the prior's variance, in whitened units. Returns also ``mass``, the
+    weight of the lighter component, and ``penalty``, what the prior takes from the
+    log-likelihood, (n_nodes, n_starts) each.
     """
-    weight = total[0, 0]
-    tiny = jnp.finfo(total.dtype).tiny
-
-    def component(moments):
-        mass = moments[0, 0]
-        # A smaller component has collapsed; its parameters must only be finite.
-        safe_mass = jnp.maximum(mass, jnp.maximum(_LEAST_SHARE * weight, tiny))
-        mean = moments[0, 1:] / safe_mass
-        scatter = moments[1:, 1:] / safe_mass - mean[:, None] * mean[None, :]
-        prior = floor * weight / safe_mass
-        # Inactive dimensions are all zero; a one there adds nothing to the densities.
-        covariance = scatter + jnp.diag(jnp.where(active, prior, 1.0))
-        inverse, _ = inverse_cholesky(covariance, 0.0)
-        return mass, mean, inverse
-
-    mass, mean, inverse = jax.vmap(component)(jnp.stack([first, total - first]))
-    fraction = jnp.maximum(mass / jnp.maximum(weight, tiny), tiny)
-    return MixtureParameters(jnp.log(fraction), mean, inverse), mass
+    xp, active, total = namespace(moments), known.active, known.total[:, None]
+    weight = total[..., 0, 0]
+    # The lighter one is to be summed: a difference would eat its digits.
+    heavier = moments[..., 0, 0] > 0.5 * weight
+    lighter = xp.where(heavier[..., None, None], total - moments, moments)
+    pair = lighter[:, :, None], (total - lighter)[:, :, None]
+    both = xp.concatenate(pair, axis=2)
+    mass = both[..., 0, 0]
+    # Inactive dimensions are all zero, and only need a pivot.
+    prior = weight * xp.where(active, np.float32(floor), np.float32(1.0))
+    prior = xp.concatenate([xp.zeros_like(weight), prior], axis=-1)
+    prior = prior[:, None, None, :, None] * np.eye(prior.shape[-1], dtype=np.float32)
+    # Eliminated first, the one takes the means from the products.
+    inverse, _ = inverse_cholesky(both + prior, 0.0)
+    own, root = active[:, None, None], xp.sqrt(xp.maximum(mass, 0.0))
+    factor = inverse[..., 1:, :] * xp.where(own, root[..., None], 0.0)[..., None]
+    diagonal = xp.diagonal(factor[..., 1:], axis1=-2, axis2=-1)
+    # A pivot lost to rounding makes this infinite: the component has collapsed.
+    diagonal = xp.where(own, diagonal, 1.0)
+    constant = xp.log(diagonal).sum(axis=-1) + 0.5 * known.n_active[:, None, None]
+    constant = constant + xp.log(mass / weight[..., None])
+    penalty = 0.5 * floor * (factor[..., 1:] ** 2).sum(axis=(-3, -2, -1))
+    return LogForms(constant, factor), mass[..., 0], penalty
 
 
 def expect(
-    parameters: MixtureParameters,
-    rows: MixtureRows,
-    total: Float[Array, "n_joint n_joint"],
-    active: Bool[Array, " n_dimensions"],
-    floor: float,
-) -> tuple[Float[Array, "n_joint n_joint"], Float[Array, ""]]:
-    """Moments of the first component, and the penalised log-likelihood (E step).
+    rows: Any, forms: Sequence[AnyArray], arrays: Sequence[AnyArray]
+) -> tuple[AnyArray, AnyArray]:
+    """Moments of the first component, and the log-likelihood (E step).
 
-    The latter less that of one Gaussian, of which float32 keeps more digits.
-
-    The objective is minus infinity where a component has no density.
+    ``forms``: fields of `LogForms`, with an axis of starts; ``arrays``: z and the
+    weight of the rows. Returns (n_nodes, n_starts, n_joint, n_joint) and (n_nodes,
+    n_starts).
     """
-    forms = LogForms.of(parameters)
-    # Those of the lighter component are summed: a difference would eat their digits.
-    swapped = parameters.log_weight[0] > parameters.log_weight[1]
-    sign = jnp.where(swapped, -1.0, 1.0).astype(total.dtype)
-    usual = of_one_gaussian(active)
-
-    def of_tile(z, weight):
-        first, second = forms.densities(z)
-        odds = sign * (first - second)
-        least = jnp.exp(-jnp.abs(odds))
-        share = jnp.where(odds > 0, 1.0, least) / (1.0 + least)
-        likelihood = jnp.maximum(first, second) + jnp.log(1.0 + least)
-        return matmul(weight * share * z, z.T), jnp.sum(weight * (likelihood - usual))
-
-    lighter, likelihood = sum_of(of_tile, rows.n_tiles, rows.z, rows.weight)
-    penalty = (
-        0.5 * floor * jnp.sum(jnp.where(active, parameters.inverse_factor, 0) ** 2)
-    )
-    objective = likelihood / total[0, 0] - penalty
-    objective = jnp.where(jnp.isfinite(objective), objective, -jnp.inf)
-    return jnp.where(swapped, total - lighter, lighter), objective
+    xp, (z, weight) = rows.xp, arrays
+    first, second = LogForms(*forms).densities(rows, z)
+    odds = first - second
+    least = xp.exp(-xp.abs(odds))
+    share = xp.where(odds > 0, 1.0, least) / (1.0 + least)
+    likelihood = xp.maximum(first, second) + xp.log(1.0 + least)
+    weight = weight[..., None, :]
+    return products(rows, share * weight, z), rows.sums(likelihood * weight)
 
 
-def of_one_gaussian(active: Bool[Array, " n_dimensions"]) -> Float[Array, ""]:
-    """Log-likelihood per unit of weight of whitened rows under one Gaussian."""
-    return -0.5 * jnp.sum(active).astype(jnp.float32)
+def products(
+    rows: Any, weight: Float[AnyArray, "... n_starts rows"], z: AnyArray
+) -> Float[AnyArray, "n_nodes n_starts n_joint n_joint"]:
+    """Products of (1, z) with itself, by several weights."""
+    weighted = weight[..., None, :] * z[..., None, :, :]
+    *lead, n_starts, n_joint, n_rows = weighted.shape
+    found = rows.products(weighted.reshape(*lead, n_starts * n_joint, n_rows), z)
+    return found.reshape(-1, n_starts, n_joint, n_joint)
 
 
-def fit_mixture(
-    rows: MixtureRows,
-    responsibility: Float[Array, "n_tiles n_tile_rows"],
-    active: Bool[Array, " n_dimensions"],
+def fit_mixtures(
+    known: MixtureRows,
+    moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
     *,
-    max_iter: int | Int[Array, ""],
+    max_iter: int,
     tolerance: float,
     floor: float,
 ) -> MixtureFit:
-    """Fit two Gaussians to whitened rows, from given responsibilities.
+    """Fit two Gaussians to the whitened rows of every node, from several starts.
 
-    ``responsibility``: the start, that of the first component. ``max_iter``: most M
-    steps; ``tolerance``: EM has converged when the penalised log-likelihood per unit of
-    weight rises by less; ``floor``: smallest variance, in whitened units. The status is
+    ``moments``: the starts, those of one component; ``max_iter``: most M steps;
+    ``tolerance``: EM has converged when the penalised log-likelihood per unit of weight
+    rises by less; ``floor``: smallest variance, in whitened units. The status is
     COLLAPSED if the weight of a component fell to the number of dimensions or below:
     its covariance would be singular.
     """
-    n_dimensions, dtype = len(active), rows.z.dtype
-    n_active = jnp.sum(active).astype(dtype)
-    total = moments_of(rows, jnp.ones_like(rows.weight))
-    first = moments_of(rows, responsibility)
+    xp, shape, dtype = known.rows.xp, moments.shape[:2], moments.dtype
 
-    def proceed(carry):
-        _, state = carry
-        return (state.status == _RUNNING) & (state.n_iterations < max_iter)
+    def proceeds(fit: MixtureFit) -> AnyArray:
+        return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
-    def iterate(carry):
-        first, before = carry
-        parameters, mass = maximise(first, total, active, floor)
-        first, objective = expect(parameters, rows, total, active, floor)
-        sound = (jnp.min(mass) > n_active) & jnp.isfinite(objective)
-        converged = objective - before.objective < tolerance
-        status = jnp.where(converged, MixtureStatus.CONVERGED, _RUNNING)
-        status = jnp.where(sound, status, MixtureStatus.COLLAPSED)
-        state = MixtureFit(parameters, objective, before.n_iterations + 1, status)
-        return first, state
+    def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
+        forms, mass, penalty = maximise(fit.moments, known, floor)
+        arrays = known.z, known.weight
+        found = known.rows.total(expect, forms, arrays, going.any(axis=-1))
+        objective = found[1] / known.total[:, :1, 0] - penalty
+        sound = (mass > known.n_active[:, None]) & xp.isfinite(objective)
+        objective = xp.where(sound, objective, -xp.inf)
+        converged = objective - fit.objective < tolerance
+        status = xp.where(converged, int(MixtureStatus.CONVERGED), _RUNNING)
+        status = xp.where(sound, status, int(MixtureStatus.COLLAPSED))
+        status = status.astype(xp.int32)
+        new = MixtureFit(forms, found[0], objective, fit.n_iterations + 1, status)
+        return _chosen(going, new, fit)
 
-    nothing = MixtureParameters(
-        jnp.zeros(2, dtype),
-        jnp.zeros((2, n_dimensions), dtype),
-        jnp.broadcast_to(jnp.eye(n_dimensions, dtype=dtype), (2, *[n_dimensions] * 2)),
-    )
-    enough = total[0, 0] > 2 * n_active
-    status = jnp.where(enough, _RUNNING, MixtureStatus.TOO_FEW_ROWS)
-    lowest = jnp.asarray(-jnp.inf, dtype)
-    start = MixtureFit(nothing, lowest, jnp.int32(0), status.astype(jnp.int32))
-
-    def iterate_unless_done(_, carry):
-        going = proceed(carry)
-        return jax.tree.map(
-            lambda new, old: jnp.where(going, new, old), iterate(carry), carry
-        )
-
-    def iterate_often(carry):
-        return jax.lax.fori_loop(0, STEPS_TOGETHER, iterate_unless_done, carry)
-
-    step = iterate_often if is_written_out() else iterate
-    _, fit = jax.lax.while_loop(proceed, step, (first, start))
+    n_joint = moments.shape[-1]
+    constant = xp.zeros((*shape, 2), dtype)
+    factor = xp.zeros((*shape, 2, n_joint - 1, n_joint), dtype)
+    enough = known.total[:, 0, 0] > 2 * known.n_active
+    status = xp.where(enough, _RUNNING, int(MixtureStatus.TOO_FEW_ROWS))
+    status = xp.broadcast_to(status[:, None], shape).astype(xp.int32)
+    lowest, none = xp.full(shape, -xp.inf, dtype), xp.zeros(shape, xp.int32)
+    fit = MixtureFit(LogForms(constant, factor), moments, lowest, none, status)
+    if xp is np:
+        fit = _on_host(known, fit, step, proceeds)
+    else:
+        fit = _traced(known, fit, step, proceeds)
     unfinished = fit.status == _RUNNING
-    return fit._replace(
-        objective=fit.objective + of_one_gaussian(active),
-        status=jnp.where(unfinished, MixtureStatus.ITERATION_LIMIT, fit.status),
-    )
+    status = xp.where(unfinished, int(MixtureStatus.ITERATION_LIMIT), fit.status)
+    return fit._replace(status=status)
+
+
+def _chosen(going: AnyArray, new: MixtureFit, old: MixtureFit) -> MixtureFit:
+    """New results where runs go on."""
+    if isinstance(going, np.ndarray) and going.all():
+        return new
+
+    def where(new: AnyArray, old: AnyArray) -> AnyArray:
+        mask = going.reshape(*going.shape, *(1,) * (new.ndim - 2))
+        return namespace(new).where(mask, new, old)
+
+    return jax.tree.map(where, new, old)
+
+
+def _of_nodes(fit: MixtureFit, nodes: np.ndarray) -> MixtureFit:
+    return jax.tree.map(lambda array: array[nodes], fit)
+
+
+def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
+    """Steps as long as any run goes on, with fewer and fewer nodes."""
+    every, nodes = jax.tree.map(np.copy, fit), np.arange(known.rows.n_nodes)
+
+    def put(fit: MixtureFit) -> None:
+        for all_nodes, some in zip(
+            jax.tree.leaves(every), jax.tree.leaves(fit), strict=True
+        ):
+            all_nodes[nodes] = some
+
+    while (going := proceeds(fit)).any():
+        some = going.any(axis=-1)
+        if 2 * some.sum() <= len(some):
+            put(fit)
+            nodes, known, going = nodes[some], known.take(some), going[some]
+            fit = _of_nodes(fit, some)
+        fit = step(known, fit, going)
+    put(fit)
+    return every
+
+
+def _traced(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
+    def one(_: int, fit: MixtureFit) -> MixtureFit:
+        return step(known, fit, proceeds(fit))
+
+    def several(fit: MixtureFit) -> MixtureFit:
+        return jax.lax.fori_loop(0, STEPS_TOGETHER, one, fit)
+
+    return jax.lax.while_loop(lambda fit: proceeds(fit).any(), several, fit)

@@ -1,9 +1,8 @@
-"""What a split finder is: a value that maps one node to its best split.
+"""What a split finder is: a value that maps a level of nodes to their best splits.
 
-A finder's fields are its options; it is hashable and itself the static argument of the
-compiled program. It sees one node, padded, and knows nothing of the frontier or of
-devices: `secret_jax.grow.search` drives all finders. One that needs no program also
-takes many nodes at once, as arrays of NumPy.
+A finder's fields are its options; it is hashable. It sees the rows of all nodes of a
+level and the verbs that sum over them (`secret_jax.rows`), and knows nothing of the
+frontier or of devices: `secret_jax.grow.search` drives all finders.
 """
 
 from __future__ import annotations
@@ -17,49 +16,29 @@ import jax
 import numpy as np
 
 from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.schema import TableSchema
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.pieces import Pieces
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.structure import SplitKind
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Columns of a table for a compiled program, padded so that many tables share it.
-
-    Attributes
-    ----------
-    n_regressors : int
-        The first columns, which the models use.
-    n_categories : int
-        Most categories of a discrete attribute.
-    oblique : bool
-        Whether any node may be split obliquely.
-    """
-
-    n_regressors: int
-    n_categories: int = 1
-    oblique: bool = True
-
-
 class Roles(NamedTuple):
-    """Which column is what: the same for all nodes, and no part of the program.
+    """Which column is what: the same for all nodes.
 
     Attributes
     ----------
-    thresholded : Array of shape (n_thresholded,), int32
-        Columns without gaps that axis splits may cut; -1 is padding.
-    missing : Array of shape (n_missing, 2), int32
-        Columns with missing values, each with the column of its indicator; -1 is
-        padding.
-    combined : Array of shape (n_columns,), bool
+    thresholded : ndarray of shape (n_thresholded,), int32
+        Columns without gaps that axis splits may cut.
+    missing : ndarray of shape (n_missing, 2), int32
+        Columns with missing values, each with the column of its indicator.
+    combined : ndarray of shape (n_columns,), bool
         Columns that oblique splits may combine: all but indicators.
     """
 
-    thresholded: AnyArray
-    missing: AnyArray
-    combined: AnyArray
+    thresholded: np.ndarray
+    missing: np.ndarray
+    combined: np.ndarray
 
     @classmethod
     def alike(cls, n_columns: int) -> Roles:
@@ -70,68 +49,117 @@ class Roles(NamedTuple):
             np.ones(n_columns, bool),
         )
 
+    @classmethod
+    def of(cls, schema: TableSchema) -> Roles:
+        """Columns of a table."""
+        n, n_indicators = schema.n_regressors, schema.n_indicators
+        indicators = range(n - n_indicators, n)
+        with_gaps = [column for column, _ in schema.missing_columns]
+        # Being missing is an attribute of its own; a category alone is none.
+        thresholded = [
+            column
+            for column in (
+                *(gap for _, gap in schema.missing_columns if gap in indicators),
+                *(i for i in range(schema.n_columns) if i not in indicators),
+            )
+            if column not in with_gaps
+        ]
+        combined = np.ones(schema.n_columns, bool)
+        combined[n - n_indicators : n] = False
+        # Both sides of a sum in contrary directions could only predict the same.
+        for attribute, _ in schema.monotonic:
+            combined[schema.position_of(attribute)] = False
+        missing = np.array(schema.missing_columns, np.int32).reshape(-1, 2)
+        return cls(np.array(thresholded, np.int32), missing, combined)
+
 
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=[
-        *("x", "codes", "targets", "weight", "min_weight", "random", "coefficient"),
-        *("degrees", "oblique", "allowed", "extra", "roles"),
-        "pieces",
+        *("rows", "x", "codes", "targets", "weight", "min_weight", "random", "model"),
+        *("degrees", "oblique", "allowed"),
     ],
-    meta_fields=["columns"],
+    meta_fields=["roles", "n_regressors", "n_categories", "any_oblique"],
 )
 @dataclass(frozen=True, kw_only=True)
-class Node:
-    """A node with its rows, or a sample of them, padded.
+class Level:
+    """Nodes that are searched together, with their rows or a sample of them.
+
+    The axis of rows is the last one of arrays of rows, the axis of nodes the first one
+    of arrays of nodes; what sums over rows, or gives a row what its node has, are the
+    verbs of ``rows``.
 
     Attributes
     ----------
-    x : Array of shape (n_rows, n_columns), float32
-        Encoded columns, regressors first; of padding any numbers.
-    codes : Array of shape (n_rows, n_discrete), int32
-        Of padding any codes.
-    targets : Array of shape (n_rows, n_outputs), float32
+    rows : RaggedRows or TiledRows
+        Which rows are of which node, and the verbs.
+    x : row array of shape (n_columns, rows), float32
+        Encoded columns, regressors first.
+    codes : row array of shape (n_discrete, rows), int32
+    targets : row array of shape (n_outputs, rows), float32
         In standardised units.
-    weight : Array of shape (n_rows,), float32
-        Zero for padding, which comes last.
-    min_weight : Array of shape (), float32
+    weight : row array of shape (rows,), float32
+    min_weight : Array of shape (n_nodes,), float32
         Least weight on each side of a split.
-    random : Array of shape (n_random,), float32
-        The node's own numbers in (0, 1), as many as the finder asked for.
-    coefficient : Array of shape (n_outputs, 1 + n_regressors), float32
-        The node's model, by `SplitFinder.node_model`; zero without one.
-    degrees : Array of shape (), float32
-        Its effective degrees of freedom.
-    oblique : Array of shape (), bool
-        Whether the node may be split obliquely.
-    allowed : Array of shape (n_columns + n_discrete,), bool
-        Attributes that it may be split on.
-    extra : pytree of Arrays
-        What `SplitFinder.host_inputs` gave.
-    roles : Roles, or None
-        None: columns of numbers without gaps, and no padding.
-    columns : Columns
-        Static: the same for all nodes of a batch.
-    pieces : Pieces, or None
-        Of many nodes, whose arrays of rows then have leading axes (n_pieces, n_rows).
-
-    Columns and discrete attributes may be padding: without spread, and not allowed.
+    random : Array of shape (n_nodes, n_random), float32
+        The nodes' own numbers in (0, 1), as many as the finder asked for.
+    model : Array of shape (n_nodes, n_outputs, 1 + n_regressors), float32
+        The nodes' models, by `SplitFinder.node_model`; zero without one.
+    degrees : Array of shape (n_nodes,), float32
+        Their effective degrees of freedom.
+    oblique : Array of shape (n_nodes,), bool
+        Which nodes may be split obliquely.
+    allowed : Array of shape (n_nodes, n_columns + n_discrete), bool
+        Attributes that they may be split on.
+    roles : Roles
+    n_regressors : int
+        The first columns, which the models use.
+    n_categories : int
+        Most categories of a discrete attribute, at least one.
+    any_oblique : bool
+        Whether any of the nodes may be split obliquely.
     """
 
+    rows: Any
     x: AnyArray
     codes: AnyArray
     targets: AnyArray
     weight: AnyArray
     min_weight: AnyArray
     random: AnyArray
-    coefficient: AnyArray
+    model: AnyArray
     degrees: AnyArray
     oblique: AnyArray
     allowed: AnyArray
-    extra: Any
-    columns: Columns
-    roles: Roles | None = None
-    pieces: Pieces | None = None
+    roles: Roles
+    n_regressors: int
+    n_categories: int = 1
+    any_oblique: bool = True
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return self.rows.n_nodes
+
+    def take(self, nodes: np.ndarray) -> Level:
+        """Select nodes by position or by a mask, on the host."""
+        rows, place = self.rows.take(nodes)
+        oblique = self.oblique[nodes]
+        return replace(
+            self,
+            rows=rows,
+            x=self.x[:, place],
+            codes=self.codes[:, place],
+            targets=self.targets[:, place],
+            weight=self.weight[place],
+            min_weight=self.min_weight[nodes],
+            random=self.random[nodes],
+            model=self.model[nodes],
+            degrees=self.degrees[nodes],
+            oblique=oblique,
+            allowed=self.allowed[nodes],
+            any_oblique=bool(oblique.any()),
+        )
 
 
 class Conditions(NamedTuple):
@@ -208,7 +236,9 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitFinder(Value, ABC):
-    """Base of the split finders; a new one is a subclass with a method ``__call__``.
+    """Base of the split finders; a new one is a subclass with a method ``find``.
+
+    `secret_jax.splits.one_node.OneNodeFinder` is the base of those that take one node.
 
     Attributes
     ----------
@@ -237,13 +267,13 @@ class SplitFinder(Value, ABC):
 
     implies_models: ClassVar[bool] = False
     """Whether its splits come with models of the children."""
-    padding_ratio: ClassVar[int] = 4
-    """Ratio of the sizes to which nodes are padded on processors. Where rows of padding
-    take little time, a few sizes, and so a few programs, do for nodes of all sizes."""
+    compiled: ClassVar[bool] = False
+    """Whether accelerators compile it: it is then written over ``level.rows.xp`` and
+    the verbs that both kinds of rows have. Others are searched on the host."""
 
     @abstractmethod
-    def __call__(self, node: Node) -> Split:
-        """The best split of one node: a pure function that JAX can trace and map."""
+    def find(self, level: Level) -> Split:
+        """The best split of every node of a level: arrays with a leading axis."""
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
         """How columns are read that it can do with: without indicators of categories.
@@ -252,12 +282,6 @@ class SplitFinder(Value, ABC):
         """
         missing = "mean" if options.missing == "learn" else options.missing
         return replace(options, missing=missing, category_indicators=False)
-
-    @property
-    def needs_program(self) -> bool:
-        """Whether it is always compiled; else arrays of NumPy with a leading axis of
-        nodes, of which either all or none may be split obliquely, are searched too."""
-        return True
 
     @property
     def node_model(self) -> LeafModel | None:
@@ -274,34 +298,7 @@ class SplitFinder(Value, ABC):
         """How many conditions its splits come with; 0 without conjunctions."""
         return 0
 
-    @property
-    def numbers_per_cell(self) -> int:
-        """How many numbers it holds at once for an attribute and a row, roughly."""
-        return 1
-
     def n_random(self, n_columns: int) -> int:
         """How many random numbers a node needs; if none, ``random_state`` has no
         effect on a fit."""
         return 0
-
-    def needs_host_inputs(self, n_columns: int) -> bool:
-        """Whether `host_inputs` makes anything of tables of so many columns."""
-        return False
-
-    def host_inputs(
-        self, x: np.ndarray, weight: np.ndarray, columns: Columns
-    ) -> dict[str, np.ndarray]:
-        """Arrays with a leading axis of nodes that are better made on the host.
-
-        Parameters
-        ----------
-        x : ndarray of shape (n_nodes, n_rows, n_columns)
-        weight : ndarray of shape (n_nodes, n_rows)
-        columns : Columns
-
-        Returns
-        -------
-        dict of str to ndarray
-            A node finds its part in ``extra``.
-        """
-        return {}

@@ -5,223 +5,233 @@ Dobra & Gehrke 2002, sections 4.2.1 to 4.2.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
 
-from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.splits.chosen import roles_of
-from secret_jax.splits.discrete import best_subset, category_counts, gini_gain
+from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.splits.discrete import DiscreteSplit, best_subset, gini_gain
 from secret_jax.splits.discriminant import (
+    DEPENDENT,
     lda_direction,
     left_probability,
     oriented,
     qda_threshold,
 )
-from secret_jax.splits.interface import Node, Split
-from secret_jax.splits.tiles import Tiles, in_tiles, sum_of
+from secret_jax.splits.interface import Level, Split
+from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
 
-# A pivot of a correlation matrix below this is rounding: the column is dependent.
-DEPENDENT = 4e-6
 # Below this share of an attribute's variance the spread of a class is rounding.
 _NO_SPREAD = 1e-10
 
+Gain = Literal["normal", "counted"]
 
-def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
+
+def best_labelled_split(
+    level: Level, first: Float[AnyArray, "... rows"], gain: Gain
+) -> Split:
     """The candidate with the largest gain: axis, oblique and discrete together.
 
-    ``first`` (n_rows,): weights of the rows in the first of two classes; the rest is in
-    the second.
+    ``first``: weights of the rows in the first of two classes; the rest is in the
+    second; ``gain``: how thresholds are compared, see `secret_jax.SecretSplits`.
     """
-    tiles, n_continuous = Tiles.of(node), node.x.shape[1]
-    classes = _Classes(tiles, in_tiles(first), tiles.n_used)
-    directions = jnp.eye(n_continuous, dtype=node.x.dtype)
-    gains, thresholds, kinds, attributes, subsets = [], [], [], [], []
-    nothing = jnp.zeros((1, node.columns.n_categories), bool)
+    xp, n_columns, n_discrete = level.rows.xp, level.x.shape[-2], level.codes.shape[-2]
+    cuts = _cuts(level, first, gain)
+    classes = _classes(level.rows, first, level.weight)
+    counts = level.rows.sums_by_code(level.codes, level.n_categories, classes)
+    subsets = best_subset(counts, level.min_weight[:, None])
+    of_subsets = xp.where(level.allowed[:, n_columns:], subsets.gain, -xp.inf)
+    every = xp.concatenate([cuts.gain, of_subsets], axis=-1)
+    best = xp.argmax(every, axis=-1)
 
-    if n_continuous:
-        axis = _column_moments(classes, _attributes)
-        columns, moments, allowed = _attributes, axis, node.allowed[:n_continuous]
-        if node.columns.oblique and n_continuous > 1:
-            direction = _oblique(node, classes, axis)
+    def of_best(values: AnyArray) -> AnyArray:
+        place = xp.minimum(best, values.shape[1] - 1)
+        place = place.reshape(-1, *(1,) * (values.ndim - 1))
+        return xp.take_along_axis(values, place, axis=1)[:, 0]
 
-            def along(x):
-                return matmul(x, direction)[:, None]
-
-            def columns(x):
-                return jnp.concatenate([x, along(x)], axis=1)
-
-            moments = axis.beside(_column_moments(classes, along))
-            allowed = jnp.append(allowed, node.oblique)
-            directions = jnp.concatenate([directions, direction[None]])
-        n = len(directions)
-        own, cut = _thresholds(finder, node, classes, moments, columns)
-        is_axis = jnp.arange(n) < n_continuous
-        gains.append(jnp.where(allowed, own, -jnp.inf))
-        thresholds.append(cut)
-        kinds.append(jnp.where(is_axis, SplitKind.AXIS, SplitKind.OBLIQUE))
-        attributes.append(jnp.where(is_axis, jnp.arange(n), -1))
-        subsets.append(jnp.broadcast_to(nothing, (n, node.columns.n_categories)))
-    n_discrete = node.codes.shape[1]
-    if n_discrete:
-
-        def counts(tile, weight):
-            return jax.lax.map(
-                lambda codes: category_counts(codes, weight, node.columns.n_categories),
-                tile.codes.T,
-            )
-
-        best = jax.lax.map(
-            lambda counts: best_subset(counts, node.min_weight), classes.sums(counts)
-        )
-        gains.append(jnp.where(node.allowed[n_continuous:], best.gain, -jnp.inf))
-        thresholds.append(jnp.zeros(n_discrete, node.x.dtype))
-        kinds.append(jnp.full(n_discrete, SplitKind.DISCRETE))
-        attributes.append(jnp.arange(n_discrete))
-        subsets.append(best.goes_left)
-        blank = jnp.zeros((n_discrete, n_continuous), node.x.dtype)
-        directions = jnp.concatenate([directions, blank])
-
-    gain = jnp.concatenate(gains)
-    best = jnp.argmax(gain)
+    n_oblique = cuts.gain.shape[-1] - n_columns
+    number = [n_columns, n_oblique, n_discrete]
+    kinds = [SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE]
+    kind = xp.asarray(np.repeat(kinds, number).astype(np.int32))[best]
+    places = [*range(n_columns), *[-1] * n_oblique, *range(n_discrete)]
+    attribute = xp.asarray(np.array(places, np.int32))[best]
+    axis = attribute[:, None] == np.arange(n_columns, dtype=np.int32)
+    axis = (axis & (kind == SplitKind.AXIS)[:, None]).astype(level.x.dtype)
+    is_oblique, is_discrete = kind == SplitKind.OBLIQUE, kind == SplitKind.DISCRETE
     return Split(
-        kind=jnp.concatenate(kinds)[best].astype(jnp.int32),
-        attribute=jnp.concatenate(attributes)[best].astype(jnp.int32),
-        direction=directions[best],
-        threshold=jnp.concatenate(thresholds)[best],
-        goes_left=jnp.concatenate(subsets)[best],
-        gain=gain[best],
-        chance_gain=jnp.zeros((), node.x.dtype),
-        pure=jnp.bool_(False),
+        kind=kind,
+        attribute=attribute,
+        direction=xp.where(is_oblique[:, None], cuts.oblique, axis),
+        threshold=xp.where(is_discrete, 0.0, of_best(cuts.threshold)),
+        goes_left=_subset(level, subsets, attribute) & is_discrete[:, None],
+        gain=of_best(every),
+        chance_gain=xp.zeros(level.n_nodes, level.x.dtype),
+        pure=xp.zeros(level.n_nodes, bool),
     )
 
 
-class _Classes(NamedTuple):
-    """Rows with the weight that each has in the first of two classes."""
-
-    tiles: Tiles
-    first: jax.Array  # (n_tiles, n_tile_rows)
-    n_tiles: jax.Array
-
-    def sums(self, function: Callable[[Tiles, jax.Array], Any]) -> Any:
-        """Sums over the rows of a function of them and their weights (2, n_rows)."""
-
-        def of_tile(tile, first):
-            return function(tile, jnp.stack([first, tile.weight - first]))
-
-        return sum_of(of_tile, self.n_tiles, self.tiles, self.first)
+def _subset(level: Level, subsets: DiscreteSplit, attribute: AnyArray) -> AnyArray:
+    """Categories that go left of one attribute of each node."""
+    chosen = attribute[:, None] == np.arange(level.codes.shape[-2], dtype=np.int32)
+    return (chosen[..., None] & subsets.goes_left).any(axis=1)
 
 
-class _ColumnMoments(NamedTuple):
+def left_rows(level: Level, split: Split) -> Bool[AnyArray, "... rows"]:
+    """Which rows go left at the splits of their nodes."""
+    rows, xp = level.rows, level.rows.xp
+    along = rows.transformed(split.direction[:, None, :], level.x)[..., 0, :]
+    threshold, discrete = rows.spread(split.threshold), split.kind == SplitKind.DISCRETE
+    if not level.codes.shape[-2]:
+        return along <= threshold
+    place = np.arange(level.codes.shape[-2], dtype=np.int32)
+    chosen = rows.spread(split.attribute[:, None] == place)
+    code = xp.sum(xp.where(chosen, level.codes, 0), axis=-2, keepdims=True)
+    categories = np.arange(level.n_categories, dtype=np.int32)[:, None]
+    listed = (rows.spread(split.goes_left) & (code == categories)).any(axis=-2)
+    # Every category occurs.
+    code = code[..., 0, :]
+    discrete = rows.spread(discrete)
+    return goes_left(along, threshold, discrete, code, listed, listed, xp)
+
+
+def _classes(rows: Any, first: AnyArray, weight: AnyArray) -> AnyArray:
+    """Weights of rows in both classes, (2, rows)."""
+    return rows.xp.stack([first, weight - first], axis=-2)
+
+
+class _ClassMoments(NamedTuple):
     """Moments of columns in each class, of values less the first row's (the shift)."""
 
-    shift: jax.Array  # (n_columns,)
-    mass: jax.Array  # (2,)
-    mean: jax.Array  # (2, n_columns)
-    variance: jax.Array  # (2, n_columns)
-
-    @property
-    def fraction(self) -> jax.Array:
-        """Share of each class in the weight, shape (2,)."""
-        return safe_divide(self.mass, jnp.sum(self.mass))
-
-    @property
-    def center(self) -> jax.Array:
-        """Means of the columns in the node."""
-        return jnp.sum(self.fraction[:, None] * self.mean, axis=0)
-
-    @property
-    def deviation(self) -> jax.Array:
-        """Standard deviations of the columns in the node."""
-        squares = self.variance + (self.mean - self.center) ** 2
-        return jnp.sqrt(jnp.sum(self.fraction[:, None] * squares, axis=0))
-
-    def beside(self, others: _ColumnMoments) -> _ColumnMoments:
-        """These columns, and others after them."""
-        shift = jnp.concatenate([self.shift, others.shift])
-        pairs = (self.mean, others.mean), (self.variance, others.variance)
-        mean, variance = (jnp.concatenate(pair, axis=1) for pair in pairs)
-        return _ColumnMoments(shift, self.mass, mean, variance)
+    shift: AnyArray  # (n_nodes, n_columns)
+    mean: AnyArray  # (n_nodes, 2, n_columns)
+    variance: AnyArray  # (n_nodes, 2, n_columns)
 
 
-def _attributes(x: jax.Array) -> jax.Array:
-    return x
+def _class_moments(
+    level: Level, values: AnyArray, first: AnyArray
+) -> tuple[AnyArray, _ClassMoments]:
+    """Weights of the classes; means and variances, in two passes, of some columns."""
+    arrays = values, first, level.weight
+    shift = level.rows.head(values, 1)[..., 0]
+    mass, moment = level.rows.total(_first_moments, (shift,), arrays)
+    mean = safe_divide(moment, mass[..., None])
+    (squares,) = level.rows.total(_squares, (shift, mean), arrays)
+    return mass, _ClassMoments(shift, mean, safe_divide(squares, mass[..., None]))
 
 
-def _column_moments(
-    classes: _Classes, columns: Callable[[jax.Array], jax.Array]
-) -> _ColumnMoments:
-    """Means and variances, in two passes, of columns made of the attributes."""
-    shift = columns(classes.tiles.x[0, :1])[0]
-
-    def moments(tile, weight):
-        return jnp.sum(weight, axis=1), matmul(weight, columns(tile.x) - shift)
-
-    def squares(tile, weight):
-        centred = columns(tile.x) - shift - mean[:, None]
-        return jax.vmap(matmul)(weight, centred**2)
-
-    mass, moment = classes.sums(moments)
-    mean = safe_divide(moment, mass[:, None])
-    variance = safe_divide(classes.sums(squares), mass[:, None])
-    return _ColumnMoments(shift, mass, mean, variance)
+def _first_moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
+    values, *weights = arrays
+    classes, (shift,) = _classes(rows, *weights), of_nodes
+    return rows.sums(classes), rows.products(classes, values - rows.spread(shift))
 
 
-def _oblique(node: Node, classes: _Classes, axis: _ColumnMoments) -> jax.Array:
+def _centred(rows: Any, of_nodes: Any, values: AnyArray) -> AnyArray:
+    """Columns less the means of each class, (2, n_columns, rows)."""
+    shift, mean = of_nodes
+    return (values - rows.spread(shift))[..., None, :, :] - rows.spread(mean)
+
+
+def _squares(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    values, *weights = arrays
+    classes = _classes(rows, *weights)[..., :, None, :]
+    squares = rows.products(classes, _centred(rows, of_nodes, values) ** 2)
+    return (squares[..., 0, :],)
+
+
+class _Cuts(NamedTuple):
+    """A threshold on every column, and on the discriminant of those combined."""
+
+    gain: AnyArray  # (n_nodes, n_cuts): minus infinity where a cut is not allowed
+    threshold: AnyArray  # (n_nodes, n_cuts)
+    oblique: AnyArray  # (n_nodes, n_columns): direction of the last cut, if any may be
+
+
+def _cuts(level: Level, first: AnyArray, gain: Gain) -> _Cuts:
+    xp, values, allowed = level.rows.xp, level.x, level.allowed[:, : level.x.shape[-2]]
+    mass, moments = _class_moments(level, values, first)
+    oblique = xp.zeros_like(moments.shift)
+    if level.any_oblique and values.shape[-2] > 1:
+        oblique = _oblique(level, first, mass, moments)
+        along = level.rows.transformed(oblique[:, None, :], values)
+        _, further = _class_moments(level, along, first)
+        pairs = zip(moments, further, strict=True)
+        moments = _ClassMoments(*(xp.concatenate(pair, axis=-1) for pair in pairs))
+        values = xp.concatenate([values, along], axis=-2)
+        allowed = xp.concatenate([allowed, level.oblique[:, None]], axis=-1)
+    found, threshold = _thresholds(level, values, first, mass, moments, gain)
+    return _Cuts(xp.where(allowed, found, -xp.inf), threshold, oblique)
+
+
+def _spread_of(mass: AnyArray, moments: _ClassMoments) -> tuple[AnyArray, ...]:
+    """Share of each class; means and deviations of columns in the node."""
+    fraction = safe_divide(mass, mass.sum(axis=-1, keepdims=True))
+    center = (fraction[..., None] * moments.mean).sum(axis=-2)
+    squares = moments.variance + (moments.mean - center[:, None]) ** 2
+    return fraction, center, (fraction[..., None] * squares).sum(axis=-2) ** 0.5
+
+
+def _oblique(
+    level: Level, first: AnyArray, mass: AnyArray, moments: _ClassMoments
+) -> AnyArray:
     """LDA direction of the two classes over the columns that a split may combine."""
-    deviation = axis.deviation
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    allowed = roles_of(node).combined & node.allowed[: node.x.shape[1]]
-    unit = jnp.where(allowed, 1.0 / scale, 0.0)
+    xp, (_, _, deviation) = level.rows.xp, _spread_of(mass, moments)
+    scale = xp.where(deviation > 0, deviation, 1.0)
+    allowed = level.roles.combined & level.allowed[:, : level.x.shape[-2]]
+    unit = xp.where(allowed, 1.0 / scale, 0.0)
+    of_nodes = moments.shift, moments.mean, unit
+    arrays = level.x, first, level.weight
+    (scatter,) = level.rows.total(_within, of_nodes, arrays)
+    within = safe_divide(scatter, mass.sum(axis=-1)[:, None, None])
+    difference = (moments.mean[:, 0] - moments.mean[:, 1]) * unit
+    return oriented(lda_direction(within, difference, DEPENDENT) / scale)
 
-    def scatters(tile, weight):
-        centred = (tile.x - axis.shift - axis.mean[:, None]) * unit
-        weighted = weight[:, :, None] * centred
-        return matmul(weighted.swapaxes(1, 2), centred)
 
-    covariances = safe_divide(classes.sums(scatters), axis.mass[:, None, None])
-    mean = (axis.mean - axis.center) * unit
-    direction = lda_direction(axis.fraction, mean, covariances, DEPENDENT)
-    return oriented(direction / scale)
+def _within(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    """Scatter about the means of the classes, in units of the node."""
+    values, *weights = arrays
+    centred = _centred(rows, of_nodes[:2], values)
+    centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
+    weighted = _classes(rows, *weights)[..., :, None, :] * centred
+    return (rows.products(weighted, centred).sum(axis=1),)
 
 
 def _thresholds(
-    finder: Any,
-    node: Node,
-    classes: _Classes,
-    moments: _ColumnMoments,
-    columns: Callable[[jax.Array], jax.Array],
-) -> tuple[jax.Array, jax.Array]:
-    """Gini gain and QDA threshold of every column, (n_columns,) each."""
-    fraction, center, deviation = moments.fraction, moments.center, moments.deviation
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    mean = (moments.mean - center) / scale
-    variance = moments.variance / scale**2
-    variance = jnp.where(variance > _NO_SPREAD, variance, 0.0)
-    both = (fraction > 0).all()
-    safe_fraction = jnp.where(both, fraction, 0.5)
+    level: Level,
+    values: AnyArray,
+    first: AnyArray,
+    mass: AnyArray,
+    moments: _ClassMoments,
+    gain: Gain,
+) -> tuple[AnyArray, AnyArray]:
+    """Gini gain and QDA threshold of every column, (n_nodes, n_columns) each."""
+    xp, (fraction, center, deviation) = level.rows.xp, _spread_of(mass, moments)
+    scale = xp.where(deviation > 0, deviation, 1.0)
+    mean = (moments.mean - center[:, None]) / scale[:, None]
+    variance = moments.variance / scale[:, None] ** 2
+    variance = xp.where(variance > _NO_SPREAD, variance, 0.0)
+    both = (fraction > 0).all(axis=-1, keepdims=True)
+    safe_fraction = xp.where(both, fraction, 0.5)
     standardised, _ = qda_threshold(safe_fraction, mean, variance)
     threshold = moments.shift + (center + scale * standardised)
-
-    def below(tile, weight):
-        # Compare in the units in which rows will be routed.
-        return matmul(weight, (columns(tile.x) <= threshold).astype(weight.dtype))
-
-    left_class = classes.sums(below)
-    left = left_class.sum(axis=0)
-    total = jnp.sum(moments.mass)
-    if finder.gain == "counted":
-        left_and_class = safe_divide(left_class[0], total)
-        gain = gini_gain(fraction[0], safe_divide(left, total), left_and_class)
+    arrays = values, first, level.weight
+    (left_class,) = level.rows.total(_below, (threshold,), arrays)
+    left, total = left_class.sum(axis=1), mass.sum(axis=1, keepdims=True)
+    if gain == "counted":
+        left_and_class = safe_divide(left_class[:, 0], total)
+        found = gini_gain(fraction[:, :1], safe_divide(left, total), left_and_class)
     else:
-        probability = left_probability(mean, variance, standardised)
-        left_and_class = safe_fraction[:, None] * probability
-        gain = gini_gain(
-            safe_fraction[0], left_and_class.sum(axis=0), left_and_class[0]
-        )
-    least = jnp.minimum(left, total - left)
-    allowed = both & (deviation > 0) & (least >= node.min_weight) & (least > 0)
-    return jnp.where(allowed, gain, -jnp.inf), threshold
+        probability = left_probability(mean, variance, standardised[:, None])
+        joint = safe_fraction[..., None] * probability
+        found = gini_gain(safe_fraction[:, :1], joint.sum(axis=1), joint[:, 0])
+    least = xp.minimum(left, total - left)
+    enough = (least >= level.min_weight[:, None]) & (least > 0)
+    return xp.where(both & (deviation > 0) & enough, found, -xp.inf), threshold
+
+
+def _below(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    """Weight of each class up to a threshold, in the units in which rows are routed."""
+    (values, *weights), (threshold,) = arrays, of_nodes
+    below = (values <= rows.spread(threshold)).astype(values.dtype)
+    return (rows.products(_classes(rows, *weights), below),)

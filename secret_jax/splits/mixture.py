@@ -1,22 +1,20 @@
-"""Two-component Gaussian mixtures: parameters, densities, what a fit came to.
+"""Two-component Gaussian mixtures: their densities, and rows in which they are round.
 
-For one node; `secret_jax.splits.em` fits them.
+`secret_jax.splits.em` fits them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from secret_jax.runtime.linalg import inverse_cholesky, matmul, safe_divide
-from secret_jax.splits.interface import Node
-from secret_jax.splits.labelled import DEPENDENT
-from secret_jax.splits.tiles import Tiles, each_of, in_tiles, n_used, sum_of
+from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, matmul, safe_divide
+from secret_jax.splits.discriminant import DEPENDENT
+from secret_jax.splits.interface import Level
 
 
 class MixtureStatus(IntEnum):
@@ -33,132 +31,115 @@ class MixtureStatus(IntEnum):
         return self <= MixtureStatus.ITERATION_LIMIT
 
 
-class MixtureParameters(NamedTuple):
-    """Two Gaussians in whitened coordinates."""
+class LogForms(NamedTuple):
+    r"""Joint log-densities as :math:`c_i - \frac{1}{2} \lVert A_i (1, z) \rVert^2`.
 
-    log_weight: jax.Array  # (2,)
-    mean: jax.Array  # (2, n_dimensions)
-    # (2, n_dimensions, n_dimensions): inverses of the lower Cholesky factors of the
-    # covariances.
-    inverse_factor: jax.Array
+    With the inverse :math:`G_i^{-1}` of the Cholesky factor of a covariance and a mean
+    :math:`\mu_i`, :math:`A_i` is :math:`(-G_i^{-1} \mu_i, G_i^{-1})`.
+    """
 
-    @property
-    def covariance(self) -> np.ndarray:
-        """Covariance matrices, shape (2, n_dimensions, n_dimensions), float64.
+    constant: AnyArray  # (n_nodes, ..., 2), up to what both have in common
+    factor: AnyArray  # (n_nodes, ..., 2, n_dimensions, 1 + n_dimensions)
 
-        For looking at a mixture on the host; EM itself never needs them.
+    def densities(
+        self, rows: Any, z: Float[AnyArray, "... n_joint rows"]
+    ) -> tuple[AnyArray, AnyArray]:
+        r"""Joint log-densities :math:`\log \alpha_i p_i(z)` of rows, (..., rows) each.
+
+        ``z``: as in `MixtureRows`. The axes of several mixtures stand before the rows.
         """
-        factor = np.linalg.inv(np.asarray(self.inverse_factor, np.float64))
-        return factor @ factor.transpose(0, 2, 1)
-
-
-class MixtureFit(NamedTuple):
-    """Result of EM."""
-
-    parameters: MixtureParameters
-    objective: jax.Array  # (): penalised log-likelihood per unit of weight
-    n_iterations: jax.Array  # (), int32
-    status: jax.Array  # (), int32: a `MixtureStatus`
+        n_nodes, *shape, n_joint = self.factor.shape
+        flat = self.factor.reshape(n_nodes, -1, n_joint)
+        scaled = rows.transformed(flat, z)
+        scaled = scaled.reshape(*scaled.shape[:-2], *shape, scaled.shape[-1])
+        squares = (scaled * scaled).sum(axis=-2)
+        both = rows.spread(self.constant) - 0.5 * squares
+        return both[..., 0, :], both[..., 1, :]
 
 
 class MixtureRows(NamedTuple):
-    """Rows as EM reads them."""
+    """Rows of nodes as EM reads them."""
 
-    # (n_tiles, 1 + n_dimensions, n_tile_rows), float32: a one, and whitened
-    # (regressors, output); inactive dimensions are zero.
-    z: jax.Array
-    weight: jax.Array  # (n_tiles, n_tile_rows), float32: zero for padding
-    n_tiles: jax.Array  # (), int32: the tiles after these are padding
+    rows: Any
+    # (1 + n_dimensions, rows), float32: a one, and whitened (regressors, outputs);
+    # inactive dimensions, which follow from the earlier ones, are zero.
+    z: AnyArray
+    weight: AnyArray  # (rows,), float32
+    total: AnyArray  # (n_nodes, n_joint, n_joint): weighted products of z with itself
+    active: AnyArray  # (n_nodes, n_dimensions), bool
 
-    @classmethod
-    def of(
-        cls, z: Float[Array, "n_rows n_dimensions"], weight: Float[Array, " n_rows"]
-    ) -> MixtureRows:
-        """Rows one after the other, cut into tiles."""
-        tiles = in_tiles(jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1))
-        cut_weight = in_tiles(weight)
-        return cls(tiles.swapaxes(1, 2), cut_weight, n_used(cut_weight))
+    @property
+    def n_active(self) -> AnyArray:
+        """Number of active dimensions, (n_nodes,), float32."""
+        return self.active.sum(axis=-1, dtype=self.total.dtype)
 
-
-class LogForms(NamedTuple):
-    r"""Joint log-densities as :math:`c_i - \frac{1}{2} \lVert A_i (1, z) \rVert^2`."""
-
-    constant: jax.Array  # (2,)
-    # (2 * n_dimensions, 1 + n_dimensions): of the first component, then of the second.
-    factor: jax.Array
-
-    @classmethod
-    def of(cls, parameters: MixtureParameters) -> LogForms:
-        """Up to a constant that both have in common."""
-
-        def component(log_weight, mean, inverse):
-            # A pivot lost to rounding makes this infinite: the component has collapsed.
-            log_determinant = -jnp.sum(jnp.log(jnp.diagonal(inverse)))
-            moved = -matmul(inverse, mean)
-            factor = jnp.concatenate([moved[:, None], inverse], axis=1)
-            return log_weight - log_determinant, factor
-
-        constant, factor = jax.vmap(component)(*parameters)
-        return cls(constant, factor.reshape(-1, factor.shape[2]))
-
-    def densities(
-        self, z: Float[Array, "n_joint n_rows"]
-    ) -> tuple[Float[Array, " n_rows"], Float[Array, " n_rows"]]:
-        r"""Joint log-densities :math:`\log \alpha_i p_i(z)` of rows.
-
-        ``z``: as in `MixtureRows`.
-        """
-        scaled = matmul(self.factor, z)
-        squares = (scaled * scaled).reshape(2, -1, scaled.shape[1])
-        first, second = self.constant[:, None] - 0.5 * jnp.sum(squares, axis=1)
-        return first, second
+    def take(self, nodes: np.ndarray) -> MixtureRows:
+        """Select nodes by position or by a mask, on the host."""
+        rows, place = self.rows.take(nodes)
+        z, weight = self.z[:, place], self.weight[place]
+        return MixtureRows(rows, z, weight, self.total[nodes], self.active[nodes])
 
 
 class Whitened(NamedTuple):
     """Rows in units in which they look like a unit sphere (section 4)."""
 
     rows: MixtureRows
-    active: jax.Array
-    mean: jax.Array
-    deviation: jax.Array
-    correlation: jax.Array
-    whitener: jax.Array
+    mean: AnyArray  # (n_nodes, n_dimensions)
+    deviation: AnyArray  # (n_nodes, n_dimensions): 1 for columns without any
+    correlation: AnyArray  # (n_nodes, n_dimensions, n_dimensions)
+    whitener: AnyArray  # (n_nodes, n_dimensions, n_dimensions)
 
-    def standardised(self, joint: jax.Array) -> jax.Array:
-        """(regressors, outputs) in units of their deviations in the node."""
-        return (joint - self.mean) / self.deviation
-
-
-def joint(node: Node, x: jax.Array, targets: jax.Array) -> jax.Array:
-    """(regressors, outputs) of some rows."""
-    return jnp.concatenate([x[..., : node.columns.n_regressors], targets], axis=-1)
+    @property
+    def back(self) -> AnyArray:
+        """From whitened to standardised columns, (n_nodes, d, d)."""
+        return matmul(self.correlation, self.whitener.swapaxes(-1, -2))
 
 
-def whiten(node: Node, tiles: Tiles) -> Whitened:
-    n_tiles = tiles.n_used
+def whiten(level: Level) -> Whitened:
+    """Whiten (regressors, outputs) of every node by their own moments."""
+    rows, xp, n = level.rows, level.rows.xp, level.n_regressors
+    arrays = level.x[..., :n, :], level.targets, level.weight
     # Moments about the first row: an offset does not eat the digits.
-    shift = joint(node, node.x[0], node.targets[0])
-
-    def moments(x, targets, weight):
-        return jnp.sum(weight), matmul(weight, joint(node, x, targets) - shift)
-
-    def scatters(x, targets, weight):
-        centred = joint(node, x, targets) - mean
-        return matmul((weight[:, None] * centred).T, centred)
-
-    arrays = tiles.x, tiles.targets, tiles.weight
-    total, moment = sum_of(moments, n_tiles, *arrays)
-    mean = shift + safe_divide(moment, total)
-    covariance = safe_divide(sum_of(scatters, n_tiles, *arrays), total)
-    deviation = jnp.sqrt(jnp.diagonal(covariance))
-    scale = jnp.where(deviation > 0, deviation, 1.0)
-    correlation = covariance / scale / scale[:, None]
+    first = [rows.head(array, 1)[..., 0] for array in arrays[:2]]
+    shift = xp.concatenate(first, axis=-1)
+    weight, moment = rows.total(_moments, (shift,), arrays)
+    mean = shift + safe_divide(moment, weight[:, None])
+    (scatter,) = rows.total(_scatters, (mean,), arrays)
+    covariance = safe_divide(scatter, weight[:, None, None])
+    deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
+    deviation = xp.where(deviation > 0, deviation, 1.0)
+    correlation = covariance / deviation[:, :, None] / deviation[:, None, :]
     whitener, active = inverse_cholesky(correlation, DEPENDENT)
+    scaled = whitener / deviation[:, None, :]
+    (z,) = rows.each(_coordinates, (mean, scaled), arrays)
+    (total,) = rows.total(moments_of, (), (z, level.weight))
+    whitened = MixtureRows(rows, z, level.weight, total, active)
+    return Whitened(whitened, mean, deviation, correlation, whitener)
 
-    def coordinates(x, targets):
-        z = matmul(whitener, ((joint(node, x, targets) - mean) / scale).T)
-        return jnp.concatenate([jnp.ones_like(z[:1]), z])
 
-    z = each_of(coordinates, n_tiles, tiles.x, tiles.targets)
-    rows = MixtureRows(z, tiles.weight, n_tiles)
-    return Whitened(rows, active, mean, scale, correlation, whitener)
+def moments_of(rows: Any, _: Any, arrays: Sequence[AnyArray]) -> tuple[AnyArray]:
+    """Weighted products of (1, z) with itself; ``arrays``: z and the weight."""
+    z, weight = arrays
+    return (rows.products(weight[..., None, :] * z, z),)
+
+
+def _centred(rows: Any, center: AnyArray, arrays: Sequence[AnyArray]) -> AnyArray:
+    """(regressors, outputs) of some rows, less what their node has."""
+    return rows.xp.concatenate(arrays[:2], axis=-2) - rows.spread(center)
+
+
+def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
+    apart, weight = _centred(rows, of_nodes[0], arrays), arrays[2]
+    moment = rows.products(weight[..., None, :], apart)[..., 0, :]
+    return rows.sums(weight), moment
+
+
+def _scatters(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    return moments_of(rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2]))
+
+
+def _coordinates(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    mean, matrix = of_nodes
+    z = rows.transformed(matrix, _centred(rows, mean, arrays))
+    ones = rows.xp.ones_like(z[..., :1, :])
+    return (rows.xp.concatenate([ones, z], axis=-2),)

@@ -1,31 +1,29 @@
 """The split finder of SECRET: mixture, labels, discriminants, Gini gain.
 
-Dobra & Gehrke 2002, Figure 4, steps 1 to 7, for one node.
+Dobra & Gehrke 2002, Figure 4, steps 1 to 7, for all nodes of a level.
 """
 
-import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import guarded_solve, is_written_out, matmul, safe_divide
-from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.chosen import goes_left_of
-from secret_jax.splits.em import fit_mixture
-from secret_jax.splits.interface import Node, Split, SplitFinder
-from secret_jax.splits.labelled import best_labelled_split
-from secret_jax.splits.mixture import (
-    LogForms,
-    MixtureFit,
-    MixtureStatus,
-    Whitened,
-    joint,
-    whiten,
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    guarded_solve,
+    matmul,
+    matvec,
+    safe_divide,
 )
-from secret_jax.splits.tiles import Tiles, each_of, sum_of
+from secret_jax.runtime.values import POSITIVE, at_least, real
+from secret_jax.splits.em import MixtureFit, fit_mixtures, products
+from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.labelled import best_labelled_split, left_rows
+from secret_jax.splits.mixture import LogForms, MixtureStatus, Whitened, whiten
 from secret_jax.tree.structure import SplitKind
 
 
@@ -73,188 +71,176 @@ class SecretSplits(SplitFinder):
     floor: Annotated[float, POSITIVE] = 1e-5
 
     implies_models: ClassVar[bool] = True
-    padding_ratio: ClassVar[int] = 16
-
-    @property
-    def numbers_per_cell(self) -> int:
-        """For each start the scaled rows of both components, and the weighted ones."""
-        return 3 * self.n_starts
+    compiled: ClassVar[bool] = True
 
     def n_random(self, n_columns: int) -> int:
         """Two rows for each start of each attempt."""
         return 2 * self.n_starts * self.n_attempts
 
-    def __call__(self, node: Node) -> Split:
-        """Best split of one node, of the first attempt that finds one."""
-        tiles = Tiles.of(node)
-        whitened = whiten(node, tiles)
-        numbers = node.random.reshape(self.n_attempts, self.n_starts, 2)
+    def find(self, level: Level) -> Split:
+        """The best split of every node, of the first attempt that finds one."""
+        if level.rows.xp is not np:
+            return self._traced(level)
+        split, again = _attempt(self, level, 0)
+        failed = np.flatnonzero(again)
+        for attempt in range(1, self.n_attempts):
+            if not len(failed):
+                break
+            found, again = _attempt(self, level.take(failed), attempt)
+            for every, some in zip(
+                jax.tree.leaves(split), jax.tree.leaves(found), strict=True
+            ):
+                every[failed] = some
+            failed = failed[again]
+        return split
 
-        def again(state):
-            attempt, split, exhausted = state
-            failed = (split.kind == SplitKind.LEAF) & ~exhausted
-            return (attempt < self.n_attempts) & failed
+    def _traced(self, level: Level) -> Split:
+        """All nodes in every attempt: shapes stay what they are."""
 
         @jax.jit  # traced once, for its shapes and for the loop
-        def run(attempt):
-            split, status = _attempt(
-                self, node, tiles, whitened, numbers[attempt], attempt
-            )
-            exhausted = split.pure | (status == MixtureStatus.TOO_FEW_ROWS)
-            return attempt + 1, split, exhausted
+        def run(attempt: Any) -> tuple[Split, AnyArray]:
+            return _attempt(self, level, attempt)
 
-        shapes = jax.eval_shape(run, jnp.int32(0))[1]
+        def proceeds(state: tuple) -> AnyArray:
+            attempt, _, again = state
+            return (attempt < self.n_attempts) & again.any()
+
+        def following(state: tuple) -> tuple:
+            attempt, split, again = state
+            found, failed = run(attempt)
+
+            def chosen(new: AnyArray, old: AnyArray) -> AnyArray:
+                return jnp.where(again.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
+
+            return attempt + 1, jax.tree.map(chosen, found, split), again & failed
+
+        shapes = jax.eval_shape(run, jnp.int32(0))[0]
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        start = jnp.int32(0), blank, jnp.asarray(False)
-        return jax.lax.while_loop(again, lambda state: run(state[0]), start)[1]
+        start = jnp.int32(0), blank, jnp.ones(level.n_nodes, bool)
+        return jax.lax.while_loop(proceeds, following, start)[1]
 
 
-def _attempt(
-    finder: SecretSplits,
-    node: Node,
-    tiles: Tiles,
-    whitened: Whitened,
-    numbers: jax.Array,
-    attempt: jax.Array,
-) -> tuple[Split, jax.Array]:
-    """A split from some starts, and the status of their mixture."""
-    fit = _best_fit(finder, node, tiles, whitened, numbers, attempt)
-    forms, rows = LogForms.of(fit.parameters), whitened.rows
+def _attempt(finder: SecretSplits, level: Level, attempt: Any) -> tuple[Split, Any]:
+    """Splits from some starts, and which nodes may find one from others."""
+    rows, xp, whitened = level.rows, level.rows.xp, whiten(level)
+    fit = best_fit(finder, level, whitened, attempt)
 
-    def weight_of_first(z, weight):
-        first, second = forms.densities(z)
-        return jnp.where(first > second, weight, 0.0)
+    def labels(rows: Any, forms: Any, arrays: Any) -> tuple[AnyArray]:
+        first, second = LogForms(*forms).densities(rows, arrays[0])
+        return (rows.xp.where(first > second, arrays[1], 0.0),)
 
-    first = each_of(weight_of_first, rows.n_tiles, rows.z, rows.weight)
-    pure = ~whitened.active[-node.targets.shape[1] :].any()
-    usable = (fit.status <= MixtureStatus.ITERATION_LIMIT) & ~pure
-    split = best_labelled_split(finder, node, first.reshape(-1))
-    usable = usable & (split.gain > 0)
-    return split._replace(
-        kind=jnp.where(usable, split.kind, SplitKind.LEAF).astype(jnp.int32),
+    (first,) = rows.each(labels, fit.forms, (whitened.rows.z, level.weight))
+    split = best_labelled_split(level, first, finder.gain)
+    pure = ~whitened.rows.active[:, level.n_regressors :].any(axis=-1)
+    usable = fit.status <= MixtureStatus.ITERATION_LIMIT
+    usable = usable & ~pure & (split.gain > 0)
+    split = split._replace(
+        kind=xp.where(usable, split.kind, int(SplitKind.LEAF)).astype(xp.int32),
         # Summed over the rows, as in other finders.
-        gain=jnp.where(usable, split.gain * jnp.sum(node.weight), 0.0),
+        gain=xp.where(usable, split.gain * whitened.rows.total[:, 0, 0], 0.0),
         pure=pure,
-        child_models=implied_models(node, tiles, whitened, fit, first, split),
-    ), fit.status
-
-
-def _best_fit(
-    finder: SecretSplits,
-    node: Node,
-    tiles: Tiles,
-    whitened: Whitened,
-    numbers: jax.Array,
-    attempt: jax.Array,
-) -> MixtureFit:
-    """The likeliest of some starts that did not collapse."""
-    first = (jnp.arange(finder.n_starts) == 0) & (attempt == 0)
-    from_component = first & (finder.start == "component")
-    component = leading_eigenvectors(whitened.correlation, 1)[0]
-    pairs = _rows_at(tiles.weight, numbers)
-    pairs = whitened.standardised(joint(node, node.x[pairs], node.targets[pairs]))
-    # Half the difference of the squared distances to the two rows.
-    slope = pairs[:, 0] - pairs[:, 1]
-    offset = 0.5 * jnp.sum(pairs[:, 1] ** 2 - pairs[:, 0] ** 2, axis=1)
-
-    def responsibilities(x, targets):
-        rows = whitened.standardised(joint(node, x, targets)).T
-        by_component = (matmul(component, rows) > 0).astype(rows.dtype)
-        by_rows = jax.nn.sigmoid(matmul(slope, rows) + offset[:, None])
-        return jnp.where(from_component[:, None], by_component, by_rows)
-
-    def run(responsibility):
-        return fit_mixture(
-            whitened.rows,
-            responsibility,
-            whitened.active,
-            max_iter=finder.max_iter,
-            tolerance=finder.tol,
-            floor=finder.floor,
-        )
-
-    n_tiles = whitened.rows.n_tiles
-    starts = each_of(responsibilities, n_tiles, tiles.x, tiles.targets).swapaxes(0, 1)
-    # One after the other none waits for the slowest.
-    fits = (jax.vmap(run) if is_written_out() else functools.partial(jax.lax.map, run))(
-        starts
+        child_models=implied_models(level, whitened, fit, first, split),
     )
-    usable = fits.status <= MixtureStatus.ITERATION_LIMIT
-    best = jnp.argmax(jnp.where(usable, fits.objective, -jnp.inf))
-    return jax.tree.map(lambda leaf: leaf[best], fits)
+    return split, ~usable & ~pure & (fit.status != MixtureStatus.TOO_FEW_ROWS)
 
 
-def _rows_at(weight: jax.Array, numbers: jax.Array) -> jax.Array:
-    """The rows at some shares of the weight, as it adds up row by row.
+def best_fit(
+    finder: SecretSplits, level: Level, whitened: Whitened, attempt: Any
+) -> MixtureFit:
+    """The likeliest of some starts that did not collapse, without their axis.
 
-    ``weight`` (n_tiles, n_tile_rows); ``numbers`` Array of any shape: in (0, 1).
+    ``attempt``: which of the node's numbers draw the starts.
     """
-    n_tiles, n_tile_rows = weight.shape
-    below = jnp.cumsum(jnp.sum(weight, axis=1))
-    wanted = numbers * below[-1]
-    tile = jnp.searchsorted(below, wanted, side="right")
-    tile = jnp.minimum(tile, n_tiles - 1)
-    within = jnp.cumsum(weight[tile], axis=-1)
-    wanted = wanted - jnp.where(tile > 0, below[tile - 1], 0.0)
-    # Rounding must not lead beyond the last row of some weight.
-    passed = (within <= wanted[..., None]) & (within < within[..., -1:])
-    row = jnp.sum(passed.astype(jnp.int32), axis=-1)
-    return tile.astype(jnp.int32) * n_tile_rows + row
+    rows, xp, arrays = level.rows, level.rows.xp, (whitened.rows.z, level.weight)
+    shape = level.n_nodes, finder.n_attempts, finder.n_starts, 2
+    numbers = level.random.reshape(shape)[:, attempt]
+    pairs = rows.at_share(*arrays, numbers.reshape(level.n_nodes, -1))
+    pairs = matmul(whitened.back, pairs[:, 1:])  # standardised
+    pairs = pairs.reshape(*pairs.shape[:2], finder.n_starts, 2)
+    # Half the difference of the squared distances to the two rows.
+    slope = (pairs[..., 0] - pairs[..., 1]).swapaxes(1, 2)
+    offset = 0.5 * xp.sum(pairs[..., 1] ** 2 - pairs[..., 0] ** 2, axis=1)
+    by_sign = xp.zeros((level.n_nodes, finder.n_starts), bool)
+    if finder.start == "component":
+        by_sign = (np.arange(finder.n_starts) == 0) & (attempt == 0) | by_sign
+        component = leading_eigenvectors(whitened.correlation, 1)
+        slope = xp.where(by_sign[..., None], component, slope)
+        offset = xp.where(by_sign, 0.0, offset)
+    form = xp.concatenate([offset[..., None], matmul(slope, whitened.back)], axis=-1)
+    (moments,) = rows.total(_start, (form, by_sign), arrays)
+    fit = fit_mixtures(
+        whitened.rows,
+        moments,
+        max_iter=finder.max_iter,
+        tolerance=finder.tol,
+        floor=finder.floor,
+    )
+    usable = fit.status <= MixtureStatus.ITERATION_LIMIT
+    best = xp.argmax(xp.where(usable, fit.objective, -xp.inf), axis=1)
+
+    def of_best(array: AnyArray) -> AnyArray:
+        index = best.reshape(-1, *(1,) * (array.ndim - 1))
+        return xp.take_along_axis(array, index, axis=1)[:, 0]
+
+    fit = jax.tree.map(of_best, fit)
+    usable = fit.status <= MixtureStatus.ITERATION_LIMIT
+    # What has collapsed may be no number.
+    constant = xp.where(usable[:, None], fit.forms.constant, 0.0)
+    factor = xp.where(usable[:, None, None, None], fit.forms.factor, 0.0)
+    return fit._replace(forms=LogForms(constant, factor))
+
+
+def _start(rows: Any, of_nodes: Sequence[Any], arrays: Any) -> tuple[AnyArray]:
+    """Moments of the first component by the sides, or distances, of a hyperplane."""
+    xp, (form, by_sign), (z, weight) = rows.xp, of_nodes, arrays
+    odds = rows.transformed(form, z)
+    side = (odds > 0).astype(odds.dtype)
+    least = xp.exp(-xp.abs(odds))
+    share = xp.where(side > 0, 1.0, least) / (1.0 + least)
+    share = xp.where(rows.spread(by_sign), side, share)
+    return (products(rows, share * weight[..., None, :], z),)
 
 
 def implied_models(
-    node: Node,
-    tiles: Tiles,
+    level: Level,
     whitened: Whitened,
     fit: MixtureFit,
-    first: jax.Array,
+    first: AnyArray,
     split: Split,
-) -> jax.Array:
+) -> AnyArray:
     """Regressors that the two Gaussians imply, for the left and the right child.
 
     Section 4.2.3, second method. Each child takes the Gaussian to which most of its
-    weight belongs relative to that Gaussian's own.
+    weight belongs relative to that Gaussian's own. ``first``: weights of the rows that
+    are labelled as of the first one.
 
-    Returns (2, n_outputs, 1 + n_regressors).
+    Returns (n_nodes, 2, n_outputs, 1 + n_regressors).
     """
-    n = node.columns.n_regressors
-    forms = LogForms.of(fit.parameters)
+    xp, n = level.rows.xp, level.n_regressors
+    both = xp.stack([fit.moments, whitened.rows.total - fit.moments], axis=1)
+    mean = safe_divide(both[..., 0, 1:], both[..., 0, :1])
+    deviation, center = whitened.deviation[:, None], whitened.mean[:, None]
+    center = center + deviation * matvec(whitened.back[:, None], mean)
 
-    def of_tile(tile, z, first):
-        of_first, of_second = forms.densities(z)
-        share = tile.weight * jax.nn.sigmoid(of_first - of_second)
-        share = jnp.stack([share, tile.weight - share])
-        apart = joint(node, tile.x, tile.targets) - whitened.mean
-        labels = jnp.stack([first, tile.weight - first])
-        inside = goes_left_of(split, tile.x, tile.codes).astype(labels.dtype)
-        sums = jnp.sum(share, axis=1), matmul(share, apart), jnp.sum(labels, axis=1)
-        return *sums, matmul(labels, inside)
+    # Slopes from the precision matrix of the standardised (regressors, outputs); the
+    # only output of a pure node is no dimension of its own and gets zeros.
+    transform = matmul(fit.forms.factor[..., 1:], whitened.whitener[:, None])
+    precision = matmul(transform.swapaxes(-1, -2), transform)
+    slopes = -guarded_solve(precision[..., n:, n:], precision[..., n:, :n], 0.0)
+    # Every standardised output by the columns that are dimensions of their own: an
+    # output that follows from other columns does so in either Gaussian.
+    followed = matmul(whitened.back[:, n:], whitened.whitener)[:, None]
+    others = followed[..., :n] + matmul(followed[..., n:], slopes)
+    if level.targets.shape[-2] > 1:
+        own = whitened.rows.active[:, None, n:, None]
+        slopes = xp.where(own, slopes, others)
+    slopes = slopes * deviation[..., n:, None] / deviation[..., None, :n]
+    intercept = center[..., n:] - matvec(slopes, center[..., :n])
+    models = xp.concatenate([intercept[..., None], slopes], axis=-1)
 
-    rows = whitened.rows
-    mass, moment, label_mass, left_mass = sum_of(
-        of_tile, rows.n_tiles, tiles, rows.z, first
-    )
-    centers = whitened.mean + safe_divide(moment, mass[:, None])
-
-    # Every standardised output by the columns that are dimensions of their own.
-    followed = matmul(whitened.correlation[n:], whitened.whitener.T)
-    followed = matmul(followed, whitened.whitener)
-
-    def regressors(center, inverse):
-        # Slopes from the precision matrix of the standardised (regressors, outputs);
-        # the only output of a pure node is no dimension of its own and gets zeros.
-        transform = matmul(inverse, whitened.whitener)
-        precision = matmul(transform.T, transform)
-        slopes = -guarded_solve(precision[n:, n:], precision[n:, :n], 0.0)
-        if len(slopes) > 1:
-            # An output that follows from other columns does so in either Gaussian.
-            others = followed[:, :n] + matmul(followed[:, n:], slopes)
-            slopes = jnp.where(whitened.active[n:, None], slopes, others)
-        deviation = whitened.deviation
-        slopes = slopes * deviation[n:, None] / deviation[:n]
-        intercept = center[n:] - matmul(slopes, center[:n])
-        return jnp.concatenate([intercept[:, None], slopes], axis=1)
-
-    models = jax.vmap(regressors)(centers, fit.parameters.inverse_factor)
-    share = safe_divide(left_mass, label_mass)
-    return jnp.where(share[0] >= share[1], models, models[::-1])
+    labels = xp.stack([first, level.weight - first], axis=-2)
+    inside = left_rows(level, split).astype(first.dtype)
+    left = level.rows.products(labels, inside[..., None, :])[..., 0]
+    share = safe_divide(left, level.rows.sums(labels))
+    straight = (share[:, 0] >= share[:, 1])[:, None, None, None]
+    return xp.where(straight, models, models[:, ::-1])

@@ -13,10 +13,10 @@ from secret_jax import (
     SecretClassifier,
     SecretOrdinalClassifier,
     SecretRegressor,
-    Tao,
 )
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.fit.refine import tao
+from secret_jax.fit.refine.tao import Tao
 
 
 def test_parts_hold_whole_groups_of_similar_weight():

@@ -169,8 +169,9 @@ def test_one_regressor_is_left_where_all_of_them_harm():
 
 
 def test_classes_and_other_losses_as_well_but_not_learners_of_the_literature():
-    for preset in ("paper", "guide", "m5", "retis", "support"):
-        assert not getattr(SecretRegressor, preset)().leaf.drops_regressors
+    presets = map(SecretRegressor.literature, ("guide", "m5", "retis", "support"))
+    for learner in (SecretRegressor.paper(), *presets):
+        assert not learner.leaf.drops_regressors
     X, y = table(seed=1)
     labels = np.where(y > 0.5, "high", "low")
     classes = SecretClassifier(oblique=False).fit(X, labels)

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 from node_batches import FEW_HINGES, N_NODES, N_ROWS, mixed_nodes, with_targets
+from secret_jax.grow.program import find_splits
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax.ensemble.forest import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
-from secret_jax.grow.frontier import Level, Places, Root
+from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.search import GrowOptions
 from secret_jax.learners import CartSplits
 
@@ -114,7 +114,7 @@ def test_what_belongs_to_a_column_is_drawn_with_it():
             seen.append(level.allowed)
             raise StopIteration
 
-    level = Level.of(roots, Places.of(rows, roots), schema)
+    level = Frontier.of(roots, Places.of(rows, roots), schema)
     with pytest.raises(StopIteration):
         AttributeDraw(Recorder(), schema, 1).find(level)
     inputs = np.array([*schema.input_columns, *schema.discrete])

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from secret_jax import RssSplits
-from secret_jax.splits.interface import Columns, Node, SplitFinder
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.one_node import Columns, Node
 
 # The default search with its loops run once: the same steps, compiled in half the time.
 FEW_HINGES = RssSplits(n_hinge=1, hinge_steps=1)

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +23,7 @@ from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.text import export_text
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import as_view
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
@@ -102,7 +101,7 @@ def test_one_class_is_read_against_the_others():
     assert not re.search("Head|WinF", text)
     X, y = rows_of(model)
     view = as_view(model.tree_, output="Veh")
-    said = view.said(encode(random_rows(5, 300)))
+    said = view.predict(encode(random_rows(5, 300)))
     np.testing.assert_allclose(said[:, 1], model.predict_proba(X)[:, 3], rtol=1e-5)
     found = view.targets(X, y)
     np.testing.assert_array_equal(found, y == "Veh")
@@ -215,7 +214,7 @@ def test_slices_of_several_classes_have_a_colour_for_each():
     assert one.figure.axes[-1].get_ylabel() == "probability of Veh"
 
 
-def test_every_function_that_draws_gives_a_picture(tmp_path):
+def test_every_function_that_draws_gives_a_picture():
     model = fitted(["no", "yes"])
     X, _ = rows_of(model, 60)
     for picture in (
@@ -225,17 +224,6 @@ def test_every_function_that_draws_gives_a_picture(tmp_path):
     ):
         assert isinstance(picture, Picture)
         assert picture.ax.figure is picture.figure
-    model.tree_ = replace(
-        model.tree_, train_error=0.3 / (2.0 + model.tree_.depth[:, None])
-    )
-    figure, axes = plt.subplots(1, 2)
-    drawn = model.plot_importances(ax=axes[1])
-    assert (drawn.figure, drawn.ax) == (figure, axes[1])
-    shares = np.sort(model.feature_importances_)[::-1]
-    widths = [bar.get_width() for bar in drawn.ax.patches]
-    np.testing.assert_allclose(widths, 100 * shares[shares > 0])
-    drawn.savefig(tmp_path / "bars.png")
-    assert (tmp_path / "bars.png").stat().st_size > 0
 
 
 def test_of_two_classes_only_the_second_has_an_equation():

@@ -11,8 +11,7 @@ from test_class_reading import LONG, SIX, fitted, rows_of
 from test_report import Reader
 
 from secret_jax.inspect.report.quality import error_lines
-from secret_jax.inspect.tree_view import Rows
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import Rows, as_view
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], SIX, LONG])
@@ -37,6 +36,17 @@ def test_a_page_of_classes_says_how_good_it_is(names):
     assert len(page.ids) == len(set(page.ids))
 
 
+def test_a_page_of_one_class_reads_it_against_the_others():
+    model = fitted(SIX)
+    X, y = rows_of(model)
+    page = Reader(model.to_html(X, y, output="Veh"))
+    text = " ".join("".join(page.text).split())
+    right = (model.predict_proba(X)[:, 3] > 0.5) == (y == "Veh")
+    assert f"{100 * right.mean():.1f} %" in text
+    assert {" others", " Veh"} <= {*page.text}  # the key
+    assert "adds to score of Veh" in text
+
+
 def test_errors_by_size_are_those_of_the_cut_trees():
     model = fitted(SIX)
     X, y = rows_of(model)
@@ -49,19 +59,13 @@ def test_errors_by_size_are_those_of_the_cut_trees():
     assert lines[-1]["numbers"] == model.reading_cost_
 
 
-def test_rows_of_a_class_never_seen_are_wrong():
-    model = fitted(["no", "yes"])
+@pytest.mark.parametrize("costs", [None, [[0, 1], [9, 0]]])
+def test_rows_of_a_class_never_seen_are_wrong_and_costs_decide(costs):
+    model = fitted(["no", "yes"]).set_params(costs=costs)
     X, y = rows_of(model, 50)
     y = np.where(np.arange(50) < 5, "maybe", y)
     text = "".join(Reader(model.to_html(X, y)).text)
     assert f"{100 * np.mean(model.predict(X) == y):.1f} %" in text
-
-
-def test_costs_decide_what_is_predicted():
-    model = fitted(["no", "yes"]).set_params(costs=[[0, 1], [9, 0]])
-    X, y = rows_of(model)
-    right = np.mean(model.predict(X) == y)
-    assert f"{100 * right:.1f} %" in "".join(Reader(model.to_html(X, y)).text)
 
 
 def test_tables_of_many_classes_have_the_width_of_the_page():
@@ -74,15 +78,13 @@ def test_tables_of_many_classes_have_the_width_of_the_page():
     assert "Smaller trees are" not in alone.to_html(*rows_of(alone))
 
 
-def test_a_notebook_shows_one_tree_of_all_classes():
-    page = Reader(fitted(SIX)._repr_html_())
+def test_a_notebook_and_a_page_without_rows_show_one_tree_of_all_classes():
+    model = fitted(SIX)
+    page = Reader(model._repr_html_())
     assert sum("a tree" in text or "6 leaves" in text for text in page.text) == 1
     assert page.count("ul") < 10
     assert all(name in "".join(page.text) for name in SIX)
-
-
-def test_a_page_without_rows_says_so():
-    text = "".join(Reader(fitted(SIX).to_html()).text)
+    text = "".join(Reader(model.to_html()).text)
     assert "held-out" not in text
     assert "mean log-loss of the node" in text
     assert "splitting it further did not pay" in text

@@ -14,7 +14,7 @@ from secret_jax import SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.code.onnx import columns
+from secret_jax.inspect.code.onnx import graph
 from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
@@ -209,7 +209,7 @@ def test_what_an_unknown_category_counts_as_is_asked_at_one_place(monkeypatch):
     known = pd.DataFrame({"code": levels, "x": 0.3})
     expected = predicted(tree, known)
     quarters = np.full(tree.schema.n_columns, 0.25)
-    for module in (program, columns):
+    for module in (program, graph):
         monkeypatch.setattr(module, "unknown_values", lambda schema: quarters)
     for run in RUNS.values():
         found = run(tree, known)

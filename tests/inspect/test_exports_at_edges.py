@@ -43,15 +43,17 @@ def mixed_table() -> tuple[pd.DataFrame, np.ndarray]:
 
 def edge_rows(tree: Tree, X: pd.DataFrame, n: int = 150) -> pd.DataFrame:
     """Rows with cells at thresholds and bounds, far away, missing and unseen."""
-    rng, schema, program = np.random.default_rng(1), tree.schema, program_of(tree)
+    rng, schema, program = np.random.default_rng(1), tree.schema, program_of([tree])
     marks: dict[str, list[Any]] = {}
-    sums = [one for one in program.splits.values() if isinstance(one, LinearSplit)]
+    every = [one for conditions in program.splits.values() for one in conditions]
+    sums = [one for one in every if isinstance(one, LinearSplit)]
     for split in sums:
         first, *others = split.terms
         at, found = split.threshold, marks.setdefault(first.name, [])
         if not others:
             found += [at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf)]
-    for term in (t for part in (*sums, *program.models.values()) for t in part.terms):
+    models = [model for (model,) in program.models.values()]
+    for term in (term for part in (*sums, *models) for term in part.terms):
         ends = [end for end in (term.low, term.high) if np.isfinite(end)]
         marks.setdefault(term.name, []).extend(ends)
     picked = X.iloc[rng.integers(len(X), size=n)].reset_index(drop=True)

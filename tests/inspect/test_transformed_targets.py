@@ -11,11 +11,11 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import StandardScaler
 
 from secret_jax import SecretRegressor
+from secret_jax.inspect.coefficients import summary
 from secret_jax.inspect.explain import explain
 from secret_jax.inspect.frame import to_dataframe
 from secret_jax.inspect.report.page import to_html
 from secret_jax.inspect.stability import stability
-from secret_jax.inspect.summary import summary
 from secret_jax.inspect.text import export_text
 
 

@@ -15,16 +15,16 @@ from exported_code import RUNS, assert_predicts
 from handmade import load_tree, save_tree
 from node_batches import nodes_of
 from random_trees import encode, random_rows, random_tree, with_conjunctions
+from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.rows import Table
-from secret_jax.grow.program import find_splits
 from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
-from secret_jax.splits.interface import Columns
+from secret_jax.splits.one_node import Columns
 from secret_jax.tree import blocks, decisions, routing, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
 from secret_jax.tree.plain import with_plain_splits
@@ -84,9 +84,8 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "FEW_PAIRS", 0)
-            patch.setattr(decisions, "_MANY_PAIRS", 0)
             assert apply(tree, table).tolist() == expected
-            patch.setattr(decisions, "_MANY_PAIRS", 1 << 60)
+            patch.setattr(decisions, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
             for module in (routing, sums):
                 patch.setattr(module, "on_accelerator", lambda: True)

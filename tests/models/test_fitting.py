@@ -41,13 +41,12 @@ def rows_of(seed: int, n_rows: int, n_outputs: int = 1) -> Rows:
     return Rows(table, targets, rng.uniform(0.5, 2.0, n_rows))
 
 
-@pytest.fixture(params=["few rows", "many rows"])
+@pytest.fixture(params=["together", "one by one"])
 def tolerance(request, monkeypatch) -> float:
-    """Of many rows products are of float32 numbers."""
-    if request.param == "few rows":
-        return 1e-9
-    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 5)
-    return 1e-5
+    """Trees of few rows are looked at together."""
+    if request.param == "one by one":
+        monkeypatch.setattr(fitting, "_FEW_ROWS", 5)
+    return 1e-9
 
 
 @pytest.mark.parametrize(("shape", "n_outputs"), [("bushy", 2), ("chain", 1)])
@@ -90,7 +89,7 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
 
 @pytest.mark.parametrize("seed", range(2))
 def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
-    """Products of float32 numbers blur the directions that do not vary."""
+    """Columns of float32 numbers blur the directions that do not vary."""
     rows = rows_of(seed, 40_000)
     x = rows.table.x.astype(np.float64)
     x[:, 2] = x[:, 0] + x[:, 1]
@@ -149,7 +148,7 @@ def test_sources_together_are_all_their_rows():
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     for name in NUMBERS:
         np.testing.assert_allclose(
-            getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-5
+            getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -174,8 +175,7 @@ def test_elimination_written_out_is_the_loop(rng, n):
     with written_out():
         found = jax.jit(jax.vmap(lambda matrix: inverse(matrix)))(matrix)
     # A compiler may fuse a product and a sum in one of the two.
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_eigenvectors_written_out_are_those_of_the_loop(rng):

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from node_batches import N_COLUMNS, N_DISCRETE, N_NODES, mixed_nodes
+from level_batches import N_COLUMNS, N_DISCRETE, find, mixed_level
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import (
     CartSplits,
     GuideSplits,
@@ -43,20 +42,10 @@ FINDERS = {
 every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 
 
-def find(nodes, finder):
-    extra = finder.host_inputs(nodes.x, nodes.weight, nodes.columns)
-    nodes = replace(nodes, extra=extra)
-    if not finder.needs_program:
-        with np.errstate(all="ignore"):
-            return finder(nodes)
-    found = find_splits(nodes, N_NODES, finder=finder, together=False)
-    return jax.tree.map(np.asarray, found)
-
-
-def allowing(nodes, *attributes):
-    allowed = np.zeros((N_NODES, N_COLUMNS + N_DISCRETE), bool)
+def allowing(level, *attributes):
+    allowed = np.zeros((level.n_nodes, N_COLUMNS + N_DISCRETE), bool)
     allowed[:, attributes] = True
-    return replace(nodes, allowed=allowed)
+    return replace(level, allowed=allowed)
 
 
 def used(found, k):
@@ -75,48 +64,48 @@ def used(found, k):
     ],
 )
 def test_splits_keep_to_what_is_allowed(finder, oblique):
-    nodes = mixed_nodes(finder, oblique=oblique)
+    level = mixed_level(finder, oblique=oblique)
     # Columns that say nearly the same: a model of one could lean on the other.
-    x = nodes.x.copy()
-    x[:, :, 2] = 0.7 * x[:, :, 0] + 0.7 * x[:, :, 2]
-    nodes = replace(nodes, x=x)
+    x = level.x.copy()
+    x[2] = 0.7 * x[0] + 0.7 * x[2]
+    level = replace(level, x=x)
     everything = range(N_COLUMNS + N_DISCRETE)
-    free = find(nodes, finder)
+    free = find(level, finder)
     choices = [(0, 1), (1, 2), (0, 3), (1, 4), *((one,) for one in everything)]
     for attributes in choices:
-        found = find(allowing(nodes, *attributes), finder)
-        for k in range(N_NODES):
+        found = find(allowing(level, *attributes), finder)
+        for k in range(level.n_nodes):
             assert used(found, k) <= set(attributes)
         usable = found.kind != SplitKind.LEAF
         assert usable.any()
         assert (found.gain[usable] > 0).all()
-    nothing = find(allowing(nodes), finder)
+    nothing = find(allowing(level), finder)
     assert (nothing.kind == SplitKind.LEAF).all()
     assert not nothing.pure.any()
-    whole = find(allowing(nodes, *everything), finder)
+    whole = find(allowing(level, *everything), finder)
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(free), strict=True):
         assert one.tobytes() == other.tobytes()
 
 
 @every_finder
 def test_what_matters_and_is_not_allowed_gives_way_to_the_next(finder):
-    nodes = mixed_nodes(finder, oblique=False)
-    free = find(nodes, finder)
+    level = mixed_level(finder, oblique=False)
+    free = find(level, finder)
     assert used(free, 1) == {N_COLUMNS + 1}
     assert used(free, 2) == {2}
     others = [i for i in range(N_COLUMNS + N_DISCRETE) if i not in (2, N_COLUMNS + 1)]
-    found = find(allowing(nodes, *others), finder)
+    found = find(allowing(level, *others), finder)
     for k in (1, 2):
         assert used(found, k) <= set(others)
         assert found.kind[k] == SplitKind.LEAF or found.gain[k] < 0.9 * free.gain[k]
 
 
 @every_finder
-def test_nodes_of_a_batch_may_be_allowed_different_attributes(finder):
-    nodes = mixed_nodes(finder)
-    allowed = np.ones_like(nodes.allowed)
+def test_nodes_of_a_level_may_be_allowed_different_attributes(finder):
+    level = mixed_level(finder)
+    allowed = np.ones_like(level.allowed)
     allowed[1] = np.arange(N_COLUMNS + N_DISCRETE) == 0
-    found, free = find(replace(nodes, allowed=allowed), finder), find(nodes, finder)
+    found, free = find(replace(level, allowed=allowed), finder), find(level, finder)
     assert used(found, 1) <= {0}
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(free), strict=True):
         assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 from node_batches import nodes_of
+from secret_jax.grow.program import find_splits
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import (
     CartSplits,
     GuideSplits,
@@ -16,7 +16,7 @@ from secret_jax.learners import (
     RetisSplits,
     SupportSplits,
 )
-from secret_jax.splits.interface import Columns
+from secret_jax.splits.one_node import Columns
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -12,25 +11,42 @@ from scipy.stats import norm
 from secret_jax.splits.discriminant import (
     lda_direction,
     left_probability,
+    oriented,
     qda_threshold,
 )
 
-# One node, many attributes: a single compiled program for all tests of the threshold.
 N_CASES = 512
-thresholds = jax.jit(jax.vmap(qda_threshold))
-direction = jax.jit(lda_direction, static_argnums=3)
+
+
+def on_host(function):
+    """NumPy's results; JAX has the same, for the same cases as many nodes."""
+
+    def both(*arrays, **options):
+        arrays = [np.asarray(array, np.float32) for array in arrays]
+        with np.errstate(all="ignore"):
+            found = function(*arrays, **options)
+        traced = jax.jit(lambda *arrays: function(*arrays, **options))(*arrays)
+        for one, other in zip(
+            jax.tree.leaves(found), jax.tree.leaves(traced), strict=True
+        ):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+        return found
+
+    return both
+
+
+direction = on_host(lda_direction)
 
 
 def qda(fraction, mean, variance):
-    """Threshold of many cases, arrays of shape (n_cases, 2), padded to one shape."""
-    n = len(mean)
-
-    def padded(array):
-        rows = np.resize(np.broadcast_to(array, (n, 2)), (N_CASES, 2))
-        return rows.astype(np.float32)
-
-    point, between = thresholds(padded(fraction), padded(mean), padded(variance))
-    return np.asarray(point)[:n], np.asarray(between)[:n]
+    """Threshold of many nodes with a column each, arrays of shape (n_cases, 2)."""
+    shape = len(mean), 2
+    arrays = [np.broadcast_to(array, shape) for array in (fraction, mean, variance)]
+    arrays = [np.asarray(array, np.float32) for array in arrays]
+    with np.errstate(all="ignore"):
+        point, between = qda_threshold(arrays[0], *(a[..., None] for a in arrays[1:]))
+    return point[:, 0], between[:, 0]
 
 
 @pytest.fixture
@@ -116,6 +132,12 @@ def test_nearly_equal_variances(rng):
     np.testing.assert_allclose(point[between], root[between], atol=3e-4)
 
 
+def test_compiled_thresholds_are_those_of_numpy(cases):
+    fraction, mean, variance = cases
+    nodes = fraction[:8], mean.reshape(8, 2, -1), variance.reshape(8, 2, -1)
+    on_host(lambda *arrays: qda_threshold(*arrays)[0])(*nodes)
+
+
 def test_threshold_follows_shifts_scales_and_names(cases):
     fraction, mean, variance = cases
     point, between = qda(fraction, mean, variance)
@@ -143,16 +165,18 @@ def classes(rng):
     return np.array([0.3, 0.7]), rng.normal(size=(2, P)), covariance
 
 
-def float32(*arrays):
-    return (jnp.asarray(array, jnp.float32) for array in arrays)
+def parts(fraction, mean, covariance):
+    """What the direction is made of, for several nodes of these classes."""
+    within = np.einsum("i,ijk->jk", fraction, covariance)
+    return np.stack([within, 4 * within]), np.stack([mean[0] - mean[1]] * 2)
 
 
 def test_direction_is_the_closed_form(classes):
-    _, mean, covariance = classes
-    within = 0.3 * covariance[0] + 0.7 * covariance[1]
-    expected = np.linalg.solve(within, mean[0] - mean[1])
-    got = np.asarray(direction(*float32(*classes), 1e-6))
-    np.testing.assert_allclose(got, expected / np.linalg.norm(expected), atol=1e-4)
+    within, difference = parts(*classes)
+    expected = np.linalg.solve(within[0], difference[0])
+    got = direction(within, difference, tolerance=1e-6)
+    expected = np.tile(expected / np.linalg.norm(expected), (2, 1))
+    np.testing.assert_allclose(got, expected, atol=1e-4)
 
 
 def test_direction_of_singular_classes(classes):
@@ -162,7 +186,7 @@ def test_direction_of_singular_classes(classes):
     covariance[:, 3], covariance[:, :, 3] = covariance[:, 1], covariance[:, :, 1]
     mean[:, 0] = 7.0
     covariance[:, 0] = covariance[:, :, 0] = 0.0
-    got = np.asarray(direction(*float32(fraction, mean, covariance), 1e-5))
+    got = direction(*parts(fraction, mean, covariance), tolerance=1e-5)[0]
     kept = [1, 2]
     within = np.einsum("i,ijk->jk", fraction, covariance)[np.ix_(kept, kept)]
     expected = np.linalg.solve(within, (mean[0] - mean[1])[kept])
@@ -175,17 +199,34 @@ def test_direction_of_singular_classes(classes):
 def test_direction_is_zero_where_the_means_coincide(classes):
     fraction, mean, covariance = classes
     mean[1] = mean[0]
-    assert not np.asarray(direction(*float32(fraction, mean, covariance), 1e-6)).any()
+    assert not direction(*parts(fraction, mean, covariance), tolerance=1e-6).any()
+
+
+def test_the_largest_component_of_a_direction_is_positive(rng):
+    given = rng.normal(size=(5, 3, P))
+    given[0, 0] = 0
+    got = on_host(oriented)(given)
+    length = np.linalg.norm(given, axis=-1)
+    length[0, 0] = 1
+    largest = np.take_along_axis(
+        given, np.abs(given).argmax(axis=-1)[..., None], axis=-1
+    )
+    expected = given * np.sign(largest) / length[..., None]
+    np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
 # Half-spaces
 
 
+probability = on_host(left_probability)
+
+
 def test_left_probability():
-    mean = jnp.float32([0.0, 1.0, -2.0, 3.0, 3.0, 3.0])
-    variance = jnp.float32([1.0, 4.0, 0.25, 0.0, 0.0, 0.0])
-    cut = jnp.float32([0.0, 3.0, -3.0, 2.9, 3.0, 3.1])
-    got = left_probability(mean, variance, cut)
+    got = probability(
+        [0.0, 1.0, -2.0, 3.0, 3.0, 3.0],
+        [1.0, 4.0, 0.25, 0.0, 0.0, 0.0],
+        [0.0, 3.0, -3.0, 2.9, 3.0, 3.1],
+    )
     expected = [0.5, norm.cdf(1.0), norm.cdf(-2.0), 0.0, 1.0, 1.0]
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
@@ -199,9 +240,8 @@ def test_half_space_is_one_dimensional(rng):
     for _ in range(4):
         normal, point = rng.normal(size=d), rng.normal(size=d)
         printed = reference.half_space_probability(mean, covariance, normal, point)
-        got = 1 - left_probability(
-            *float32(normal @ mean, normal @ covariance @ normal, normal @ point)
-        )
+        along = normal @ mean, normal @ covariance @ normal, normal @ point
+        got = 1 - probability(*along)
         assert got == pytest.approx(printed, abs=2e-6)
         inside = np.mean((sample - point) @ normal >= 0)
         # Five standard errors.

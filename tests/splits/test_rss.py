@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from node_batches import mixed_nodes, nodes_of, with_targets
 from scipy.special import ndtr
+from secret_jax.grow.program import find_splits
 
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits
 from secret_jax.runtime.pieces import Pieces, piece_lengths
 from secret_jax.splits import directions, scoring, screening

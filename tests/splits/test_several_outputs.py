@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
-from node_batches import N_NODES, N_ROWS, mixed_nodes, with_targets
+from level_batches import find, goes_left, mixed_level, node_rows, with_rows
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 
@@ -28,32 +26,40 @@ EACH = {
 every_finder = pytest.mark.parametrize(("finder", "oblique"), EACH.values(), ids=EACH)
 
 
-def find(nodes, finder):
-    if not finder.needs_program:
-        with np.errstate(all="ignore"):
-            return finder(nodes)
-    found = find_splits(nodes, N_NODES, finder=finder, together=False)
-    return jax.tree.map(np.asarray, found)
+def with_targets(level, targets_of):
+    """The same nodes with outputs that a function makes of a node's rows."""
+    rows = [node_rows(level, node) for node in range(level.n_nodes)]
+    return with_rows(level, [each._replace(targets=targets_of(each)) for each in rows])
 
 
-def sides(nodes, found):
-    """Which rows go left, shape (n_nodes, n_rows); the first row's side is left."""
-    left = []
-    for k in range(N_NODES):
-        if found.kind[k] == SplitKind.DISCRETE:
-            here = found.goes_left[k][nodes.codes[k][:, found.attribute[k]]]
-        else:
-            here = nodes.x[k] @ found.direction[k] <= found.threshold[k]
-        left.append(here == here[0])
-    return np.array(left)
+def beside(*outputs):
+    """Outputs side by side."""
+    return lambda rows: np.concatenate([each(rows) for each in outputs], axis=1)
 
 
-def assert_like(nodes, found, other, factor):
+def own(rows):
+    return rows.targets
+
+
+def nothing(rows):
+    return 0 * rows.targets
+
+
+def sides(level, found):
+    """Which rows go left, node by node; the first row's side is left."""
+    left = [
+        goes_left(node_rows(level, node), found, node) for node in range(level.n_nodes)
+    ]
+    return [each == each[0] for each in left]
+
+
+def assert_like(level, found, other, factor):
     """The same split but for rounding, and a gain that is so many times as large."""
     assert np.array_equal(found.kind, other.kind)
     assert np.array_equal(found.attribute, other.attribute)
     # An oblique cut that was turned a little by rounding may pass by a row.
-    moved = (sides(nodes, found) != sides(nodes, other)).sum(axis=1)
+    pairs = zip(sides(level, found), sides(level, other), strict=True)
+    moved = np.array([np.sum(one != another) for one, another in pairs])
     assert (moved <= np.where(found.kind == SplitKind.OBLIQUE, 2, 0)).all()
     np.testing.assert_allclose(other.gain, factor * found.gain, rtol=2e-3)
     assert np.array_equal(found.pure, other.pure)
@@ -61,47 +67,45 @@ def assert_like(nodes, found, other, factor):
 
 @every_finder
 def test_two_identical_outputs_are_split_as_one(finder, oblique):
-    nodes = mixed_nodes(finder, oblique=oblique)
-    twice = with_targets(nodes, np.repeat(nodes.targets, 2, axis=2))
-    found, other = find(nodes, finder), find(twice, finder)
+    level = mixed_level(finder, oblique=oblique)
+    twice = with_targets(level, beside(own, own))
+    found, other = find(level, finder), find(twice, finder)
     linear = SplitKind.OBLIQUE if oblique else SplitKind.AXIS
     assert set(found.kind) >= {SplitKind.DISCRETE, linear}
     # The paper's gain is that of two classes of rows, whatever the outputs are.
     squares = not isinstance(finder, SecretSplits)
-    assert_like(nodes, found, other, 2.0 if squares else 1.0)
+    assert_like(level, found, other, 2.0 if squares else 1.0)
     chance = 2 * found.chance_gain
     np.testing.assert_allclose(other.chance_gain, chance, rtol=1e-4)
 
 
 @every_finder
 def test_a_constant_output_changes_nothing(finder, oblique):
-    nodes = mixed_nodes(finder, oblique=oblique)
-    both = [np.zeros_like(nodes.targets), nodes.targets]
-    more = with_targets(nodes, np.concatenate(both, axis=2))
-    found, other = find(nodes, finder), find(more, finder)
-    assert_like(nodes, found, other, 1.0)
+    level = mixed_level(finder, oblique=oblique)
+    more = with_targets(level, beside(nothing, own))
+    found, other = find(level, finder), find(more, finder)
+    assert_like(level, found, other, 1.0)
     np.testing.assert_allclose(other.chance_gain, found.chance_gain, rtol=1e-4)
 
 
 @every_finder
 def test_the_order_of_the_outputs_does_not_matter(finder, oblique):
-    nodes = mixed_nodes(finder, oblique=oblique)
-    wave = np.sin(2 * nodes.x[:, :, :1]) / 4
-    both = [nodes.targets, wave]
-    one, other = (
-        with_targets(nodes, np.concatenate(pair, axis=2)) for pair in (both, both[::-1])
-    )
-    assert_like(nodes, find(one, finder), find(other, finder), 1.0)
+    level = mixed_level(finder, oblique=oblique)
+
+    def wave(rows):
+        return np.sin(2 * rows.x[:, :1]) / 4
+
+    one = with_targets(level, beside(own, wave))
+    other = with_targets(level, beside(wave, own))
+    assert_like(level, find(one, finder), find(other, finder), 1.0)
 
 
 @every_finder
 def test_only_what_is_pure_in_all_outputs_is_pure(finder, oblique):
-    nodes = mixed_nodes(finder, oblique=oblique)
-    nothing = np.zeros_like(nodes.targets)
-    half = np.concatenate([nothing, nodes.targets], axis=2)
-    assert not find(with_targets(nodes, half), finder).pure.any()
-    both = np.concatenate([nothing, nothing], axis=2)
-    found = find(with_targets(nodes, both), finder)
+    level = mixed_level(finder, oblique=oblique)
+    half = with_targets(level, beside(nothing, own))
+    assert not find(half, finder).pure.any()
+    found = find(with_targets(level, beside(nothing, nothing)), finder)
     assert found.pure.all()
     assert (found.kind == SplitKind.LEAF).all()
 
@@ -111,34 +115,43 @@ def test_only_what_is_pure_in_all_outputs_is_pure(finder, oblique):
 )
 def test_each_output_asks_for_its_own_split(finder):
     """What one output says nothing of, the other decides, wherever it stands."""
-    nodes = mixed_nodes(finder, oblique=False)
-    a, c = nodes.x[:, :, 0], nodes.x[:, :, 2]
-    loud = np.where(c > 0.3, 3 + a, -3 - a)
+    level = mixed_level(finder, oblique=False)
     rng = np.random.default_rng(3)
-    faint = np.where(a > 0, 0.3, -0.3) + 0.1 * rng.normal(size=(N_NODES, N_ROWS))
+
+    def loud(rows):
+        a, c = rows.x[:, :1], rows.x[:, 2:]
+        return np.where(c > 0.3, 3 + a, -3 - a)
+
+    def faint(rows):
+        a = rows.x[:, :1]
+        return np.where(a > 0, 0.3, -0.3) + 0.1 * rng.normal(size=a.shape)
+
     for pair in ((loud, faint), (faint, loud)):
-        found = find(with_targets(nodes, np.stack(pair, axis=2)), finder)
+        found = find(with_targets(level, beside(*pair)), finder)
         assert (found.kind == SplitKind.AXIS).all()
         assert (found.attribute == 2).all()
 
 
 def test_the_gain_of_several_outputs_is_the_sum_of_their_ridge_gains():
     finder = replace(RSS, ridge=1e-3)
-    nodes = mixed_nodes(finder, oblique=False)
+    level = mixed_level(finder, oblique=False)
     rng = np.random.default_rng(4)
-    other = np.abs(nodes.x[:, :, 1:2]) + 0.1 * rng.normal(size=nodes.targets.shape)
-    other -= other.mean(axis=1, keepdims=True)
-    targets = np.concatenate([nodes.targets, other], axis=2)
-    found = find(with_targets(nodes, targets), finder)
-    left = sides(nodes, found)
-    for k in range(N_NODES):
-        x = nodes.x[k].astype(float)
-        x = (x - x.mean(axis=0)) / x.std(axis=0)
-        design = np.c_[np.ones(N_ROWS), x]
+
+    def other(rows):
+        found = np.abs(rows.x[:, 1:2]) + 0.1 * rng.normal(size=rows.targets.shape)
+        return found - found.mean(axis=0)
+
+    level = with_targets(level, beside(own, other))
+    found = find(level, finder)
+    left = sides(level, found)
+    for k in range(level.n_nodes):
+        rows = node_rows(level, k)
+        x = (rows.x - rows.x.mean(axis=0)) / rows.x.std(axis=0)
+        design = np.c_[np.ones(len(x)), x]
         explained = 0.0
         for side in (left[k], ~left[k]):
             penalty = side.sum() * 1e-3 * np.diag([0, 1, 1, 1])
-            moment = design[side].T @ targets[k][side].astype(float)
+            moment = design[side].T @ rows.targets[side]
             matrix = design[side].T @ design[side] + penalty
             explained += np.sum(moment * np.linalg.solve(matrix, moment))
         assert found.gain[k] == pytest.approx(explained, rel=1e-3)
@@ -146,11 +159,13 @@ def test_the_gain_of_several_outputs_is_the_sum_of_their_ridge_gains():
 
 @pytest.mark.parametrize("first", [False, True])
 def test_implied_models_of_an_output_that_follows_from_the_others(first):
-    nodes = mixed_nodes(SECRET)
-    y, x = nodes.targets, nodes.x
-    sum_of_both = 2 * y + 0.5 * x[:, :, 1:2]
-    pair = (sum_of_both, y) if first else (y, sum_of_both)
-    found = find(with_targets(nodes, np.concatenate(pair, axis=2)), SECRET)
+    level = mixed_level(SECRET)
+
+    def sum_of_both(rows):
+        return 2 * rows.targets + 0.5 * rows.x[:, 1:2]
+
+    pair = (sum_of_both, own) if first else (own, sum_of_both)
+    found = find(with_targets(level, beside(*pair)), SECRET)
     assert (found.kind != SplitKind.LEAF).all()
     models = found.child_models[:, :, ::-1] if first else found.child_models
     expected = 2 * models[:, :, 0] + np.array([0, 0, 0.5, 0])

@@ -45,7 +45,7 @@ class Regions(NamedTuple):
 class HeadFit(NamedTuple):
     """Fitted head, and what it says of training rows.
 
-    The model is a record of `secret_jax.tree.state.recorded`, whose method
+    The model is a record of `secret_jax.tree.file.recorded`, whose method
     ``predict(x, leaf, base)`` gives predictions of rows and their standard deviations,
     (n_rows, n_outputs) each.
     """

@@ -7,10 +7,10 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
+from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS, blocks
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, in units of the root mean square distance of a row of
 # a leaf from its center.
@@ -56,24 +56,21 @@ class RadialBasis(Head):
                 sums[i] = sums[i].with_rows(said, rest[block], weight[block])
         spread = weight @ rest**2
         ridges = [one.ridge(spread, n) for one in sums]
-        best = int(np.argmin([ridge.error for ridge in ridges]))
-        chosen, bases = ridges[best], bases._replace(bandwidth=float(widths[best]))
+        best = int(np.argmin([error for error, _ in ridges]))
+        (vectors, factor, moment), mean = ridges[best][1], sums[best].mean
+        bases = bases._replace(bandwidth=float(widths[best]))
         fitted, left_out = np.empty_like(rest), np.empty_like(rest)
         for block in blocks(len(rest), 8 * len(bases.leaf)):
-            said = (bases(rows.x[block]) - chosen.mean) @ chosen.vectors
-            fitted[block] = rows.base[block] + level + said @ chosen.moment
-            leverage = (said**2 * chosen.factor).sum(axis=1) + 1.0 / n
-            left_out[block] = without_own(
-                fitted[block], rows.target[block], weight[block] * leverage
-            )
-        parts = [part for _, part in rows.parts()]
-        error = weight[:, None] * (rows.target - left_out) ** 2
-        deviation = [
-            np.sqrt(error[part].sum(axis=0) / weight[part].sum()) for part in parts
-        ]
-        weights = chosen.vectors @ chosen.moment
+            said = (bases(rows.x[block]) - mean) @ vectors
+            fitted[block] = rows.base[block] + level + said @ moment
+            leverage = weight[block] * ((said**2 * factor).sum(axis=1) + 1.0 / n)
+            target = rows.target[block]
+            left_out[block] = without_own(fitted[block], target, leverage)
+        square = weight[:, None] * (rows.target - left_out) ** 2
+        means = [square[p].sum(axis=0) / weight[p].sum() for _, p in rows.parts()]
+        weights = vectors @ moment
         model = FittedBases(
-            bases, level - chosen.mean @ weights, weights, np.array(deviation)
+            bases, level - mean @ weights, weights, np.sqrt(np.array(means))
         )
         return HeadFit(model, np.arange(len(rest)), fitted, left_out)
 
@@ -101,8 +98,7 @@ class Bases(NamedTuple):
         metrics = []
         for _, part in rows.parts():
             x, weight = rows.x[part], rows.weight[part]
-            covariance = SMOOTHERS[head.smoother](x, weight)
-            metrics.append(Metric.of(weight @ x / weight.sum(), covariance))
+            metrics.append(Metric.of_rows(x, weight, head.smoother))
         leaf = np.array([leaf for leaf, _ in rows.parts()])
         typical = np.sqrt(max(rows.x.shape[1], 1))
         return cls(leaf, tuple(metrics), head.kernel, float(typical))
@@ -113,9 +109,8 @@ class Bases(NamedTuple):
         for i, metric in enumerate(self.metrics):
             z = metric(x)
             square[:, i] = (z**2).sum(axis=1)
-            inner[:, i] = (z + metric.center @ metric.root) @ (
-                metric.center @ metric.root
-            )
+            center = metric.center @ metric.root
+            inner[:, i] = (z + center) @ center
         return square, inner
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
@@ -140,19 +135,8 @@ class FittedBases(NamedTuple):
         found = np.empty_like(base)
         for block in blocks(len(x), 8 * len(self.weights)):
             found[block] = self.bases(x[block]) @ self.weights
-        return base + self.level + found, self.deviation[
-            np.searchsorted(self.bases.leaf, leaf)
-        ]
-
-
-class _Ridge(NamedTuple):
-    """Chosen ridge regression, along the eigenvectors of the bases."""
-
-    error: float
-    mean: np.ndarray
-    vectors: np.ndarray
-    factor: np.ndarray
-    moment: np.ndarray
+        place = np.searchsorted(self.bases.leaf, leaf)
+        return base + self.level + found, self.deviation[place]
 
 
 class _Sums(NamedTuple):
@@ -183,8 +167,14 @@ class _Sums(NamedTuple):
             self.moment + said.T @ (weight[:, None] * rest),
         )
 
-    def ridge(self, spread: np.ndarray, n: float) -> _Ridge:
-        """Choose the penalty of least generalised cross-validation."""
+    def ridge(
+        self, spread: np.ndarray, n: float
+    ) -> tuple[float, tuple[np.ndarray, ...]]:
+        """Choose the penalty of least generalised cross-validation.
+
+        Returns its error, eigenvectors of the bases, and factors and moments along
+        these.
+        """
         scale = np.sqrt(np.diag(self.gram) / n)
         scale = np.where(scale > _NO_SPREAD * np.abs(self.mean), scale, np.inf)
         values, vectors = np.linalg.eigh(self.gram / scale / scale[:, None])
@@ -199,6 +189,4 @@ class _Sums(NamedTuple):
         error = n * np.maximum(left, 0.0) / free**2
         best = int(np.argmin(error))
         factor = share[best] / values
-        return _Ridge(
-            float(error[best]), self.mean, vectors, factor, factor[:, None] * moment
-        )
+        return float(error[best]), (vectors, factor, factor[:, None] * moment)

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import Wording, check_pair
-from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report import quality
 from secret_jax.inspect.report.script import what_if
-from secret_jax.inspect.tree_view import Rows, TreeView
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.inspect.words import (
     cuts_a_list,
     model_parts,
@@ -67,11 +65,12 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_pair(X, y)
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y, or neither of them.")
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
     tree, depth = view.tree, _deepest(view.tree, _MOST_NODES)
-    of_classes, nodes = isinstance(view, ClassView), list(_nodes(view, depth))
+    of_classes, nodes = view.classes is not None, list(_nodes(view, depth))
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
     tiles = [
         ("grown on", counted_rows(tree.weight[0]), ""),
@@ -80,10 +79,9 @@ def to_html(
     ]
     if rows is not None:
         seen = f"{len(rows.actual):,} held-out rows"
-        figures = zip(
-            headings, quality.in_words(quality.scores(view, rows)), strict=True
-        )
-        tiles += [(name, figure, seen) for name, figure in figures]
+        figures = quality.in_words(quality.scores(view, rows.actual, rows.predicted))
+        pairs = zip(headings, figures, strict=True)
+        tiles += [(name, figure, seen) for name, figure in pairs]
     notes = *facts_of(tree), mixture_facts(tree), *_left_out(tree, depth, nodes)
     return _template("page.html").render(
         title=title or view.title,
@@ -130,7 +128,7 @@ def _template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def _nodes(view: TreeView, max_depth: int) -> Iterator[dict[str, Any]]:
+def _nodes(view: View, max_depth: int) -> Iterator[dict[str, Any]]:
     """Describe the nodes down to a level, in the order in which they are read.
 
     ``equations`` come in parts between which a line may break; ``is_end`` says that
@@ -150,7 +148,7 @@ def _nodes(view: TreeView, max_depth: int) -> Iterator[dict[str, Any]]:
             "node": node,
             "depth": depth,
             "condition": above[0] if above else "all rows",
-            "facts": view.fact_parts(node),
+            "facts": view.facts(node),
             "bar": view.bar(node) or [(share, fills[node])],
             "is_end": is_end,
             "below": "" if leaf else counted_leaves(int(n_below[node])),
@@ -158,16 +156,16 @@ def _nodes(view: TreeView, max_depth: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def _card(view: TreeView, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
+def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
     """Describe a leaf, by what the tree shows of it and more."""
     tree, node = view.tree, shown["node"]
     reason = StopReason(int(tree.stop_reason[node])).sentence
-    remarks = view.bounds(node), one_leaf_sentence(tree) or reason
+    remarks = view.range_facts(node, in_full=True), one_leaf_sentence(tree) or reason
     held_out = []
     if rows is not None and (rows.leaf == node).any():
-        here = rows.take(rows.leaf == node)
-        figures = quality.in_words(quality.scores(view, here))
-        held_out = f"{len(here.actual):,} held-out rows", *figures
+        here = rows.leaf == node
+        score = quality.scores(view, rows.actual[here], rows.predicted[here])
+        held_out = f"{here.sum():,} held-out rows", *quality.in_words(score)
     return {
         **shown,
         "path": path_sentence(tree, node),

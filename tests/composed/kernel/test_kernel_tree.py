@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 
+import chex
 import numpy as np
 import pytest
 from configurations import shop
@@ -24,7 +25,7 @@ from secret_jax.composed.kernel.interface import Regions
 from secret_jax.data.encoding import encode
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.tree.archive import ModelFileError
+from secret_jax.tree.file import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
 HEADS = ["kernel", "local"]
@@ -268,12 +269,9 @@ def test_pickles_and_files_keep_the_head(any_head, tmp_path):
     assert again.head == model.head
     assert again.head_ == model.head_
     assert again.tree.get_params() == model.tree.get_params()
-    for said, other in zip(
-        again.predict(X, return_std=True),
-        model.predict(X, return_std=True),
-        strict=True,
-    ):
-        assert np.array_equal(said, other)
+    chex.assert_trees_all_equal(
+        again.predict(X, return_std=True), model.predict(X, return_std=True)
+    )
     assert again.tree_.export_text(output=0) == model.tree_.export_text(output=0)
     with pytest.raises(ModelFileError, match="Read it with KernelTreeRegressor"):
         SecretRegressor.load(tmp_path / "kernel")

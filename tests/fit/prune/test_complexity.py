@@ -14,15 +14,10 @@ from configurations import (
 )
 from handmade import SHAPES, build_tree, subtrees
 
-from secret_jax import (
-    CostComplexity,
-    CrossValidation,
-    InformationCriterion,
-    Ridge,
-)
+from secret_jax import CostComplexity, CrossValidation, Ridge
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
-from secret_jax.fit.prune.criteria import covariance_complexity
+from secret_jax.fit.prune.criteria import InformationCriterion, covariance_complexity
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.prune.path import training_errors, training_path, weakest_links

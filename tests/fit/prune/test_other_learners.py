@@ -10,15 +10,11 @@ from configurations import crease
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import (
-    InformationCriterion,
-    SecretClassifier,
-    SecretRegressor,
-    StandardErrors,
-)
+from secret_jax import SecretClassifier, SecretRegressor, StandardErrors
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.estimators.parameters import CLASS_NAMED, NAMED, value_of
+from secret_jax.fit.prune.criteria import InformationCriterion
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.learners import M5Pruning
 from secret_jax.tree.degrees import model_degrees, split_degrees
@@ -49,7 +45,7 @@ def test_standard_errors_choose_as_the_book_says_with_scikit_learns_trees(seed, 
     X, y = noisy_steps(seed)
     SEEN.clear()
     rule = Watched(factor=factor, n_folds=10)
-    model = SecretRegressor.cart(prune=rule, min_samples_leaf=5)
+    model = SecretRegressor.literature("cart", prune=rule, min_samples_leaf=5)
     model.fit(X, y)
     evidence = SEEN[-1]
     x, target = np.asarray(evidence.training.table.x), evidence.training.targets[:, 0]

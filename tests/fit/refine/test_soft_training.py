@@ -15,10 +15,11 @@ from configurations import FEW, crease
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
-from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
+from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import refine
+from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft import training
 from secret_jax.fit.refine.soft.parameters import to_tree, trainable
 from secret_jax.fit.refine.soft.training import (
@@ -253,7 +254,7 @@ def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     assert errors[1] < 0.5 * errors[0]
     text = soft.export_text()
     assert "(soft, width" in text
-    hardened = soft.harden()
+    hardened = soft.smaller(gates=False)
     assert soft.tree_.is_soft
     assert not hardened.tree_.is_soft
     assert "soft" not in hardened.export_text()

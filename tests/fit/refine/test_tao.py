@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from configurations import assert_same_tree, crease, planes, regressor, shop
 
-from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor, Tao
+from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.refine import tao as tao_module
-from secret_jax.fit.refine.tao import improve, subtree_costs
+from secret_jax.fit.refine.tao import Tao, improve, subtree_costs
 from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models

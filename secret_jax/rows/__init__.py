@@ -1,0 +1,1 @@
+"""Rows of the nodes of a level, and the sums over them."""

@@ -1,0 +1,330 @@
+"""Rows of the nodes of a level on a processor: arrays of NumPy, nothing compiled.
+
+The rows of a node are neighbours, nodes one after the other, none of them empty. The
+axis of rows is the last one of every array of rows, and the axis of nodes the first one
+of every array of nodes. `secret_jax.rows.tiles` has the same verbs for accelerators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+from scipy.sparse import csc_array
+
+# The bit that says that a number is negative.
+_SIGN = np.int32(-(2**31))
+# Numbers of a row times rows that are worked on at once: they stay in a cache.
+_CACHED = 1 << 16
+# Fewer rows that nobody asked for take less time than to begin anew behind them.
+_SMALL_GAP = 512
+
+
+class RaggedRows:
+    """Which rows are of which node, and the sums of what is known of the rows.
+
+    Parameters
+    ----------
+    length : ndarray of shape (n_nodes,), int
+        Number of rows of each node, at least one.
+    """
+
+    xp: Any = np
+
+    def __init__(self, length: Int[np.ndarray, " n_nodes"]):
+        self.length = np.asarray(length)
+        self._last_blocks: tuple[Any, list] = None, []
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.length)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows of all nodes."""
+        return int(self.length.sum())
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """First row of each node, (n_nodes,)."""
+        return np.cumsum(self.length) - self.length
+
+    @cached_property
+    def slot(self) -> np.ndarray:
+        """Node of each row, (n_rows,)."""
+        return np.repeat(np.arange(self.n_nodes), self.length)
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        stop = self.first + self.length
+        return list(map(slice, self.first.tolist(), stop.tolist()))
+
+    def spread(
+        self, values: Shaped[np.ndarray, "n_nodes ..."]
+    ) -> Shaped[np.ndarray, "... n_rows"]:
+        """What each row's node has, or one number for all rows of a single node."""
+        values = values.transpose(*range(1, values.ndim), 0)
+        return values if self.n_nodes == 1 else values.repeat(self.length, axis=-1)
+
+    def sums(
+        self, values: Shaped[np.ndarray, "... n_rows"]
+    ) -> Shaped[np.ndarray, "n_nodes ..."]:
+        """Sums over the rows of each node; in float64, as long sums lose digits."""
+        found = np.add.reduceat(values, self.first, axis=-1, dtype=np.float64)
+        return found.transpose(-1, *range(found.ndim - 1)).astype(values.dtype)
+
+    def least(
+        self, values: Shaped[np.ndarray, "... n_rows"]
+    ) -> Shaped[np.ndarray, "n_nodes ..."]:
+        """Smallest value among the rows of each node."""
+        return np.moveaxis(np.minimum.reduceat(values, self.first, axis=-1), -1, 0)
+
+    def products(
+        self,
+        left: Float[np.ndarray, "... m n_rows"],
+        right: Float[np.ndarray, "... n n_rows"],
+    ) -> Float[np.ndarray, "n_nodes ... m n"]:
+        """Sums of products of two lists of numbers of the rows."""
+        if left.ndim > 2:
+            each = [self.products(*pair) for pair in zip(left, right, strict=True)]
+            return np.stack(each, axis=1)
+        dtype = np.result_type(left, right)
+        found = np.empty((self.n_nodes, len(left), len(right)), dtype)
+        for node, rows in enumerate(self._slices):
+            # Not by `numpy.matmul`, which lets no other thread run for so few results.
+            np.dot(left[:, rows], right[:, rows].T, out=found[node])
+        return found
+
+    def transformed(
+        self,
+        matrices: Float[np.ndarray, "n_nodes m n"],
+        values: Float[np.ndarray, "n n_rows"],
+    ) -> Float[np.ndarray, "m n_rows"]:
+        """Each row by the matrix of its node."""
+        found = np.empty((matrices.shape[1], values.shape[1]), values.dtype)
+        for matrix, rows in zip(matrices, self._slices, strict=True):
+            np.matmul(matrix, values[:, rows], out=found[:, rows])
+        return found
+
+    def sums_by_code(
+        self,
+        code: Int[np.ndarray, "n_attributes n_rows"],
+        n_codes: int,
+        values: Float[np.ndarray, "m n_rows"],
+    ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
+        """Sums over the rows of each node with each code of each attribute."""
+        n_attributes, n_rows = code.shape
+        shape = n_codes, self.n_nodes, n_attributes, len(values)
+        if not n_attributes:
+            return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
+        cells = self.n_nodes * n_attributes
+        position = code.T.astype(np.int32, order="C")
+        position *= np.int32(cells)
+        position += n_attributes * self.slot.astype(np.int32)[:, None]
+        position += np.arange(n_attributes, dtype=np.int32)
+        ones = np.ones(position.size, values.dtype)
+        starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
+        # One product with the matrix of who is where: 3 ns for a row and attribute.
+        member = csc_array(
+            (ones, position.ravel(), starts), shape=(n_codes * cells, n_rows)
+        )
+        found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
+        return np.moveaxis(found, 0, -1)
+
+    def sums_below(
+        self,
+        values: Float[np.ndarray, "d n_rows"],
+        cuts: Float[np.ndarray, "n_nodes d n_cuts"],
+        of: Float[np.ndarray, "m n_rows"],
+    ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
+        """Sums over the rows whose value is at most a cut; cuts rise."""
+        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
+        for cut in np.moveaxis(cuts, -1, 0):
+            code += values > self.spread(cut)
+        n_cuts = cuts.shape[-1]
+        found = self.sums_by_code(code, n_cuts + 1, of)
+        return np.cumsum(found[..., :n_cuts], axis=-1)
+
+    def chosen(
+        self,
+        index: Int[np.ndarray, "n_nodes k"],
+        values: Shaped[np.ndarray, "n n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """Of each row the values that its node chooses."""
+        found = np.empty((index.shape[1], values.shape[1]), values.dtype)
+        for which, rows in zip(index, self._slices, strict=True):
+            found[:, rows] = values[which, rows]
+        return found
+
+    def looked_up(
+        self,
+        table: Shaped[np.ndarray, "n_nodes k n_codes"],
+        code: Int[np.ndarray, "k n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """What the tables of each row's node have at its codes."""
+        return table[self.slot, np.arange(len(code))[:, None], code]
+
+    @property
+    def longest(self) -> int:
+        """Most rows of a node."""
+        return int(self.length.max())
+
+    def head(
+        self, values: Shaped[np.ndarray, "... n_rows"], n: int
+    ) -> Shaped[np.ndarray, "n_nodes ... n"]:
+        """The first rows of each node, which are a random sample; zero beyond them."""
+        column = np.arange(n)
+        inside = column < self.length[:, None]
+        place = np.where(inside, self.first[:, None] + column, 0)
+        found = values.take(place, axis=-1)
+        if not inside.all():
+            found[..., ~inside] = 0
+        return found.transpose(values.ndim - 1, *range(values.ndim - 1), values.ndim)
+
+    def total(
+        self,
+        function: Callable[[Any, Any, Any], tuple[np.ndarray, ...]],
+        node_values: Sequence[np.ndarray],
+        row_arrays: Sequence[np.ndarray],
+        going: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, ...]:
+        """Sums that a function makes of some rows, block by block.
+
+        Parameters
+        ----------
+        function : callable
+            From rows, the values of their nodes and what is known of them to a tuple of
+            arrays of nodes that add up over rows.
+        node_values : sequence of ndarray of shape (n_nodes, ...)
+        row_arrays : sequence of ndarray of shape (..., n_rows)
+        going : ndarray of shape (n_nodes,), bool, or None
+            Nodes that are needed; others get zeros.
+        """
+        found: list[np.ndarray] = []
+        blocks = self._blocks(row_arrays, going)
+        for part, nodes, rows in blocks:
+            own = [values[nodes] for values in node_values]
+            sums = function(part, own, [array[..., rows] for array in row_arrays])
+            if len(blocks) == 1 and part.n_nodes == self.n_nodes:
+                return tuple(sums)
+            if not found:
+                shapes = ((self.n_nodes, *each.shape[1:]) for each in sums)
+                found = [np.zeros(shape, np.float64) for shape in shapes]
+            for all_sums, some in zip(found, sums, strict=True):
+                all_sums[nodes] += some
+        dtype = row_arrays[0].dtype
+        return tuple(array.astype(dtype) for array in found)
+
+    def each(
+        self,
+        function: Callable[[Any, Any, Any], tuple[np.ndarray, ...]],
+        node_values: Sequence[np.ndarray],
+        row_arrays: Sequence[np.ndarray],
+    ) -> tuple[np.ndarray, ...]:
+        """Arrays of rows that a function makes of some rows, block by block."""
+        found: list[np.ndarray] = []
+        for part, nodes, rows in self._blocks(row_arrays, None):
+            own = [values[nodes] for values in node_values]
+            some = function(part, own, [array[..., rows] for array in row_arrays])
+            if not found:
+                shapes = ((*array.shape[:-1], self.n_rows) for array in some)
+                found = [
+                    np.empty(shape, array.dtype)
+                    for shape, array in zip(shapes, some, strict=True)
+                ]
+            for every, array in zip(found, some, strict=True):
+                every[..., rows] = array
+        return tuple(found)
+
+    def at_share(
+        self,
+        values: Shaped[np.ndarray, "... n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+        share: Float[np.ndarray, "n_nodes k"],
+    ) -> Shaped[np.ndarray, "n_nodes ... k"]:
+        """The rows at some shares of the weight, as it adds up row by row.
+
+        ``share``: in (0, 1).
+        """
+        below = np.cumsum(weight, dtype=np.float64)
+        last = below[self.first + self.length - 1]
+        start = below[self.first] - weight[self.first]
+        wanted = start[:, None] + share * (last - start)[:, None]
+        row = np.searchsorted(below, wanted, side="right")
+        # Rounding must not lead beyond the last row of some weight.
+        row = np.minimum(row, np.searchsorted(below, last)[:, None])
+        return np.moveaxis(values[..., row], -2, 0)
+
+    def take(
+        self, nodes: Shaped[np.ndarray, " k"]
+    ) -> tuple[RaggedRows, Int[np.ndarray, " n_rows"]]:
+        """Select nodes, by position or by a mask; also where their rows were."""
+        length, first = self.length[nodes], self.first[nodes]
+        chosen = RaggedRows(length)
+        place = np.arange(length.sum())
+        return chosen, place + np.repeat(first - chosen.first, length)
+
+    def sorted_by(
+        self, values: Float[np.ndarray, "n_attributes n_rows"]
+    ) -> Int[np.ndarray, "n_attributes n_rows"]:
+        """Positions of the rows of each node in the order of each attribute.
+
+        Of equal values the first row comes first. Values are float32.
+        """
+        # Whole numbers in the order of the values: negative ones the other way round.
+        bits = (values + np.float32(0)).view(np.int32)  # zero has one sign
+        rising = np.where(bits < 0, ~bits, bits | _SIGN).view(np.uint32)
+        # Numbers of eight bytes are sorted six times as fast as places of others.
+        key = rising.astype(np.uint64) << 32
+        key |= np.arange(values.shape[-1], dtype=np.uint64)
+        key.sort(axis=-1)
+        order = (key & np.uint64(0xFFFFFFFF)).astype(np.intp)
+        if self.n_nodes == 1:
+            return order
+        # Keys of two bytes are sorted by counting.
+        slot = self.slot.astype(np.min_scalar_type(self.n_nodes))
+        by_node = np.argsort(slot[order], axis=-1, kind="stable")
+        return np.take_along_axis(order, by_node, axis=-1)
+
+    def _blocks(
+        self, row_arrays: Sequence[np.ndarray], going: np.ndarray | None
+    ) -> list[tuple[RaggedRows, slice, slice]]:
+        """Neighbouring nodes, or parts of one, that fit into a cache.
+
+        Those of the last time are kept: an iteration asks for the same many times.
+        """
+        width = max(sum(array.size for array in row_arrays) // self.n_rows, 1)
+        most = max(_CACHED // width, 256)
+        key = most, None if going is None else going.tobytes()
+        if key != self._last_blocks[0]:
+            self._last_blocks = key, list(self._cut(most, going))
+        return self._last_blocks[1]
+
+    def _cut(
+        self, most: int, going: np.ndarray | None
+    ) -> Iterator[tuple[RaggedRows, slice, slice]]:
+        first, stop = self.first.tolist(), (self.first + self.length).tolist()
+        wanted = np.arange(self.n_nodes) if going is None else np.flatnonzero(going)
+        runs: list[list[int]] = []  # first and last node
+        for node in wanted.tolist():
+            if (
+                runs
+                and stop[node] - first[runs[-1][0]] <= most
+                and first[node] - stop[runs[-1][1]] <= _SMALL_GAP
+            ):
+                runs[-1][1] = node
+            else:
+                runs.append([node, node])
+        for begin, last in runs:
+            nodes = slice(begin, last + 1)
+            if begin < last:
+                rows = slice(first[begin], stop[last])
+                yield RaggedRows(self.length[nodes]), nodes, rows
+                continue
+            for start in range(first[begin], stop[begin], most):
+                rows = slice(start, min(start + most, stop[begin]))
+                yield RaggedRows(np.array([rows.stop - start])), nodes, rows

@@ -1,0 +1,290 @@
+"""Rows of the nodes of a level on an accelerator: tiles, traced by JAX.
+
+A tile is a fixed number of rows of one node; a node begins with a tile of its own and
+has as many as its rows need, one after the other. The axis of tiles is the first one of
+every array of rows, and that within a tile the last one. A place in a tile that no row
+takes is padding: its weight is zero, and so is all else that is known of it.
+
+Shapes are those of a table, never of a level, so one program serves every level. No sum
+scatters: sums of tiles become sums of nodes by a product with the matrix of which tile
+is whose, whose order is fixed. `secret_jax.rows.ragged` has the same verbs for
+processors.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.lax import Precision
+from jaxtyping import Array, Float, Int, Shaped
+
+# Stands for what is no number, or beyond it, where tiles are added up.
+_HUGE = 1e30
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["length", "first", "node", "filled"],
+    meta_fields=["tile"],
+)
+@dataclass(frozen=True, eq=False)
+class TiledRows:
+    """Which tiles are of which node, and the sums of what is known of the rows.
+
+    `TiledRows.of` lays out nodes, `TiledRows.samples` the first rows of nodes.
+
+    Attributes
+    ----------
+    length : Array of shape (n_nodes,), int32
+        Number of rows of each node; zero where a program has room for more nodes.
+    first : Array of shape (n_nodes,), int32
+        First tile of each node.
+    node : Array of shape (n_tiles,), int32, or None
+        Node of each tile; that of a tile without rows means nothing. None: every node
+        has one tile.
+    filled : Array of shape (n_tiles,), int32
+        Number of rows in each tile, which come before the padding.
+    tile : int
+        Number of places in a tile.
+    """
+
+    length: Int[Array, " n_nodes"]
+    first: Int[Array, " n_nodes"]
+    node: Int[Array, " n_tiles"] | None
+    filled: Int[Array, " n_tiles"]
+    tile: int
+
+    xp = jnp
+
+    @classmethod
+    def of(cls, length: Int[Array, " n_nodes"], n_tiles: int, tile: int) -> TiledRows:
+        """Lay out nodes of so many rows, one after the other."""
+        length = jnp.asarray(length, jnp.int32)
+        n_own = (length + (tile - 1)) // tile
+        first = jnp.cumsum(n_own) - n_own
+        number = jnp.arange(n_tiles, dtype=jnp.int32)
+        # Of nodes that begin at a tile it is the last one's: those before have no rows.
+        begun = first <= number[:, None]
+        node = jnp.maximum(jnp.sum(begun, axis=1, dtype=jnp.int32) - 1, 0)
+        filled = length[node] - (number - first[node]) * tile
+        return cls(length, first, node, jnp.clip(filled, 0, tile), tile)
+
+    @classmethod
+    def samples(cls, length: Int[Array, " n_nodes"], n_rows: int) -> TiledRows:
+        """Lay out the first rows of each node, up to a number, as `head` gives them."""
+        length = jnp.minimum(jnp.asarray(length, jnp.int32), n_rows)
+        first = jnp.arange(len(length), dtype=jnp.int32)
+        return cls(length, first, None, length, n_rows)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, those without rows included."""
+        return len(self.length)
+
+    @property
+    def inside(self) -> Shaped[Array, "n_tiles tile"]:
+        """Which places hold rows."""
+        return jnp.arange(self.tile) < self.filled[:, None]
+
+    def filling(self, values: Shaped[Array, "n_tiles ... tile"]) -> Array:
+        """`inside`, of a shape that goes with values of rows."""
+        n_between = values.ndim - 2
+        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
+
+    def spread(
+        self, values: Shaped[Array, "n_nodes ..."]
+    ) -> Shaped[Array, "n_tiles ... 1"]:
+        """What each tile's node has; it broadcasts to what each row's node has."""
+        return self._of_tiles(values)[..., None]
+
+    def sums(
+        self, values: Shaped[Array, "n_tiles ... tile"]
+    ) -> Shaped[Array, "n_nodes ..."]:
+        """Sums over the rows of each node."""
+        zero = jnp.zeros((), values.dtype)
+        kept = jnp.where(self.filling(values), values, zero)
+        return self._of_nodes(jnp.sum(kept, axis=-1))
+
+    def least(
+        self, values: Shaped[Array, "n_tiles ... tile"]
+    ) -> Shaped[Array, "n_nodes ..."]:
+        """Smallest value among the rows of each node; infinite where there is none."""
+        found = jnp.where(self.filling(values), values, jnp.inf).min(axis=-1)
+        if self.node is None:
+            return found
+        own = self.node == jnp.arange(self.n_nodes)[:, None]
+        own = own.reshape(*own.shape, *(1,) * (found.ndim - 1))
+        return jnp.where(own, found, jnp.inf).min(axis=1)
+
+    def products(
+        self,
+        left: Float[Array, "n_tiles ... m tile"],
+        right: Float[Array, "n_tiles ... n tile"],
+    ) -> Float[Array, "n_nodes ... m n"]:
+        """Sums of products of two lists of numbers of the rows."""
+        return self._of_nodes(_product(left, jnp.swapaxes(right, -1, -2)))
+
+    def transformed(
+        self,
+        matrices: Float[Array, "n_nodes m n"],
+        values: Float[Array, "n_tiles n tile"],
+    ) -> Float[Array, "n_tiles m tile"]:
+        """Each row by the matrix of its node."""
+        return _product(self._of_tiles(matrices), values)
+
+    def sums_by_code(
+        self,
+        code: Int[Array, "n_tiles n_attributes tile"],
+        n_codes: int,
+        values: Float[Array, "n_tiles m tile"],
+    ) -> Float[Array, "n_nodes n_attributes m n_codes"]:
+        """Sums over the rows of each node with each code of each attribute."""
+        codes = jnp.arange(n_codes, dtype=code.dtype)[:, None]
+        return self._sums_where(code[:, :, None, :] == codes, values)
+
+    def sums_below(
+        self,
+        values: Float[Array, "n_tiles d tile"],
+        cuts: Float[Array, "n_nodes d n_cuts"],
+        of: Float[Array, "n_tiles m tile"],
+    ) -> Float[Array, "n_nodes d m n_cuts"]:
+        """Sums over the rows whose value is at most a cut."""
+        return self._sums_where(values[:, :, None, :] <= self.spread(cuts), of)
+
+    def chosen(
+        self,
+        index: Int[Array, "n_nodes k"],
+        values: Shaped[Array, "n_tiles n tile"],
+    ) -> Shaped[Array, "n_tiles k tile"]:
+        """Of each row the values that its node chooses."""
+        return values[jnp.arange(len(values))[:, None], self._of_tiles(index)]
+
+    def looked_up(
+        self,
+        table: Shaped[Array, "n_nodes k n_codes"],
+        code: Int[Array, "n_tiles k tile"],
+    ) -> Shaped[Array, "n_tiles k tile"]:
+        """What the tables of each row's node have at its codes."""
+        node = jnp.arange(self.n_nodes) if self.node is None else self.node
+        return table[node[:, None, None], jnp.arange(code.shape[1])[:, None], code]
+
+    @property
+    def longest(self) -> int:
+        """Most rows that a node may have."""
+        return len(self.filled) * self.tile if self.node is not None else self.tile
+
+    def head(
+        self, values: Shaped[Array, "n_tiles ... tile"], n: int
+    ) -> Shaped[Array, "n_nodes ... n"]:
+        """The first rows of each node, which are a random sample; zero beyond them."""
+        n_each = -(-n // self.tile)
+        place = self.first[:, None] + jnp.arange(n_each, dtype=jnp.int32)
+        # (n_nodes, n_each, ..., tile) to (n_nodes, ..., n_each * tile)
+        found = values[jnp.minimum(place, len(values) - 1)]
+        found = jnp.moveaxis(found, 1, -2)
+        found = found.reshape(*found.shape[:-2], n_each * self.tile)[..., :n]
+        inside = jnp.arange(n) < self.length[:, None]
+        inside = inside.reshape(len(inside), *(1,) * (found.ndim - 2), n)
+        return jnp.where(inside, found, jnp.zeros((), found.dtype))
+
+    def total(
+        self,
+        function: Callable[[Any, Any, Any], tuple[Array, ...]],
+        node_values: Sequence[Array],
+        row_arrays: Sequence[Array],
+        going: Array | None = None,
+    ) -> tuple[Array, ...]:
+        """Sums that a function makes of the rows, of all tiles at once.
+
+        See `secret_jax.rows.ragged.RaggedRows.total`; ``going`` saves nothing here.
+        """
+        return function(self, node_values, row_arrays)
+
+    def each(
+        self,
+        function: Callable[[Any, Any, Any], tuple[Array, ...]],
+        node_values: Sequence[Array],
+        row_arrays: Sequence[Array],
+    ) -> tuple[Array, ...]:
+        """Arrays of rows that a function makes of the rows."""
+        return function(self, node_values, row_arrays)
+
+    def at_share(
+        self,
+        values: Shaped[Array, "n_tiles ... tile"],
+        weight: Float[Array, "n_tiles tile"],
+        share: Float[Array, "n_nodes k"],
+    ) -> Shaped[Array, "n_nodes ... k"]:
+        """The rows at some shares of the weight, as it adds up row by row.
+
+        See `secret_jax.rows.ragged.RaggedRows.at_share`.
+        """
+        of_tile = jnp.sum(weight, axis=-1)
+        below, most = jnp.cumsum(of_tile), len(of_tile) - 1
+        first = jnp.minimum(self.first, most)[:, None]
+        last = first + jnp.maximum(-(-self.length // self.tile), 1)[:, None] - 1
+        last = jnp.minimum(last, most)
+        start = below[first] - of_tile[first]
+        wanted = start + share * (below[last] - start)
+        number = jnp.searchsorted(below, wanted, side="right").astype(jnp.int32)
+        number = jnp.clip(number, first, last)
+        wanted = wanted - (below[number] - of_tile[number])
+        within = jnp.cumsum(weight[number], axis=-1)
+        # Rounding must not lead beyond the last row of some weight.
+        passed = (within <= wanted[..., None]) & (within < within[..., -1:])
+        place = jnp.sum(passed, axis=-1, dtype=jnp.int32)
+        return jnp.moveaxis(values[number, ..., place], 1, -1)
+
+    def _of_tiles(self, values: Array) -> Array:
+        """What each tile's node has."""
+        return values if self.node is None else values[self.node]
+
+    def _of_nodes(self, sums: Array) -> Array:
+        """Sums over the tiles of each node."""
+        if self.node is None:
+            return sums
+        own = (self.node == jnp.arange(self.n_nodes)[:, None]).astype(sums.dtype)
+        flat = sums.reshape(len(sums), -1)
+        if jnp.issubdtype(sums.dtype, jnp.integer):
+            found = _product(own, flat)
+        else:
+            # What is no number would be none in any node: zero times it is none.
+            finite = jnp.where(jnp.abs(flat) < _HUGE, flat, _HUGE)
+            found = _product(own, finite)
+            found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
+        return found.reshape(self.n_nodes, *sums.shape[1:])
+
+    def _sums_where(self, chosen: Array, values: Array) -> Array:
+        """Sums of values (n_tiles, m, tile) over chosen rows (n_tiles, a, b, tile)."""
+        n_tiles, a, b, tile = chosen.shape
+        m = values.shape[1]
+        mask = chosen.reshape(n_tiles, a * b, tile).astype(jnp.bfloat16)
+        parts = jnp.concatenate(_in_three(values), axis=1)
+        # As exact as in float32, on units that multiply numbers of two bytes.
+        found = jnp.matmul(
+            mask,
+            jnp.swapaxes(parts, -1, -2),
+            precision=Precision.DEFAULT,
+            preferred_element_type=jnp.float32,
+        ).reshape(n_tiles, a, b, 3, m)
+        found = found[..., 2, :] + found[..., 1, :] + found[..., 0, :]
+        return jnp.swapaxes(self._of_nodes(found), -1, -2)
+
+
+def _product(left: Array, right: Array) -> Array:
+    return jnp.matmul(left, right, precision=Precision.HIGHEST)
+
+
+def _in_three(values: Array) -> list[Array]:
+    """Numbers of two bytes whose sum is a float32, to its last digit."""
+    parts = []
+    for _ in range(3):
+        part = jax.lax.reduce_precision(values, exponent_bits=8, mantissa_bits=7)
+        parts.append(part.astype(jnp.bfloat16))
+        values = values - part
+    return parts

@@ -1,0 +1,284 @@
+"""What sums over the rows of nodes, on both kinds of device, against loops."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from rows_of_nodes import Loops, in_tiles
+
+from secret_jax.rows.ragged import RaggedRows
+from secret_jax.rows.tiles import TiledRows
+
+# One row, a tile, a row more, no multiple, so many that sums are made of pieces.
+LENGTH = np.array([1, 64, 65, 700, 2, 9000, 63])
+ROOM = 3  # nodes that a program has room for, and tiles
+N = int(LENGTH.sum())
+
+
+class Ragged:
+    """Rows as they are on processors."""
+
+    rows = RaggedRows(LENGTH)
+
+    def put(self, values):
+        return values
+
+    def nodes(self, values):
+        return values
+
+    def rows_of(self, found, shape):
+        return np.asarray(found)
+
+    def call(self, function, *arguments):
+        return jax.tree.map(np.asarray, function(self.rows, *arguments))
+
+
+class Tiled(Ragged):
+    """Rows as they are on accelerators, with room for more of them."""
+
+    def __init__(self, tile):
+        self.tile = tile
+        self.length = np.append(LENGTH, [0] * ROOM)
+        self.n_tiles = int((-(-LENGTH // tile)).sum()) + ROOM
+        self.rows = TiledRows.of(self.length, self.n_tiles, tile)
+
+    def put(self, values):
+        return in_tiles(values, LENGTH, self.n_tiles, self.tile)
+
+    def nodes(self, values):
+        return np.concatenate(
+            [values, np.zeros((ROOM, *values.shape[1:]), values.dtype)]
+        )
+
+    def rows_of(self, found, shape):
+        found = np.broadcast_to(found, (self.n_tiles, *shape, self.tile))
+        found = np.moveaxis(found, 0, -2).reshape(*shape, -1)
+        return found[..., np.asarray(self.rows.inside).ravel()]
+
+    def call(self, function, *arguments):
+        found = jax.jit(lambda rows, *a: function(rows, *a))(self.rows, *arguments)
+        return jax.tree.map(np.asarray, found)
+
+
+@pytest.fixture(params=["ragged", 64, 256], ids=str)
+def here(request):
+    """Rows of one kind, and how things come there and back."""
+    return Ragged() if request.param == "ragged" else Tiled(request.param)
+
+
+@pytest.fixture
+def loops():
+    return Loops(LENGTH)
+
+
+@pytest.fixture
+def x(rng):
+    """Numbers of the rows, (3, n_rows)."""
+    return rng.normal([[0.0], [5.0], [-20.0]], 1.0, (3, N)).astype(np.float32)
+
+
+def close(found, expected, magnitude):
+    """Equal to seven digits of the sum of absolute values."""
+    found = found[: len(expected)]
+    assert found.dtype == np.float32
+    assert found.shape == expected.shape
+    assert (np.abs(found - expected) <= 2e-6 * np.abs(magnitude) + 1e-30).all()
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (3, 4)])
+def test_every_row_gets_what_its_node_has(here, loops, rng, shape):
+    values = rng.normal(size=(len(LENGTH), *shape)).astype(np.float32)
+    found = here.call(lambda rows, v: rows.spread(v), here.nodes(values))
+    np.testing.assert_array_equal(here.rows_of(found, shape), loops.spread(values))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 2)])
+def test_sums(here, loops, rng, shape):
+    values = rng.normal(3.0, 1.0, size=(*shape, N)).astype(np.float32)
+    found = here.call(lambda rows, v: rows.sums(v), here.put(values))
+    close(found, loops.sums(values), loops.sums(np.abs(values)))
+
+
+def test_rows_are_counted(here):
+    found = here.call(lambda rows, v: rows.sums(v), here.put(np.ones(N, np.int32)))
+    np.testing.assert_array_equal(found[: len(LENGTH)], LENGTH)
+
+
+def test_sums_have_what_functions_make_of_rows_alone(here, loops, x):
+    """The exponential of padding is one, and its logarithm infinite."""
+    for function in (np.exp, np.log):
+        positive = np.abs(x) + 1
+        used = jax.numpy.exp if function is np.exp else jax.numpy.log
+        found = here.call(lambda rows, v, f=used: rows.sums(f(v)), here.put(positive))
+        expected = loops.sums(function(positive))
+        np.testing.assert_allclose(found[: len(LENGTH)], expected, rtol=1e-5)
+
+
+def test_smallest_values(here, loops, x):
+    found = here.call(lambda rows, v: rows.least(v), here.put(x))
+    np.testing.assert_array_equal(found[: len(LENGTH)], loops.least(x))
+    assert (found[len(LENGTH) :] == np.inf).all()
+
+
+def test_products(here, loops, x, rng):
+    y = rng.normal(size=(2, N)).astype(np.float32)
+    found = here.call(lambda rows, a, b: rows.products(a, b), here.put(x), here.put(y))
+    close(found, loops.products(x, y), loops.products(np.abs(x), np.abs(y)))
+
+
+def test_products_of_several_lists(here, loops, rng):
+    a, b = rng.normal(size=(2, 4, 3, N)).astype(np.float32)
+    found = here.call(lambda rows, a, b: rows.products(a, b), here.put(a), here.put(b))
+    close(found, loops.products(a, b), loops.products(np.abs(a), np.abs(b)))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_rows_by_the_matrices_of_their_nodes(here, loops, x, rng, n):
+    matrices = rng.normal(size=(len(LENGTH), n, 3)).astype(np.float32)
+    found = here.call(
+        lambda rows, m, v: rows.transformed(m, v), here.nodes(matrices), here.put(x)
+    )
+    found, expected = here.rows_of(found, (n,)), loops.transformed(matrices, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_sums_by_code(here, loops, x, rng):
+    code = rng.integers(0, 6, (2, N), dtype=np.int32)
+    found = here.call(
+        lambda rows, c, v: rows.sums_by_code(c, 6, v), here.put(code), here.put(x)
+    )
+    expected = loops.sums_by_code(code, 6, x)
+    close(found, expected, loops.sums_by_code(code, 6, np.abs(x)))
+
+
+def test_sums_without_an_attribute(here, x):
+    code = np.zeros((0, N), np.int32)
+    found = here.call(
+        lambda rows, c, v: rows.sums_by_code(c, 6, v), here.put(code), here.put(x)
+    )
+    assert found.shape[1:] == (0, 3, 6)
+
+
+def test_sums_below_cuts(here, loops, x, rng):
+    # Of the first rows, as finders take them: a value that equals a cut is below it.
+    cuts = np.sort(loops.head(x, 8), axis=-1)
+    of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
+    found = here.call(
+        lambda rows, v, c, o: rows.sums_below(v, c, o),
+        *(here.put(x), here.nodes(cuts), here.put(of)),
+    )
+    close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
+
+
+def test_values_that_nodes_choose(here, loops, x, rng):
+    index = rng.integers(0, 3, (len(LENGTH), 2), dtype=np.int32)
+    found = here.call(
+        lambda rows, i, v: rows.chosen(i, v), here.nodes(index), here.put(x)
+    )
+    of_row = loops.spread(index)
+    expected = np.take_along_axis(x, of_row, axis=0)
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
+def test_tables_of_nodes(here, loops, rng):
+    table = rng.normal(size=(len(LENGTH), 2, 6)).astype(np.float32)
+    code = rng.integers(0, 6, (2, N), dtype=np.int32)
+    found = here.call(
+        lambda rows, t, c: rows.looked_up(t, c), here.nodes(table), here.put(code)
+    )
+    of_row = loops.spread(table)  # (2, 6, n_rows)
+    expected = np.take_along_axis(of_row, code[:, None], axis=1)[:, 0]
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
+@pytest.mark.parametrize("n", [16, 64, 100, 256])
+def test_first_rows(here, loops, rng, x, n):
+    code = rng.integers(0, 9, N, dtype=np.int32)
+    for values in (x, code, x.reshape(3, 1, N)):
+        found = here.call(lambda rows, v: rows.head(v, n), here.put(values))
+        np.testing.assert_array_equal(found[: len(LENGTH)], loops.head(values, n))
+        assert found.dtype == values.dtype
+        assert not found[len(LENGTH) :].any()
+
+
+def test_totals_of_what_a_function_makes_of_rows(here, loops, x, rng):
+    """Mean squares about a centre of the node, and weights, as models of nodes do."""
+    center = rng.normal(size=(len(LENGTH), 3)).astype(np.float32)
+    weight = rng.uniform(size=N).astype(np.float32)
+
+    def function(rows, node_values, row_arrays):
+        (center,), (x, weight) = node_values, row_arrays
+        offset = x - rows.spread(center)
+        weighted = weight[..., None, :] * offset
+        return rows.products(weighted, offset), rows.sums(weight)
+
+    scatter, total = here.call(
+        lambda rows, c, *arrays: rows.total(function, [c], arrays),
+        *(here.nodes(center), here.put(x), here.put(weight)),
+    )
+    offset = x - loops.spread(center)
+    expected = loops.products(weight * offset, offset)
+    close(scatter, expected, loops.products(weight * abs(offset), abs(offset)))
+    close(total, loops.sums(weight), loops.sums(weight))
+
+
+def test_what_a_function_makes_of_each_row(here, loops, x, rng):
+    center = rng.normal(size=(len(LENGTH), 3)).astype(np.float32)
+
+    def function(rows, node_values, row_arrays):
+        offset = row_arrays[0] - rows.spread(node_values[0])
+        return offset, (offset**2).sum(axis=-2)
+
+    offset, square = here.call(
+        lambda rows, c, v: rows.each(function, [c], [v]),
+        here.nodes(center),
+        here.put(x),
+    )
+    expected = x - loops.spread(center)
+    np.testing.assert_array_equal(here.rows_of(offset, (3,)), expected)
+    found = here.rows_of(square, ())
+    np.testing.assert_allclose(found, (expected**2).sum(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["ragged", 64])
+def test_a_node_has_the_same_sums_whatever_the_others_have(kind, x):
+    """But for rounding: all but the third node are replaced by large numbers."""
+    here = Ragged() if kind == "ragged" else Tiled(kind)
+    other = np.repeat(np.arange(len(LENGTH)) != 2, LENGTH)
+    y = np.where(other, np.float32(1e20), x)
+    for function in (
+        lambda rows, v: rows.sums(v),
+        lambda rows, v: rows.least(v),
+        lambda rows, v: rows.products(v, v[..., :1, :]),  # beyond all numbers
+    ):
+        with np.errstate(over="ignore"):
+            alone, among = (here.call(function, here.put(v)) for v in (x, y))
+        np.testing.assert_allclose(among[2], alone[2], rtol=1e-6)
+        assert not (np.abs(among[:2]) < 1e19).any()
+
+
+def test_rows_at_shares_of_the_weight(here, rng):
+    values = np.stack([np.arange(N), -np.arange(N)]).astype(np.float32)
+    weight = rng.uniform(0.5, 2.0, N).astype(np.float32)
+    weight[rng.random(N) < 0.2] = 0
+    weight[0] = 1  # of the node of one row
+    share = rng.random((len(LENGTH), 5)).astype(np.float32)
+    share[:, 0], share[:, 1] = 2.0**-24, 1 - 2.0**-24
+    found = here.call(
+        lambda rows, *a: rows.at_share(*a),
+        *(here.put(values), here.put(weight), here.nodes(share)),
+    )[: len(LENGTH)]
+    assert found.shape == (len(LENGTH), 2, 5)
+    np.testing.assert_array_equal(found[:, 0], -found[:, 1])
+    start = 0
+    for node, length in enumerate(LENGTH):
+        below = np.cumsum(np.float64(weight[start : start + length]))
+        place = found[node, 0].astype(int) - start
+        assert (weight[start + place] > 0).all()
+        # As far as float32 tells shares of the whole weight apart.
+        slack = 1e-5 * below[-1]
+        wanted = share[node].astype(float) * below[-1]
+        assert (below[place] >= wanted - slack).all()
+        assert (below[place] - weight[start + place] <= wanted + slack).all()
+        start += length
