@@ -15,10 +15,16 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from scipy.sparse import csc_array
 
+from secret_jax.runtime.parallel import shared
+
 # The bit that says that a number is negative.
 _SIGN = np.int32(-(2**31))
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
-_CACHED = 1 << 16
+_CACHED = 1 << 17
+# Blocks from which on it is worth to share them among threads.
+_SHARED = 4
+# Rows from which on other threads are let run beside a product.
+_SEVERAL = 2048
 # Fewer rows that nobody asked for take less time than to begin anew behind them.
 _SMALL_GAP = 512
 
@@ -94,9 +100,8 @@ class RaggedRows:
             return np.stack(each, axis=1)
         dtype = np.result_type(left, right)
         found = np.empty((self.n_nodes, len(left), len(right)), dtype)
-        for node, rows in enumerate(self._slices):
-            # Not by `numpy.matmul`, which lets no other thread run for so few results.
-            np.dot(left[:, rows], right[:, rows].T, out=found[node])
+        for one, rows in zip(found, self._slices, strict=True):
+            _product(left[:, rows], right[:, rows], one)
         return found
 
     def transformed(
@@ -227,20 +232,17 @@ class RaggedRows:
         going : ndarray of shape (n_nodes,), bool, or None
             Nodes that are needed; others get zeros.
         """
-        found: list[np.ndarray] = []
         blocks = self._blocks(row_arrays, going)
-        for part, nodes, rows in blocks:
-            own = [values[nodes] for values in node_values]
-            sums = function(part, own, [array[..., rows] for array in row_arrays])
-            if len(blocks) == 1 and part.n_nodes == self.n_nodes:
-                return tuple(sums)
-            if not found:
-                shapes = ((self.n_nodes, *each.shape[1:]) for each in sums)
-                found = [np.zeros(shape, np.float64) for shape in shapes]
-            for all_sums, some in zip(found, sums, strict=True):
-                all_sums[nodes] += some
-        dtype = row_arrays[0].dtype
-        return tuple(array.astype(dtype) for array in found)
+        parts = _of_blocks(function, blocks, node_values, row_arrays)
+        if len(blocks) == 1 and blocks[0][0].n_nodes == self.n_nodes:
+            return parts[0]
+        found: list[np.ndarray] = []
+        for sums in zip(*parts, strict=True):
+            every = np.zeros((self.n_nodes, *sums[0].shape[1:]), np.float64)
+            for (_, nodes, _), some in zip(blocks, sums, strict=True):
+                every[nodes] += some
+            found.append(every.astype(sums[0].dtype))
+        return tuple(found)
 
     def each(
         self,
@@ -249,18 +251,15 @@ class RaggedRows:
         row_arrays: Sequence[np.ndarray],
     ) -> tuple[np.ndarray, ...]:
         """Arrays of rows that a function makes of some rows, block by block."""
+        blocks = self._blocks(row_arrays, None)
+        parts = _of_blocks(function, blocks, node_values, row_arrays)
         found: list[np.ndarray] = []
-        for part, nodes, rows in self._blocks(row_arrays, None):
-            own = [values[nodes] for values in node_values]
-            some = function(part, own, [array[..., rows] for array in row_arrays])
-            if not found:
-                shapes = ((*array.shape[:-1], self.n_rows) for array in some)
-                found = [
-                    np.empty(shape, array.dtype)
-                    for shape, array in zip(shapes, some, strict=True)
-                ]
-            for every, array in zip(found, some, strict=True):
-                every[..., rows] = array
+        for arrays in zip(*parts, strict=True):
+            shape = *arrays[0].shape[:-1], self.n_rows
+            every = np.empty(shape, arrays[0].dtype)
+            for (_, _, rows), some in zip(blocks, arrays, strict=True):
+                every[..., rows] = some
+            found.append(every)
         return tuple(found)
 
     def at_share(
@@ -351,6 +350,44 @@ class RaggedRows:
             for start in range(first[begin], stop[begin], most):
                 rows = slice(start, min(start + most, stop[begin]))
                 yield RaggedRows(np.array([rows.stop - start])), nodes, rows
+
+
+def _of_blocks(
+    function: Callable[[Any, Any, Any], tuple[np.ndarray, ...]],
+    blocks: Sequence[tuple[RaggedRows, slice, slice]],
+    node_values: Sequence[np.ndarray],
+    row_arrays: Sequence[np.ndarray],
+) -> list[tuple[np.ndarray, ...]]:
+    """What a function makes of each block, many of them in threads."""
+
+    def of_block(block: tuple[RaggedRows, slice, slice]) -> tuple[np.ndarray, ...]:
+        part, nodes, rows = block
+        own = [values[nodes] for values in node_values]
+        return tuple(function(part, own, [array[..., rows] for array in row_arrays]))
+
+    if len(blocks) < _SHARED:
+        return list(map(of_block, blocks))
+    return shared(of_block, blocks)
+
+
+def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+    """Product of matrices (m, n_rows) and (n, n_rows)."""
+    (m, n_rows), n = left.shape, len(right)
+    # NumPy lets other threads run where it makes more than 500 numbers.
+    n_pieces = 1 if n_rows < _SEVERAL else 500 // max(m * n, 1) + 1
+    if n_pieces == 1:
+        np.matmul(left, right.T, out=out)
+        return
+    length = n_rows // n_pieces
+    stop = n_pieces * length
+    pieces = (
+        array[:, :stop].reshape(len(array), n_pieces, length).swapaxes(0, 1)
+        for array in (left, right)
+    )
+    first, second = pieces
+    np.matmul(first, second.swapaxes(1, 2)).sum(axis=0, out=out)
+    if stop < n_rows:
+        out += np.matmul(left[:, stop:], right[:, stop:].T)
 
 
 def _added_up(
