@@ -1,5 +1,6 @@
 """The whole page, and the foldable tree alone."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -15,7 +16,6 @@ from secret_jax.inspect.report import quality
 from secret_jax.inspect.report.script import what_if
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.inspect.words import (
-    cuts_a_list,
     model_parts,
     most_moving,
     path_sentence,
@@ -159,7 +159,7 @@ def _shown(view: View, most: int) -> tuple[list[dict[str, Any]], list[str]]:
         notes.append(
             f"only the upper {levels} are shown; export_text() shows the whole tree"
         )
-    if cuts_a_list(repr(nodes)):
+    if re.search(r"\.\.\. [\d,]+ more\}", repr(nodes)):
         notes.append(
             "long lists of categories are cut short; export_text(max_categories=None), "
             "or secret-jax show MODEL --categories, has them whole"
