@@ -160,19 +160,19 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     leaf, error, total = tree.is_leaf, training_errors(tree), tree.weight[0]
     spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
     noise = error[leaf].sum() / max(total - spent, _LEAST_LEFT * total)
-    path = weakest_links(tree, error, 1.0 + tree.degrees)
-    return path.subtree(tree, int(path.index_at(penalty * noise)))
+    cost = error + penalty * noise * tree.degrees
+    return compact(tree, best_splits(tree, cost, penalty * noise))
 
 
-def best_splits(tree: Tree, cost: np.ndarray) -> np.ndarray:
+def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.ndarray:
     """Find the splits of the subtree of least total cost; of equals, the smallest.
 
-    ``cost`` (n_nodes,): of every node as a leaf. Returns (n_nodes,), bool: whether its
-    children are kept, if it is.
+    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split. Returns
+    (n_nodes,), bool: whether its children are kept, if it is.
     """
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        below = best[tree.left[node]] + best[tree.right[node]]
+        below = best[tree.left[node]] + best[tree.right[node]] + split_cost
         keep[node] = below < cost[node] - TIE * abs(cost[node])
         keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
         best[node] = below if keep[node] else cost[node]
