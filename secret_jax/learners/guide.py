@@ -135,14 +135,11 @@ def _chosen(
     # split each: the best of many would favour attributes with many values.
     node = np.arange(level.n_nodes)
     place = quantile_places(level, order, node, np.full(level.n_nodes, 0.5))
-    preferred = []
+    sides = []
     for which in two.T:
-        median = place[which, node]
-        goes_left = chosen_rows(axis.projection, which, level)
-        goes_left = goes_left <= level.rows.spread(order.value[which, median])
-        saved = left.models.saved(goes_left)
-        preferred.append(np.where(order.cut[which, median], saved, -np.inf))
-    preferred = np.stack(preferred, axis=1)
+        median = level.rows.spread(order.value[which, place[which, node]])
+        sides.append(chosen_rows(axis.projection, which, level) <= median)
+    preferred = left.models.saved(np.stack(sides), left.least)
     by_curvature = (axis.kind == SplitKind.DISCRETE)[two] | ~np.isfinite(preferred)
     own = np.take_along_axis(curvature, two, axis=1)
     preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)

@@ -37,26 +37,33 @@ class Residuals(NamedTuple):
     units: tuple[np.ndarray, np.ndarray]
     models: SideModels  # of parts of the nodes
     least: np.ndarray  # (n_nodes,): least weight of a side
+    offset: np.ndarray  # (n_nodes, n_outputs): mean residual, before it was centred
     pure: np.ndarray  # (n_nodes,), bool: whether only rounding is left
 
 
-def residuals(level: Level, *, linear: bool, ridge: float) -> Residuals:
+def residuals(
+    level: Level, *, linear: bool, ridge: float, most: int | None = None
+) -> Residuals:
     """Residuals of the nodes' models, and rows for models of their parts.
 
     ``linear``: whether parts get linear models, or constants; ``ridge``: penalty of
-    their models, in units of the regressors' variances.
+    their models, in units of the regressors' variances; ``most``: principal components
+    that they see.
     """
     rows, n = level.rows, level.n_regressors
     x = level.x.astype(np.float64)
     slopes = level.model[:, :, 1:].astype(np.float64)
     fitted = rows.spread(level.model[:, :, 0]) + rows.transformed(slopes, x[:n])
-    residual, spread = moments(level, level.targets - fitted)
+    raw = level.targets - fitted
+    residual, spread = moments(level, raw)
     z, deviation = moments(level, x)
     varies = deviation > PURE
     scale = np.where(varies, deviation, 1.0)
     z = np.where(rows.spread(varies), z / rows.spread(scale), 0.0)
     n_model = n if linear else 0
     back, penalty = components(level, z[:n_model], ridge)
+    if most is not None:
+        back, penalty = back[:, -most:], penalty[:, -most:]
     ones = np.ones((1, x.shape[1]))
     design = [ones, rows.transformed(back, z[:n_model]), residual]
     penalty = np.concatenate([np.zeros((level.n_nodes, 1)), penalty], axis=1)
@@ -70,6 +77,7 @@ def residuals(level: Level, *, linear: bool, ridge: float) -> Residuals:
         units=(rows.sums(level.weight * x) / total, scale),
         models=SideModels(level, np.concatenate(design), penalty),
         least=np.maximum(level.min_weight, enough),
+        offset=rows.sums(level.weight * raw) / total,
         pure=(spread <= PURE).all(axis=1),
     )
 
@@ -160,7 +168,8 @@ def quantile_places(
     before = np.cumsum(total, axis=1) - total
     below = order.left + np.repeat(before, rows.length, axis=1)
     enough = before[:, node] + share * total[:, node] * (1 - ROUNDING)
-    place = np.array(list(map(np.searchsorted, below, enough))).reshape(enough.shape)
+    place = np.array(list(map(np.searchsorted, below, enough)), int)
+    place = place.reshape(enough.shape)
     place = np.clip(place, rows.first[node], last[node])
     # All rows of one value are on one side.
     number = np.arange(order.value.shape[1])
@@ -170,3 +179,16 @@ def quantile_places(
     ends[:, last] = last
     ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
     return np.take_along_axis(ends, place, axis=1)
+
+
+def quantiles(
+    level: Level,
+    projection: Float[np.ndarray, "n rows"],
+    share: Float[np.ndarray, " k"],
+) -> Float[np.ndarray, "n_nodes n k"]:
+    """Quantiles of projections over every node."""
+    order = ranked(level, projection, level.min_weight)
+    node = np.repeat(np.arange(level.n_nodes), len(share))
+    place = quantile_places(level, order, node, np.tile(share, level.n_nodes))
+    found = np.take_along_axis(order.value, place, axis=1)
+    return found.reshape(len(found), level.n_nodes, len(share)).swapaxes(0, 1)

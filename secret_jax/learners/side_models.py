@@ -8,6 +8,8 @@ one together: where that is more than the least one found, none needs a model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +45,8 @@ class _Spans(NamedTuple):
         return _Spans(*(array[..., some] for array in self))
 
 
-class SideModels(NamedTuple):
+@dataclass(frozen=True)
+class SideModels:
     """Ridge models of parts of the nodes of a level.
 
     Sums over rows are those of products of columns: those of the models with each
@@ -56,12 +59,53 @@ class SideModels(NamedTuple):
     design: np.ndarray
     penalty: np.ndarray  # (n_nodes, n_columns): of the models, for a unit of weight
 
-    def saved(self, left: Bool[np.ndarray, " rows"]) -> Float[np.ndarray, " n_nodes"]:
-        """What models of both sides of one split of every node save."""
-        sides = (
-            self._of_nodes(np.where(s, self.level.weight, 0.0)) for s in (left, ~left)
-        )
-        return sum(explained(side[:-1], self.penalty.T) for side in sides)
+    @cached_property
+    def total(self) -> Float[np.ndarray, "n_sums n_nodes"]:
+        """Sums over the nodes."""
+        found = self.level.rows.products(self.weighted, self.design)
+        return self._packed(found)
+
+    @cached_property
+    def weighted(self) -> Float[np.ndarray, "n_design rows"]:
+        """The design times the weight."""
+        return self.level.weight * self.design
+
+    def saved(
+        self, left: Bool[np.ndarray, "k rows"], least: Float[np.ndarray, " n_nodes"]
+    ) -> Float[np.ndarray, "n_nodes k"]:
+        """What models of both sides of some splits of every node save.
+
+        Minus infinity where a side has less than the ``least`` weight, or none.
+        """
+
+        def of_left(rows: RaggedRows, _, arrays) -> tuple[np.ndarray, ...]:
+            weighted, design, left = arrays
+            flat = (left[:, None] * weighted).reshape(-1, left.shape[1])
+            return (rows.products(flat, design),)
+
+        arrays = self.weighted, self.design, left
+        (found,) = self.level.rows.total(of_left, (), arrays)
+        found = self._packed(found.reshape(-1, *self.design.shape[:1] * 2))
+        node = np.repeat(np.arange(self.level.n_nodes), len(left))
+        return self.gains(found, node, least[node]).reshape(-1, len(left))
+
+    def gains(
+        self,
+        sums: Float[np.ndarray, "n_sums m"],
+        node: Int[np.ndarray, " m"],
+        least: Float[np.ndarray, " m"],
+    ) -> Float[np.ndarray, " m"]:
+        """What models of sides of nodes, and of the rest of these, save.
+
+        Minus infinity where one of both has less than the ``least`` weight, or none.
+        """
+        total = self.total.take(node, axis=1)
+        gain, enough = np.zeros(len(node)), np.ones(len(node), bool)
+        for side in (sums, total - sums):
+            gain += explained(side[:-1], self.penalty[node].T)
+            enough &= side[0] > ROUNDING * total[0]
+            enough &= side[0] >= least * (1 - ROUNDING)
+        return np.where(enough, gain, -np.inf)
 
     def best(
         self, order: Ranked, tried: Bool[np.ndarray, "n rows"]
@@ -90,8 +134,14 @@ class SideModels(NamedTuple):
         gain, place = best_in(rows, search.gain.reshape(tried.shape))
         return gain, np.take_along_axis(order.value.T, place, axis=0)
 
+    def of_rows(self) -> Float[np.ndarray, "n_sums rows"]:
+        """What sums add up, of every row."""
+        return self.of_parts(np.arange(len(self.level.weight))[:, None], True)
+
     def of_parts(
-        self, place: Int[np.ndarray, "m size"], inside: Bool[np.ndarray, "m size"]
+        self,
+        place: Int[np.ndarray, "m size"],
+        inside: Bool[np.ndarray, "m size"] | bool,
     ) -> Float[np.ndarray, "n_sums m"]:
         """Sums over lists of as many rows."""
         n = self.penalty.shape[1]
@@ -107,10 +157,6 @@ class SideModels(NamedTuple):
         weighted = np.swapaxes(weight[..., None] * design, 1, 2)
         return self._packed(np.matmul(weighted, design))
 
-    def _of_nodes(self, weight: np.ndarray) -> Float[np.ndarray, "n_sums n_nodes"]:
-        found = self.level.rows.products(weight * self.design, self.design)
-        return self._packed(found)
-
     def _packed(self, gram: np.ndarray) -> np.ndarray:
         n = self.penalty.shape[1]
         squares = np.trace(gram[:, n:, n:], axis1=1, axis2=2)
@@ -124,7 +170,7 @@ class _Search:
     def __init__(self, models: SideModels, order: np.ndarray, tried: np.ndarray):
         self.models, self.order, self.tried = models, order, tried
         self.n_before = np.concatenate([[0], np.cumsum(tried)])
-        self.total = models._of_nodes(models.level.weight)
+        self.total = models.total
         self.gain = np.full(len(order), -np.inf)
         self.most = np.full(models.level.n_nodes, -np.inf)
 

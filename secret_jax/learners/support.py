@@ -86,9 +86,10 @@ class SupportSplits(AxisSplits):
         side = np.minimum(side, rows.sums(level.weight)[:, None] - side)
         usable = axis.allowed & (side >= left.least[:, None]) & (side > 0)
         clearest = np.argmax(np.where(usable, score, -np.inf), axis=1)
-        saved = left.models.saved(chosen_rows(goes_left, clearest, level))
+        goes_left = chosen_rows(goes_left, clearest, level)[None]
+        saved = left.models.saved(goes_left, left.least)
         is_clearest = np.arange(len(axis.kind)) == clearest[:, None]
-        gain = np.where(is_clearest & usable, saved[:, None], -np.inf)
+        gain = np.where(is_clearest & usable, saved, -np.inf)
         return axis, gain, threshold, left.pure
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
@@ -123,8 +123,8 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
 
 
 def looked_up(
-    level: Level, table: Float[AnyArray, "n_nodes n_discrete n_categories"]
-) -> Float[AnyArray, "n_discrete rows"]:
+    level: Level, table: Shaped[AnyArray, "n_nodes n_discrete n_categories"]
+) -> Shaped[AnyArray, "n_discrete rows"]:
     """What a row's node has for its category of each discrete attribute."""
     n_nodes, n_discrete, n_categories = table.shape
     first = level.rows.xp.arange(n_nodes * n_discrete, dtype=np.int32) * n_categories

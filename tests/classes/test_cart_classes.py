@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from levels import N_NODES, found_in, mixed_level, with_targets
+from level_batches import find, mixed_level, node_rows, with_rows
 from scikit_trees import nodes_beside
 from sklearn.tree import DecisionTreeClassifier
 
@@ -139,8 +139,11 @@ def test_shares_of_classes_are_no_indicators(criterion, n_classes):
     share[0] += 0.2 * (level.x[1] > 0.4) + 3.0
     share /= share.sum(axis=0)
     outputs = share[1:] if n_classes == 2 else share
-    found = found_in(with_targets(level, outputs), finder)
-    nodes = (np.split(values.T, N_NODES) for values in (level.x, share))
+    cuts = level.rows.first[1:]
+    shares, outputs = (np.split(a.T, cuts) for a in (share, outputs))
+    nodes = [node_rows(level, node) for node in range(level.n_nodes)]
+    pairs = zip(nodes, outputs, strict=True)
+    found = find(with_rows(level, [n._replace(targets=y) for n, y in pairs]), finder)
 
     def impurity(part):
         mean = part.mean(axis=0)
@@ -151,7 +154,8 @@ def test_shares_of_classes_are_no_indicators(criterion, n_classes):
             return -len(part) * np.sum(mean * np.log(mean))
         return len(part) * (1.0 - mean.max())
 
-    for node, (x, own) in enumerate(zip(*nodes, strict=True)):
+    for node, (rows, own) in enumerate(zip(nodes, shares, strict=True)):
+        x = rows.x
         gains = [
             impurity(own) - impurity(own[side]) - impurity(own[~side])
             for column in range(x.shape[1])

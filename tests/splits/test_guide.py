@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from levels import found_in, level_of
+from level_batches import NodeRows, find, level_of
 from scipy import stats
 
 from secret_jax import SecretRegressor
@@ -42,14 +42,13 @@ def noise(n_nodes, n_rows, finder, seed=0, x=None, n_categories=(3,)):
     x = random.normal(size=(*shape, 3)) if x is None else x
     codes = [random.integers(0, n, shape) for n in n_categories]
     y, model = random.normal(size=shape), []
+    codes = np.stack(codes, axis=2)
     for columns, target in zip(x, y, strict=True):
         design = np.column_stack([np.ones(n_rows), columns])
         model.append(np.linalg.lstsq(design, target, rcond=None)[0])
     return level_of(
         finder,
-        x,
-        y,
-        np.stack(codes, axis=2),
+        list(map(NodeRows, x, y, codes)),
         n_categories=max(n_categories),
         random=random.random((n_nodes, finder.n_random(3)), dtype=np.float32),
         model=np.array(model, np.float32)[:, None],
@@ -108,7 +107,7 @@ def test_all_thresholds_include_the_best_and_a_sample_comes_close():
 def test_bootstrap_samples_take_the_advantage_of_categories_away():
     def share_of_discrete(n_bootstraps):
         finder = GuideSplits(interactions=False, n_bootstraps=n_bootstraps)
-        found = found_in(noise(400, 128, finder), finder)
+        found = find(noise(400, 128, finder), finder)
         return np.mean(found.kind == SplitKind.DISCRETE)
 
     # Least squares leaves no trend in the numbers: of four attributes the categories
@@ -123,7 +122,7 @@ def test_interactions_favour_neither_many_values_nor_numbers():
     random = np.random.default_rng(5)
     shape = (400, 128)
     x = np.stack([random.normal(size=shape), random.integers(0, 4, shape)], axis=2)
-    found = found_in(noise(*shape, finder, x=x, n_categories=(2, 5, 12)), finder)
+    found = find(noise(*shape, finder, x=x, n_categories=(2, 5, 12)), finder)
     chosen = found.attribute + 2 * (found.kind == SplitKind.DISCRETE)
     share = np.bincount(chosen, minlength=5) / shape[0]
     # The number of many values had three tenths where the best of its thresholds

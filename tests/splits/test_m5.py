@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from levels import found_in, level_of
+from level_batches import NodeRows, find, level_of
 
 from secret_jax import SecretRegressor
 from secret_jax.learners import CartSplits, M5Splits
@@ -102,8 +102,8 @@ def test_what_hardly_varies_is_not_split():
 def gain_of(x, target):
     """What the best split of one node of plain rows gains."""
     least = np.full(1, LEAST, np.float32)
-    level = level_of(M5Splits(), x[None, :, None], target[None], min_weight=least)
-    return found_in(level, M5Splits()).gain[0]
+    level = level_of(M5Splits(), [NodeRows(x[:, None], target)], min_weight=least)
+    return find(level, M5Splits()).gain[0]
 
 
 def test_noise_of_many_rows_gains_what_it_does_in_float64():

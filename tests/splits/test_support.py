@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from levels import level_of
+from level_batches import NodeRows, level_of
 from scipy import stats
 
 from secret_jax import LeastSquares, SecretRegressor
@@ -19,7 +19,7 @@ def test_statistics_are_those_of_scipy():
     above = random.uniform(size=(2, 90)) < 0.4
     values[above, 2] += 2.0
     values[above, 3] *= 3.0
-    level = level_of(SupportSplits(), values, np.zeros((2, 90)))
+    level = level_of(SupportSplits(), [NodeRows(own, own[:, 0]) for own in values])
     _, rest = class_means(level, level.x, above.ravel())
     found = t_statistics(level, level.x, above.ravel())
     # Levene's F of two classes is the square of t.

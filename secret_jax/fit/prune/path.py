@@ -4,9 +4,11 @@ Weakest-link pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3) orders 
 subtrees of a grown tree in one sequence; a penalty for size chooses among them.
 """
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.models.errors import node_errors
@@ -33,9 +35,10 @@ class PruningPath(NamedTuple):
     def totals(
         self, values: np.ndarray, of_splits: np.ndarray | None = None
     ) -> np.ndarray:
-        """Sum ``values`` (n_nodes,) over the leaves of every subtree, (n_subtrees,).
+        """Sum a quantity of the nodes over the leaves of every subtree.
 
-        ``of_splits`` (n_nodes,): what the nodes above the leaves add.
+        ``values`` (n_nodes,); ``of_splits`` (n_nodes,): what the nodes above the leaves
+        add. Returns (n_subtrees,), float64.
         """
         n_subtrees = len(self.alphas)
         # A node is a leaf from its own step on, until its parent is one.
@@ -74,56 +77,76 @@ def weakest_links(
 
     The subtree with the least ``error + alpha * size``, summed over its leaves, shrinks
     from the whole tree to the root as alpha rises; the next split to go is the one
-    that saves the least error per unit of size. Subtrees that are never alone the best
-    are left out.
+    that saves the least error per unit of size.
 
-    ``error``, ``size`` (n_nodes,): of every node as a leaf; by default a size of one.
-    Leaves whose models leave terms out may spend less than the node above them: that
-    one then counts for one less than they do, as if only the split was saved.
+    ``error`` (n_nodes,): error of every node as a leaf, in units that add up; ``size``
+    (n_nodes,): size of every node as a leaf; by default one. Leaves whose models leave
+    terms out may spend less than the node above them: that one then counts for one less
+    than they do, as if only the split was saved. Subtrees that are never
+    alone the best are left out.
     """
-    # Numbers of Python: the nodes are few, and are looked at one by one.
-    left, right, parent = tree.left.tolist(), tree.right.tolist(), tree.parent.tolist()
-    inner = np.flatnonzero(~tree.is_leaf).tolist()[::-1]  # children come first
-    own_error = error.astype(np.float64).tolist()
-    own_size = (np.ones(tree.n_nodes) if size is None else size * 1.0).tolist()
-    for node in inner:  # a split that adds nothing would be cut by no penalty
-        least = own_size[left[node]] + own_size[right[node]] - 1.0
-        own_size[node] = min(own_size[node], least)
-    error_below, size_below = own_error.copy(), own_size.copy()
-    per_unit = [np.inf] * tree.n_nodes  # of leaves, and fixed splits, infinite
-    fixed = np.isinf(tree.gain)
-    for node in inner:
-        error_below[node] = error_below[left[node]] + error_below[right[node]]
-        size_below[node] = size_below[left[node]] + size_below[right[node]]
-        saved = own_error[node] - error_below[node]
-        if not fixed[node]:
-            per_unit[node] = saved / (size_below[node] - own_size[node])
-    step = np.zeros(tree.n_nodes, np.int64)
-    alphas = [0.0]
-    for _ in range(tree.n_nodes):
-        least = min(per_unit)
-        if least == np.inf:
-            break
-        node = per_unit.index(least)
-        if least > alphas[-1]:
-            alphas.append(least)
-        below = [node]
-        while below:
-            gone = below.pop()
-            if per_unit[gone] < np.inf:
-                per_unit[gone], step[gone] = np.inf, len(alphas) - 1
-                below += (left[gone], right[gone])
-        less_error = error_below[node] - own_error[node]
-        less_size = size_below[node] - own_size[node]
-        error_below[node], size_below[node] = own_error[node], own_size[node]
-        while (node := parent[node]) >= 0:
-            error_below[node] -= less_error
-            size_below[node] -= less_size
-            saved = own_error[node] - error_below[node]
-            if not fixed[node]:
-                per_unit[node] = saved / (size_below[node] - own_size[node])
+    size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
+    alpha = _penalties_of_splits(tree, error, size)
+    fixed = np.isinf(alpha) & ~tree.is_leaf
+    alphas = np.unique(np.maximum(alpha[~tree.is_leaf & ~fixed], 0.0))
+    alphas = alphas if len(alphas) and alphas[0] == 0 else np.append(0.0, alphas)
+    step = np.searchsorted(alphas, np.maximum(alpha, 0.0))
+    step[tree.is_leaf] = 0
     step[fixed] = len(alphas)  # split in every subtree
-    return PruningPath(np.array(alphas), step, tree.parent)
+    return PruningPath(alphas, step, tree.parent)
+
+
+def _penalties_of_splits(
+    tree: Tree, error: np.ndarray, size: np.ndarray
+) -> Float[np.ndarray, " n_nodes"]:
+    """The penalty of a unit of size from which on each node is no longer split.
+
+    The least ``error + alpha * size`` of a subtree bends down at every alpha at which a
+    split goes. The line of a node as a leaf cuts off what lies beyond their crossing:
+    splits below that would go later go with the node. Infinite for fixed splits.
+    """
+    # Numbers of Python: nodes are looked at one by one.
+    left, right = tree.left.tolist(), tree.right.tolist()
+    own_error, own_size = (a.astype(np.float64).tolist() for a in (error, size))
+    fixed = np.isinf(tree.gain).tolist()
+    # What is left of subtrees as alpha becomes infinite, and what the splits that are
+    # gone had saved.
+    far_error, far_size = own_error.copy(), own_size.copy()
+    saved_error, saved_size = own_error.copy(), own_size.copy()
+    going: list[list[tuple[float, int]]] = [[] for _ in left]  # heaps, the last first
+    alpha = np.full(tree.n_nodes, np.inf)
+    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+        few, later = sorted((going[left[node]], going[right[node]]), key=len)
+        for split in few:
+            heappush(later, split)
+        going[node] = later
+        below_error = far_error[left[node]] + far_error[right[node]]
+        below_size = far_size[left[node]] + far_size[right[node]]
+        if fixed[node]:
+            far_error[node], far_size[node] = below_error, below_size
+            continue
+        saved, more = own_error[node] - below_error, below_size - own_size[node]
+        while later and saved < -later[0][0] * more:
+            last = heappop(later)[1]
+            saved += saved_error[last]
+            more += saved_size[last]
+        alpha[node] = saved / more
+        saved_error[node], saved_size[node] = saved, more
+        heappush(later, (-alpha[node], node))
+    for node in np.flatnonzero(tree.parent >= 0):  # parents come first
+        alpha[node] = min(alpha[node], alpha[tree.parent[node]])
+    return alpha
+
+
+def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
+    """Adjust sizes so that every split adds at least one.
+
+    A split that adds nothing would be cut by no penalty, however high.
+    """
+    risen, left, right = size.tolist(), tree.left.tolist(), tree.right.tolist()
+    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+        risen[node] = min(risen[node], risen[left[node]] + risen[right[node]] - 1.0)
+    return np.array(risen, np.float64)
 
 
 def training_errors(tree: Tree) -> np.ndarray:
@@ -141,12 +164,14 @@ def of_size(tree: Tree, n_leaves: int) -> Tree:
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
     """Weakest-link path of a tree on its training rows, in the targets' units.
 
-    Its alphas are penalties of one leaf in units of the targets squared. Also returns
-    the mean squared error (n_subtrees,) of every subtree's (clipped) predictions,
-    summed over the outputs.
+    Returns ``path``: its alphas are penalties of one leaf in units of the targets
+    squared; ``errors`` (n_subtrees,), float64: mean squared error of every subtree's
+    (clipped) predictions, summed over the outputs.
     """
-    units = tree.loss.error_units(np.array(tree.schema.target_scales))
-    error = node_errors(tree, rows, units) / np.sum(rows.weight)
+    error = node_errors(
+        tree, rows, tree.loss.error_units(np.array(tree.schema.target_scales))
+    )
+    error = error / np.sum(rows.weight)
     path = weakest_links(tree, error)
     return path, path.totals(error)
 
@@ -154,10 +179,15 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 def penalised(tree: Tree, penalty: float) -> Tree:
     """Prune to the least training error plus a penalty per parameter.
 
-    The penalty is in noise variances, as the leaves of the tree estimate it, for each
-    degree of freedom of a leaf's model and for each split.
+    Cost-complexity pruning (Breiman et al. 1984) with effective degrees of freedom: the
+    residual sum of squares plus ``penalty`` noise variances for each degree of freedom
+    of a leaf's model and for each split. It needs no pruning rows.
+
+    ``tree``: with models; its noise variance is estimated in its leaves.
     """
-    leaf, error, total = tree.is_leaf, training_errors(tree), tree.weight[0]
+    leaf = tree.is_leaf
+    error = training_errors(tree)
+    total = tree.weight[0]
     spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
     noise = error[leaf].sum() / max(total - spent, _LEAST_LEFT * total)
     cost = error + penalty * noise * tree.degrees
@@ -180,6 +210,9 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
-    """Index of the smallest subtree whose value is at most ``most``, or the least."""
+    """Index of the last, smallest, subtree of a path whose value is at most ``most``.
+
+    ``value`` (n_subtrees,); ``most``: by default the least value.
+    """
     least = float(value.min()) if most is None else most
     return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])
