@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.runtime.arrays import sums_by_code, taken, where_each
-from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
+from secret_jax.runtime.linalg import AnyArray, matvec, namespace, safe_divide
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 from secret_jax.splits.interface import Roles, Split
 from secret_jax.splits.one_node import Node
-from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
 
 
@@ -143,13 +140,3 @@ def _subset(node: Node, pick: Candidates, left: AnyArray) -> AnyArray:
     left_weight = sums_by_code(code, left_weight, n, node.pieces)
     larger_left = left_weight.sum(axis=-1) >= 0.5 * weight.sum(axis=-1)
     return xp.where(weight > 0, left_weight > 0, larger_left[..., None])
-
-
-def goes_left_of(split: Split, x: jax.Array, codes: jax.Array) -> jax.Array:
-    """Whether rows of one node go left at its split, all of whose categories occur."""
-    projection = matmul(x, split.direction)
-    if not codes.shape[1]:
-        return projection <= split.threshold
-    code = codes[:, jnp.maximum(split.attribute, 0)]
-    listed, discrete = split.goes_left[code], split.kind == SplitKind.DISCRETE
-    return goes_left(projection, split.threshold, discrete, code, listed, listed, jnp)
