@@ -94,8 +94,9 @@ def expect(
     first, second = LogForms(*forms).densities(rows, z)
     odds = first - second
     least = xp.exp(-xp.abs(odds))
-    share = xp.where(odds > 0, 1.0, least) / (1.0 + least)
-    likelihood = xp.maximum(first, second) + xp.log(1.0 + least)
+    both = 1.0 + least
+    share = xp.where(odds > 0, 1.0, least) / both
+    likelihood = xp.maximum(first, second) + xp.log(both)
     weight = weight[..., None, :]
     return products(rows, share * weight, z), rows.sums(likelihood * weight)
 

@@ -8,7 +8,7 @@ import pytest
 from node_batches import nodes_of
 from secret_jax.grow.program import find_splits
 
-from secret_jax import RssSplits, SecretSplits
+from secret_jax import RssSplits
 from secret_jax.learners import (
     CartSplits,
     GuideSplits,
@@ -23,7 +23,6 @@ from secret_jax.splits.one_node import Columns
     ("finder", "n_outputs"),
     [
         (RssSplits(), 2),
-        (SecretSplits(), 2),
         (CartSplits(), 2),
         (GuideSplits(), 2),
         (GuideSplits(n_bootstraps=2), 1),
