@@ -82,7 +82,10 @@ class BoostingEstimator(EnsembleEstimator):
                 reading, X, y, sample_weight, None, groups
             )
             others = self._eval_rows(eval_set, schema, targets)
-            options, stage = self._options(reading.seed), Stage("boosting", progress)
+            names = {each.name for each in fields(BoostOptions)} - {"loss", "seed"}
+            own = {name: getattr(self, name) for name in names}
+            options = BoostOptions(loss=self._loss, seed=reading.seed, **own)
+            stage = Stage("boosting", progress)
             found = boosted(options, rows, schema, others, stage)
             new = object.__new__(type(self))
             vars(new).update(vars(self))
@@ -155,7 +158,7 @@ class BoostingEstimator(EnsembleEstimator):
                 raise ValueError(
                     "A model from a file knows no rows. Give some of them as X."
                 )
-            teacher = teacher_of(self.ensemble_, boosted, rows, self._loss)
+            teacher = teacher_of(self.ensemble_, boosted, self._loss)
             plan = replace(plan, progress=progress)
             found = distilled(teacher, rows, plan, schema, max_leaf_nodes)
         known = validation.fitted_names(self)
@@ -180,11 +183,6 @@ class BoostingEstimator(EnsembleEstimator):
         errors, n_rounds = found.errors, found.ensemble.n_rounds
         self.validation_error_ = float(errors[n_rounds]) if errors.size else np.nan
         self._boosted, self._rows = found, rows
-
-    def _options(self, seed: int) -> BoostOptions:
-        names = {each.name for each in fields(BoostOptions)} - {"loss", "seed"}
-        given = {name: getattr(self, name) for name in names}
-        return BoostOptions(loss=self._loss, seed=seed, **given)
 
     def _eval_rows(
         self, eval_set: Any, schema: TableSchema, training: Targets

@@ -41,9 +41,7 @@ class Distilled(NamedTuple):
     fidelity: float  # R² of the student to the boosters on the same rows
 
 
-def teacher_of(
-    ensemble: Ensemble, boosted: Boosted | None, rows: Rows, loss: Loss
-) -> Teacher:
+def teacher_of(ensemble: Ensemble, boosted: Boosted | None, loss: Loss) -> Teacher:
     """Make a teacher of an ensemble, and of its folds if the rows fitted it."""
 
     def predict(ensemble: Ensemble) -> Callable[[Table], np.ndarray]:
@@ -55,7 +53,7 @@ def teacher_of(
         predict(ensemble),
         at_rows=loss.prediction(boosted.unseen),
         folds=[predict(fold) for fold in boosted.folds],
-        parts=[np.isin(np.arange(rows.n_rows), part) for part in boosted.parts],
+        parts=boosted.parts,
     )
 
 

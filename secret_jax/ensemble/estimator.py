@@ -84,26 +84,18 @@ class EnsembleEstimator(Importances, TableEstimator):
         """Unfitted tree that reads the same tables and predicts the same outputs."""
         return SecretRegressor(**parameters)
 
-    def _reading(self) -> Plan:
-        """Check the parameters, and plan how to read tables, as for a single tree."""
+    @contextmanager
+    def _fitting(self, X: TableLike) -> Iterator[tuple[Plan, Progress]]:
+        """Plan how to read tables, as for a single tree; compute as parameters say."""
         own = checked_parameters(self)
         seed = 0 if self.random_state is None else seed_of(self.random_state)
         of_tree = {name: own[name] for name in OF_THE_TREE}
         tree = self._single_tree(splits=RssSplits(max_samples=None), **of_tree)
-        plan = plan_of(tree, seed, type(self).__name__)
-        # The trees' own search is not random: the seed is for their rows.
-        return replace(plan, seed=seed)
-
-    @contextmanager
-    def _fitting(self, X: TableLike) -> Iterator[tuple[Plan, Progress]]:
-        """Plan how to read the table, and compute as the parameters say."""
-        reading = self._reading()
-        with (
-            shown(self.verbose) as progress,
-            one_thread_for_products(),
-            self._computing(X),
-        ):
-            yield reading, progress
+        reading = plan_of(tree, seed, type(self).__name__)
+        computing = self._computing(X)
+        with shown(self.verbose) as progress, one_thread_for_products(), computing:
+            # The trees' own search is not random: the seed is for their rows.
+            yield replace(reading, seed=seed), progress
 
     def _read(
         self, reading: Plan, X: TableLike, *given: Any

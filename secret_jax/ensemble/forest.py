@@ -36,24 +36,7 @@ _LEAST_LEAF, _ROWS_OF_LEAST = (5, 10), 250
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ForestParameters:
-    """Parameters of forests."""
-
-    n_estimators: Annotated[int, at_least(1)] = 100
-    max_features: (
-        Annotated[int, at_least(1)]
-        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
-        | Literal["sqrt", "log2"]
-        | None
-    ) = 1 / 3
-    min_samples_leaf: CountOrShare = "auto"
-    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
-    oblique: bool = False
-    bootstrap: bool = True
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters):
+class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
     """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split
@@ -109,6 +92,18 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
     True
     """
 
+    n_estimators: Annotated[int, at_least(1)] = 100
+    max_features: (
+        Annotated[int, at_least(1)]
+        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
+        | Literal["sqrt", "log2"]
+        | None
+    ) = 1 / 3
+    min_samples_leaf: CountOrShare = "auto"
+    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
+    oblique: bool = False
+    bootstrap: bool = True
+
     def fit(
         self,
         X: TableLike,
@@ -150,7 +145,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
             stage = Stage("growing a forest", progress)
             trees = self._grown(distinct.rows, schema, bags, reading.seed, stage)
-            ensemble = Ensemble.of([[tree] for tree in trees], 1.0)
+            ensemble = Ensemble([[tree] for tree in trees], 1.0)
             fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": distinct.rows}
             if self.bootstrap:
                 outside, used = out_of_bag(trees, bags, distinct), targets.weight > 0

@@ -57,8 +57,8 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     with each_once():  # the same rows are read again for some trees
         data = prepare(plan, given, eval_set)
         every = [given] if eval_set is None else [given, eval_set]
-        lowest = [rows.targets[rows.weight > 0] for rows in every]
-        lowest = np.min([low.min(axis=0, initial=np.inf) for low in lowest], axis=0)
+        targets = np.concatenate([rows.targets[rows.weight > 0] for rows in every])
+        lowest = targets.min(axis=0, initial=np.inf)
         chosen = with_better_scale(plan, data.schema, data.rows, lowest)
         if chosen is not plan:
             data = prepare(chosen, given, eval_set)

@@ -90,42 +90,36 @@ class Plan:
 
         ``sampled_share``: share of the weight of all rows that the sample holds.
         """
-        split, leaf = self.min_samples_split, self.min_samples_leaf
-        gain = self.splits.min_gain
-        seen = (self.splits.max_samples or 0) if sampled_share < 1 else 0
+        finder, gain = self.splits, self.splits.min_gain
+        seen = (finder.max_samples or 0) if sampled_share < 1 else 0
 
-        def count(value: Any, least: float) -> float:
+        def weight(given: float | str, automatic: float, least: float) -> float:
+            if isinstance(given, str):
+                return automatic
             # Numbers of rows are of all rows, not of a sample.
-            scale = sampled_share if is_integer(value) else total
-            return max(least, value * scale)
+            return max(least, given * (sampled_share if is_integer(given) else total))
 
-        if isinstance(split, str):
-            few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
-            min_split_weight = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
-        else:
-            min_split_weight = count(split, 2.0)
-        if isinstance(leaf, str):
-            min_leaf_weight = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
-        else:
-            min_leaf_weight = count(leaf, 1.0)
+        few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
+        split = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
+        leaf = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
         # Between few and many rows the least gain rises with the logarithm of the rows.
         rise = np.log2(max(total, 1.0) / _FEW_ROWS) / np.log2(_MANY_ROWS / _FEW_ROWS)
         rise = float(np.clip(rise, 0.0, 1.0))
         least_gain = _MIN_GAIN + rise * (_LARGE_MIN_GAIN - _MIN_GAIN)
         options = GrowOptions(
-            finder=replace(self.splits, fixed_splits=None),
-            sample=self.splits.max_samples,
+            finder=replace(finder, fixed_splits=None),
+            sample=finder.max_samples,
             min_gain=least_gain if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            fixed=fixed_splits_of(self.splits.fixed_splits, schema),
+            fixed=fixed_splits_of(finder.fixed_splits, schema),
         )
         return Recipe(
             schema=schema,
             options=options,
             leaf=self.leaf,
-            min_split_weight=min_split_weight,
-            min_leaf_weight=min_leaf_weight,
+            min_split_weight=weight(self.min_samples_split, split, 2.0),
+            min_leaf_weight=weight(self.min_samples_leaf, leaf, 1.0),
             oblique=bool(self.oblique),
             seed=self.seed,
             progress=self.progress,

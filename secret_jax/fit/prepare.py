@@ -107,9 +107,8 @@ def read_rows(
 ) -> tuple[TableSchema, DrawnRows, RowSource | None]:
     """Learn the schema and make the sources of the rows and of ``eval_set``.
 
-    If the rows of ``eval_set`` also train, the schema is learned from both: their
-    categories and missing values count like any others. Rows stay on their device if
-    that is worthwhile.
+    If the rows of ``eval_set`` also train, the schema is learned from both. Rows stay
+    on their device if that is worthwhile.
     """
     source, learner = _where_they_lie(plan, given) or _in_memory(plan, given, eval_set)
     several = [source]
@@ -152,7 +151,7 @@ def _observed(
 ) -> tuple[list[Any], float]:
     """Leave out copies, and scale weights to a mean of one; also by which factor.
 
-    ``several`` sources have one unit; ``enough``: rows of each that are a sample.
+    ``enough``: number of rows of each source that are a sample.
     """
     pairs = zip(several, enough, strict=False)
     found = [rows.observed(few or rows.n_rows) for rows, few in pairs]
@@ -229,13 +228,7 @@ def with_units_of(
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
-    ``targets`` (n_rows, n_outputs): in their own units, of all rows or of a sample;
-    ``weight`` (n_rows,).
-
-    Raises
-    ------
-    ValueError
-        If the probabilities of more than two classes are to have an order.
+    ``targets`` (n_rows, n_outputs): in their own units, of all rows or of a sample.
     """
     if schema.monotonic and isinstance(loss, ClassLoss) and schema.n_outputs > 1:
         raise ValueError(

@@ -18,7 +18,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.search import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.rows.tiles import TiledRows
-from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.linalg import AnyArray, safe_divide, written_out
 from secret_jax.runtime.programs import program
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.comparisons import goes_left
@@ -332,7 +333,8 @@ def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
         n_categories=traced.n_categories,
         any_oblique=traced.any_oblique,
     )
-    found = jax.tree.leaves(checked_splits(traced.finder, level))
+    with written_out(on_accelerator()):
+        found = jax.tree.leaves(checked_splits(traced.finder, level))
     parts = [array.reshape(rows.n_nodes, -1) for array in (share, *found)]
     return jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
 

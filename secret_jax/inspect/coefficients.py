@@ -1,7 +1,4 @@
-"""Tables of equations: coefficients with standard errors, as data and as text.
-
-`equation_table` has the terms of an equation; the others are written from it.
-"""
+"""Tables of equations: coefficients with standard errors, as data and as text."""
 
 import math
 import textwrap
@@ -12,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import MOST_CATEGORIES, check_coverage, check_node
+from secret_jax.inspect.arguments import check_coverage, check_node
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
 from secret_jax.inspect.notes import quality
@@ -20,12 +17,12 @@ from secret_jax.inspect.printing import counted_leaves, number
 from secret_jax.inspect.rounding import in_steps, printed_model
 from secret_jax.inspect.view import Readable, View, as_view, outputs_of
 from secret_jax.inspect.words import path_sentence, term_words
-from secret_jax.tree.structure import Tree
 
 CENTER = "(at the center)"
 _TYPES: dict[str, str] = {"node": WHOLE, "term": TEXT, "column": TEXT}
 _TYPES |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), FLOAT)
 _TYPES |= {"center": FLOAT, "effect": FLOAT}
+_COLUMNS = "term", "column", "coefficient", "standard_error", "center", "effect"
 # Of the summary: characters of a line, of a figure, and of a name.
 _WIDTH, _CELL = 88, 11
 _NAME = _WIDTH - 5 * _CELL
@@ -34,64 +31,6 @@ _NOTE = (
     "on the same rows, so t is larger, and intervals are narrower, than of an equation "
     "that was chosen beforehand."
 )
-
-
-class Line(NamedTuple):
-    """A term of an equation, or its value at the center of the node's rows.
-
-    In units of the data: the coefficient with its standard error (of several categories
-    that of the most frequent one), the mean of the column in the node, and by how much
-    one standard deviation of it there moves the sum.
-    """
-
-    term: str
-    coefficient: float
-    standard_error: float
-    column: str | None = None
-    center: float = math.nan
-    effect: float = math.nan
-
-
-class EquationTable(NamedTuple):
-    """An equation as a table: the line at the center, then the terms.
-
-    Those that move the prediction most are the first; ``n_hidden`` are left out.
-    """
-
-    constant: float
-    lines: list[Line]
-    n_hidden: int = 0
-
-
-def equation_table(
-    equation: Tree,
-    node: int,
-    *,
-    printed: bool = True,
-    merged: bool = True,
-    max_terms: int | None = None,
-    max_categories: int = MOST_CATEGORIES,
-) -> EquationTable:
-    """List the terms of a node of a tree of one output.
-
-    ``printed``: rounded, as text has them, if ``merged`` categories with the same
-    number in a term; else as they are, each by itself.
-    """
-    model = model_in_original_units(equation, node)
-    center = Line(CENTER, model.level, model.level_error)
-    if not printed:
-        terms = [
-            Line(one.label, one.factor, one.error, one.name, one.here, one.effect)
-            for one in model.terms
-        ]
-        return EquationTable(model.intercept, [center, *terms])
-    model = printed_model(model, max_terms=max_terms, merged=merged)
-    lines = [center]
-    for one in model.terms:
-        name, main = term_words(one, max_categories), one.main
-        line = Line(name, one.factor, main.error, main.name, one.here, one.effect)
-        lines.append(line)
-    return EquationTable(model.constant, lines, len(model.hidden))
 
 
 def coefficients(
@@ -165,11 +104,19 @@ def coefficients(
     rows = []
     for one in np.flatnonzero(tree.is_leaf).tolist() if node is None else [node]:
         for name, equation in outputs.items():
-            for line in equation_table(equation, one, printed=False).lines:
-                half = width * line.standard_error
-                ends = line.coefficient - half, line.coefficient + half
-                facts = {"node": one, kind: name, "low": ends[0], "high": ends[1]}
-                rows.append(line._asdict() | facts)
+            model = model_in_original_units(equation, one)
+            lines = [(CENTER, None, model.level, model.level_error, None, None)]
+            lines += [
+                (term.label, term.name, term.factor, term.error, term.here, term.effect)
+                for term in model.terms
+            ]
+            for line in lines:
+                row = dict(zip(_COLUMNS, line, strict=True))
+                half = width * row["standard_error"]
+                ends = row["coefficient"] - half, row["coefficient"] + half
+                rows.append(
+                    {"node": one, kind: name, "low": ends[0], "high": ends[1]} | row
+                )
     types = {"node": WHOLE, kind: TEXT} if several else {}
     return made_table(rows, types | _TYPES)
 
@@ -239,7 +186,11 @@ def summary(
             facts = f"n = {number(float(equation.weight[node]))}, {loss.error_name}"
             facts = f"{schema.target_name}: {facts} {error}"
             lines += [*textwrap.wrap(facts, _WIDTH), _cells("", heads), "-" * _WIDTH]
-            for term, value, error, *_ in equation_table(equation, node).lines:
+            model = model_in_original_units(equation, node)
+            terms = [(CENTER, model.level, model.level_error)]
+            for one in printed_model(model).terms:
+                terms.append((term_words(one), one.factor, one.main.error))
+            for term, value, error in terms:
                 cells = [f"{value:.4g}", *"----"]
                 if error > 0:
                     ends = value - width * error, value + width * error
@@ -269,28 +220,27 @@ def node_table(view: View, node: int, max_terms: int) -> NodeTable:
     error, and what one standard deviation of the column in the node moves.
     """
     if len(view.equations) == 1:
-        (equation,) = view.equations
-        _, (center, *terms), n_hidden = equation_table(
-            equation, node, max_terms=max_terms
-        )
-        level = in_steps(center.coefficient, equation.schema.target_scale)
-        lines = [[CENTER, level, _around(center.standard_error), ""]]
+        model = model_in_original_units(view.equations[0], node)
+        _, terms, hidden, _ = printed_model(model, max_terms=max_terms)
+        level = in_steps(model.level, model.target_spread)
+        lines = [[CENTER, level, _around(model.level_error), ""]]
         for term in terms:
-            moves = number(math.copysign(term.effect, term.coefficient), digits=2)
-            cells = number(term.coefficient), _around(term.standard_error), moves
-            lines.append([term.term, *cells])
+            moves = number(math.copysign(term.effect, term.factor), digits=2)
+            cells = number(term.factor), _around(term.main.error), moves
+            lines.append([term_words(term), *cells])
         heads = ["term", "coefficient", "std. error", "moves"]
-        return NodeTable(heads, lines, n_hidden)
+        return NodeTable(heads, lines, len(hidden))
     shown = view.shown_in(node)
     effects, cells = defaultdict[str, float](float), {}
     constants = ["constant"]
     for place, which in enumerate(shown):
-        table = equation_table(view.equations[which], node, merged=False)
-        constants.append(number(table.constant))
-        for term in table.lines[1:]:
-            line = cells.setdefault(term.term, [""] * len(shown))
-            line[place] = number(term.coefficient)
-            effects[term.term] = max(effects[term.term], term.effect)
+        model = model_in_original_units(view.equations[which], node)
+        printed = printed_model(model, merged=False)
+        constants.append(number(printed.constant))
+        for term in printed.terms:
+            name = term_words(term)
+            cells.setdefault(name, [""] * len(shown))[place] = number(term.factor)
+            effects[name] = max(effects[name], term.effect)
     order = sorted(cells, key=lambda name: -effects[name])
     lines = [[name, *cells[name]] for name in order[:max_terms]]
     heads = ["term", *(view.names[which] for which in shown)]

@@ -41,61 +41,50 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
     The precision is that of a gate. A hard split has numbers of few digits already, and
     gets as many as it needs: no row may change sides.
     """
-    if not split.terms:
+    terms, width = split.terms, split.width
+    if not terms:
         return split
-    if split.width == 0:
-        return _written_out(split)
-    digits = checked_precision(precision)
-    width = float(f"{split.width:.{digits}g}")
-    # Correlated columns make a sum far narrower than its terms: one digit more.
-    digits += len(split.terms) > 1
-    effect = np.array([term.factor * term.spread for term in split.terms])
-    step = 10.0**-digits * float(np.linalg.norm(effect))
-    factors = [_rounded(term.factor, step / term.spread) for term in split.terms]
-    factors[0] = 1.0
-    threshold = _rounded(split.threshold + _moved(split.terms, factors), step)
-    missing = _on_its_side(split, threshold, step)
+    if width == 0:
+        factors, threshold = _hard_numbers(split)
+        step = 1e-3 * terms[0].spread
+    else:
+        digits = checked_precision(precision)
+        width = float(f"{width:.{digits}g}")
+        # Correlated columns make a sum far narrower than its terms: one digit more.
+        digits += len(terms) > 1
+        effect = np.array([term.factor * term.spread for term in terms])
+        step = 10.0**-digits * float(np.linalg.norm(effect))
+        factors = [_rounded(term.factor, step / term.spread) for term in terms]
+        factors[0] = 1.0
+        threshold = _rounded(split.threshold + _moved(terms, factors), step)
+    missing = split.missing_value
+    if missing is not None:  # unless it moved across
+        rounded = _rounded(missing, step)
+        left = rounded <= threshold if split.at_most else rounded >= threshold
+        missing = rounded if left == split.missing_left else missing
     return replace(
         split,
-        terms=_with_factors(split.terms, factors),
+        terms=_with_factors(terms, factors),
         threshold=threshold,
         width=width,
         missing_value=missing,
     )
 
 
-def _written_out(split: LinearSplit) -> LinearSplit:
-    """Remove from the numbers of a hard split what float32 has added."""
-    factors = [float(f"{term.factor:.{_SINGLE_DIGITS}g}") for term in split.terms]
-    factors[0] = 1.0
-    centers = [term.center for term in split.terms]
-    from_center = split.threshold - float(
-        np.dot([term.factor for term in split.terms], centers)
-    )
+def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
+    """Factors and threshold of a hard split, without what float32 has added."""
+    terms, centers = split.terms, [term.center for term in split.terms]
+    given = [term.factor for term in terms]
+    factors = [1.0, *(float(f"{one:.{_SINGLE_DIGITS}g}") for one in given[1:])]
+    from_center = split.threshold - float(np.dot(given, centers))
     threshold = from_center + float(np.dot(factors, centers))
-    spread = split.terms[0].spread
-    rounding = max(_SINGLE * abs(from_center), _DOUBLE * spread)
+    rounding = max(_SINGLE * abs(from_center), _DOUBLE * terms[0].spread)
     threshold = plain_number(threshold - rounding, threshold + rounding)
-    if len(split.terms) == 1 and split.terms[0].whole:
+    if len(terms) == 1 and terms[0].whole:
         whole = float(round(threshold))
         if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, centers[0]):
             threshold = whole
-    return replace(
-        split,
-        terms=_with_factors(split.terms, factors),
-        threshold=threshold,
-        missing_value=_on_its_side(split, threshold, 1e-3 * spread),
-    )
-
-
-def _on_its_side(split: LinearSplit, threshold: float, step: float) -> float | None:
-    """Round what a missing value counts as, unless that moves it across."""
-    missing = split.missing_value
-    if missing is None:
-        return None
-    rounded = _rounded(missing, step)
-    left = rounded <= threshold if split.at_most else rounded >= threshold
-    return rounded if left == split.missing_left else missing
+    return factors, threshold
 
 
 def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:

@@ -95,7 +95,7 @@ class View:
         return names if self.only is None else ("others", names[self.only])
 
     @property
-    def of_one(self) -> bool:
+    def is_scalar(self) -> bool:
         """Whether one number says all: the target, or the share of a second class."""
         return len(self.names) <= 2
 
@@ -119,7 +119,7 @@ class View:
         """Name of the number that is predicted, or of the probabilities."""
         if self.classes is None:
             return self.name
-        if self.of_one:
+        if self.is_scalar:
             return f"probability of {quoted(self.names[1])}"
         return "probabilities of the classes"
 
@@ -169,7 +169,7 @@ class View:
     def _share_words(self, node: int) -> list[str]:
         """Shares of the classes in a node in words, the largest first; of two one."""
         shares, names = self.shares[node], list(map(quoted, self.names))
-        if self.of_one:
+        if self.is_scalar:
             return [f"{percent(shares[1])} {names[1]}"]
         order = np.argsort(-shares, kind="stable").tolist()
         order = [i for i in order if shares[i] >= _LEAST_SHARE]
@@ -184,7 +184,7 @@ class View:
 
         ``in_full``: for whoever does not know of clipping.
         """
-        if not self.of_one or self.tree.n_outputs > 1:
+        if not self.is_scalar or self.tree.n_outputs > 1:
             return ""
         model = model_in_original_units(self.equations[0], node)
         if self.classes is not None:

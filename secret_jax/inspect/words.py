@@ -222,11 +222,11 @@ def path_sentence(tree: Tree, node: int) -> str:
             key, bound = (parent, place), 0.0
             # Where missing values have a side of their own, a looser bound is not
             # implied by a tighter one.
-            alone = isinstance(one, LinearSplit) and len(one.terms) == 1
-            if alone and one.missing_left is None:
+            if isinstance(one, LinearSplit) and one.missing_left is None:
                 below = one.at_most == (side == "left")
-                key = one.terms[0].label, below, one.width > 0
-                bound = one.threshold if below else -one.threshold
+                if len(one.terms) == 1:
+                    key = one.terms[0].label, below, one.width > 0
+                    bound = one.threshold if below else -one.threshold
             if key in conditions and bound > conditions[key][0]:
                 continue
             conditions.pop(key, None)

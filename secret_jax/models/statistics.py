@@ -8,7 +8,6 @@ matrices of float64, one for each piece that a cache holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +22,9 @@ from secret_jax.runtime.shapes import slice_positions
 # Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
 # the work, also of a thousand groups.
 BLOCK_ROWS = 1 << 16
-# Maximum number of rows of which products are made at once. In one thread: to share
-# them out takes as long as it saves.
-_PIECE = 4096
+# Rows of which products are made at once, in one thread: to share them out takes as
+# long as it saves.
+_STRETCH = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-12, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
@@ -202,37 +201,35 @@ def _of_neighbours(
     ``index``: row of ``x`` of each place, ``length``: places of each group. The rows of
     a group are measured from its first one, so that no large numbers cancel.
     """
-    width, begin = n_regressors + targets.shape[1], np.cumsum(length) - length
-    n_pieces = -(-length // _PIECE)
-    first = np.cumsum(n_pieces) - n_pieces  # piece of each group
-    owner = np.repeat(np.arange(len(length)), n_pieces)
-    starts = begin[owner] + _PIECE * (np.arange(len(owner)) - first[owner])
-    edges = [*starts.tolist(), len(index)]
+    n_rows, width = len(index), n_regressors + targets.shape[1]
+    begin = np.cumsum(length) - length
+    slot = np.repeat(np.arange(len(length)), length)
     pivot = np.zeros((len(length), width + 1))
     pivot[:, :n_regressors] = x[index[begin], :n_regressors]
     pivot[:, n_regressors:width] = targets[begin]
+    # A group is cut where a stretch of rows ends that a cache holds.
+    cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
+    products = np.empty((len(cuts), width + 1, width + 1))
     n_copied = min(width + 1, x.shape[1])  # others are overwritten
-    factor = 1.0 if (weight == 1.0).all() else weight[:, None]
-    products = np.empty((len(owner), width + 1, width + 1))
-    for pieces in _together(edges):
-        rows = slice(edges[pieces[0]], edges[pieces[-1] + 1])
-        n_rows, own = rows.stop - rows.start, owner[pieces]
-        taken = scratch.array("taken", (n_rows, x.shape[1]), x.dtype)
+    factor = None if (weight == 1.0).all() else weight[:, None]
+    for start in range(0, n_rows, _STRETCH):
+        rows = slice(start, min(start + _STRETCH, n_rows))
+        n_taken = rows.stop - start
+        taken = scratch.array("taken", (n_taken, x.shape[1]), x.dtype)
         x.take(index[rows], axis=0, out=taken, mode="clip")
         # In two arrays, as BLAS takes longer for half of the products of one.
-        joint, other = scratch.array("joint", (2, n_rows, width + 1), np.float64)
+        joint, other = scratch.array("joint", (2, n_taken, width + 1), np.float64)
         joint[:, :n_copied] = taken[:, :n_copied]
         joint[:, n_regressors:width] = targets[rows]
         joint[:, width] = 1.0
-        lengths = np.diff(edges[pieces[0] : pieces[-1] + 2])
-        several = len(pieces) > 1
-        joint -= np.repeat(pivot[own], lengths, axis=0) if several else pivot[own]
-        np.multiply(joint, factor if np.isscalar(factor) else factor[rows], out=other)
-        for piece in pieces:
-            part = slice(edges[piece] - rows.start, edges[piece + 1] - rows.start)
+        joint -= pivot.take(slot[rows], axis=0)
+        np.multiply(joint, 1.0 if factor is None else factor[rows], out=other)
+        first, last = np.searchsorted(cuts, [start, rows.stop])
+        edges = [*(cuts[first:last] - start).tolist(), n_taken]
+        for piece, part in enumerate(map(slice, edges[:-1], edges[1:]), first):
             # Not by `numpy.matmul`, which lets no other thread run meanwhile.
             np.dot(other[part].T, joint[part], out=products[piece])
-    total = np.add.reduceat(products, first)
+    total = np.add.reduceat(products, np.searchsorted(cuts, begin))
     weights = total[:, width, width]
     offset = total[:, width, :width] / weights[:, None]
     between = weights[:, None, None] * offset[:, :, None] * offset[:, None, :]
@@ -244,14 +241,3 @@ def _of_neighbours(
         upper=np.maximum.reduceat(targets, begin, axis=0),
         rounding=np.full(len(length), _ROUNDING_64),
     )
-
-
-def _together(edges: list[int]) -> Iterator[range]:
-    """Runs of neighbouring pieces that have no more than ``_PIECE`` rows together."""
-    begin, n_pieces = 0, len(edges) - 1
-    for piece in range(n_pieces):
-        if edges[piece + 1] - edges[begin] > _PIECE:
-            yield range(begin, piece)
-            begin = piece
-    if n_pieces:
-        yield range(begin, n_pieces)

@@ -15,10 +15,16 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from scipy.sparse import csc_array
 
+from secret_jax.runtime.parallel import shared
+
 # The bit that says that a number is negative.
 _SIGN = np.int32(-(2**31))
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
-_CACHED = 1 << 16
+_CACHED = 1 << 17
+# Blocks from which on it is worth to share them among threads.
+_SHARED = 4
+# Rows from which on other threads are let run beside a product.
+_SEVERAL = 2048
 # Fewer rows that nobody asked for take less time than to begin anew behind them.
 _SMALL_GAP = 512
 
@@ -94,9 +100,8 @@ class RaggedRows:
             return np.stack(each, axis=1)
         dtype = np.result_type(left, right)
         found = np.empty((self.n_nodes, len(left), len(right)), dtype)
-        for node, rows in enumerate(self._slices):
-            # Not by `numpy.matmul`, which lets no other thread run for so few results.
-            np.dot(left[:, rows], right[:, rows].T, out=found[node])
+        for one, rows in zip(found, self._slices, strict=True):
+            _product(left[:, rows], right[:, rows], one)
         return found
 
     def transformed(
@@ -117,23 +122,8 @@ class RaggedRows:
         values: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
         """Sums over the rows of each node with each code of each attribute."""
-        n_attributes, n_rows = code.shape
-        shape = n_codes, self.n_nodes, n_attributes, len(values)
-        if not n_attributes:
-            return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
-        cells = self.n_nodes * n_attributes
-        position = code.T.astype(np.int32, order="C")
-        position *= np.int32(cells)
-        position += n_attributes * self.slot.astype(np.int32)[:, None]
-        position += np.arange(n_attributes, dtype=np.int32)
-        ones = np.ones(position.size, values.dtype)
-        starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
-        # One product with the matrix of who is where: 3 ns for a row and attribute.
-        member = csc_array(
-            (ones, position.ravel(), starts), shape=(n_codes * cells, n_rows)
-        )
-        found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
-        return np.moveaxis(found, 0, -1)
+        shape = n_codes, self.n_nodes, len(code), len(values)
+        return _added_up(self._member(code, n_codes), values, shape)
 
     def sums_below(
         self,
@@ -142,12 +132,50 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
+        n_codes = cuts.shape[-1] + 1
+        found = self.sums_by_code(self._codes(values, cuts), n_codes, of)
+        return np.cumsum(found[..., :-1], axis=-1)
+
+    def moments_below(
+        self,
+        values: Float[np.ndarray, "d n_rows"],
+        cuts: Float[np.ndarray, "n_nodes d n_cuts"],
+        of: Float[np.ndarray, "m n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> tuple[
+        Float[np.ndarray, "n_nodes d m n_cuts"], Float[np.ndarray, "n_nodes d 2 n_cuts"]
+    ]:
+        """`sums_below`, and those of the weighted values and of their squares."""
+        shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
+        member = self._member(self._codes(values, cuts), shape[0])
+        found = _added_up(member, of, (*shape, len(of)))
+        own, powers = np.ascontiguousarray(values.T).ravel(), []
+        for power in (own, own**2):
+            member.data = power
+            powers.append(_added_up(member, weight[None], (*shape, 1)))
+        both = found, np.concatenate(powers, axis=2)
+        first, second = (np.cumsum(sums[..., :-1], axis=-1) for sums in both)
+        return first, second
+
+    def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+        """How many cuts of their node are below the values."""
         code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
-        for cut in np.moveaxis(cuts, -1, 0):
-            code += values > self.spread(cut)
-        n_cuts = cuts.shape[-1]
-        found = self.sums_by_code(code, n_cuts + 1, of)
-        return np.cumsum(found[..., :n_cuts], axis=-1)
+        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
+            code += values > cut.repeat(self.length, axis=-1)
+        return code
+
+    def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
+        """Which rows are of which code, node and attribute, (cells, n_rows)."""
+        n_attributes, n_rows = code.shape
+        cells = self.n_nodes * n_attributes
+        cell = code.T.astype(np.int32, order="C")
+        cell *= np.int32(cells)
+        cell += n_attributes * self.slot.astype(np.int32)[:, None]
+        cell += np.arange(n_attributes, dtype=np.int32)
+        ones = np.ones(cell.size, np.float32)
+        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
+        shape = n_codes * cells, n_rows
+        return csc_array((ones, cell.ravel(), starts), shape=shape)
 
     def chosen(
         self,
@@ -204,20 +232,17 @@ class RaggedRows:
         going : ndarray of shape (n_nodes,), bool, or None
             Nodes that are needed; others get zeros.
         """
-        found: list[np.ndarray] = []
         blocks = self._blocks(row_arrays, going)
-        for part, nodes, rows in blocks:
-            own = [values[nodes] for values in node_values]
-            sums = function(part, own, [array[..., rows] for array in row_arrays])
-            if len(blocks) == 1 and part.n_nodes == self.n_nodes:
-                return tuple(sums)
-            if not found:
-                shapes = ((self.n_nodes, *each.shape[1:]) for each in sums)
-                found = [np.zeros(shape, np.float64) for shape in shapes]
-            for all_sums, some in zip(found, sums, strict=True):
-                all_sums[nodes] += some
-        dtype = row_arrays[0].dtype
-        return tuple(array.astype(dtype) for array in found)
+        parts = _of_blocks(function, blocks, node_values, row_arrays)
+        if len(blocks) == 1 and blocks[0][0].n_nodes == self.n_nodes:
+            return parts[0]
+        found: list[np.ndarray] = []
+        for sums in zip(*parts, strict=True):
+            every = np.zeros((self.n_nodes, *sums[0].shape[1:]), np.float64)
+            for (_, nodes, _), some in zip(blocks, sums, strict=True):
+                every[nodes] += some
+            found.append(every.astype(sums[0].dtype))
+        return tuple(found)
 
     def each(
         self,
@@ -226,18 +251,15 @@ class RaggedRows:
         row_arrays: Sequence[np.ndarray],
     ) -> tuple[np.ndarray, ...]:
         """Arrays of rows that a function makes of some rows, block by block."""
+        blocks = self._blocks(row_arrays, None)
+        parts = _of_blocks(function, blocks, node_values, row_arrays)
         found: list[np.ndarray] = []
-        for part, nodes, rows in self._blocks(row_arrays, None):
-            own = [values[nodes] for values in node_values]
-            some = function(part, own, [array[..., rows] for array in row_arrays])
-            if not found:
-                shapes = ((*array.shape[:-1], self.n_rows) for array in some)
-                found = [
-                    np.empty(shape, array.dtype)
-                    for shape, array in zip(shapes, some, strict=True)
-                ]
-            for every, array in zip(found, some, strict=True):
-                every[..., rows] = array
+        for arrays in zip(*parts, strict=True):
+            shape = *arrays[0].shape[:-1], self.n_rows
+            every = np.empty(shape, arrays[0].dtype)
+            for (_, _, rows), some in zip(blocks, arrays, strict=True):
+                every[..., rows] = some
+            found.append(every)
         return tuple(found)
 
     def at_share(
@@ -328,3 +350,50 @@ class RaggedRows:
             for start in range(first[begin], stop[begin], most):
                 rows = slice(start, min(start + most, stop[begin]))
                 yield RaggedRows(np.array([rows.stop - start])), nodes, rows
+
+
+def _of_blocks(
+    function: Callable[[Any, Any, Any], tuple[np.ndarray, ...]],
+    blocks: Sequence[tuple[RaggedRows, slice, slice]],
+    node_values: Sequence[np.ndarray],
+    row_arrays: Sequence[np.ndarray],
+) -> list[tuple[np.ndarray, ...]]:
+    """What a function makes of each block, many of them in threads."""
+
+    def of_block(block: tuple[RaggedRows, slice, slice]) -> tuple[np.ndarray, ...]:
+        part, nodes, rows = block
+        own = [values[nodes] for values in node_values]
+        return tuple(function(part, own, [array[..., rows] for array in row_arrays]))
+
+    if len(blocks) < _SHARED:
+        return list(map(of_block, blocks))
+    return shared(of_block, blocks)
+
+
+def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+    """Product of matrices (m, n_rows) and (n, n_rows)."""
+    (m, n_rows), n = left.shape, len(right)
+    # NumPy lets other threads run where it makes more than 500 numbers.
+    n_pieces = 1 if n_rows < _SEVERAL else 500 // max(m * n, 1) + 1
+    if n_pieces == 1:
+        np.matmul(left, right.T, out=out)
+        return
+    length = n_rows // n_pieces
+    stop = n_pieces * length
+    pieces = (
+        array[:, :stop].reshape(len(array), n_pieces, length).swapaxes(0, 1)
+        for array in (left, right)
+    )
+    first, second = pieces
+    np.matmul(first, second.swapaxes(1, 2)).sum(axis=0, out=out)
+    if stop < n_rows:
+        out += np.matmul(left[:, stop:], right[:, stop:].T)
+
+
+def _added_up(
+    member: csc_array, values: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Sums of values in all cells, with the first axis of the shape as the last."""
+    # One product with the matrix of who is where: 3 ns for a row and attribute.
+    found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
+    return found.transpose(1, 2, 3, 0)

@@ -156,6 +156,20 @@ class TiledRows:
         """Sums over the rows whose value is at most a cut."""
         return self._sums_where(values[:, :, None, :] <= self.spread(cuts), of)
 
+    def moments_below(
+        self,
+        values: Float[Array, "n_tiles d tile"],
+        cuts: Float[Array, "n_nodes d n_cuts"],
+        of: Float[Array, "n_tiles m tile"],
+        weight: Float[Array, "n_tiles tile"],
+    ) -> tuple[Float[Array, "n_nodes d m n_cuts"], Float[Array, "n_nodes d 2 n_cuts"]]:
+        """`sums_below`, and those of the weighted values and of their squares."""
+        below = values[:, :, None, :] <= self.spread(cuts)
+        known = jnp.where(jnp.isfinite(values), values, 0)
+        powers = (weight[:, None] * known, weight[:, None] * known**2)
+        own = [jnp.sum(jnp.where(below, a[:, :, None], 0), axis=-1) for a in powers]
+        return self._sums_where(below, of), self._of_nodes(jnp.stack(own, axis=2))
+
     def chosen(
         self,
         index: Int[Array, "n_nodes k"],

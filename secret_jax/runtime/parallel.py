@@ -4,9 +4,10 @@ import collections
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -76,6 +77,25 @@ def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
         collections.deque(map(function, jobs), maxlen=0)
         return
     collections.deque(_pool().map(carried(function), jobs), maxlen=0)
+
+
+def shared(function: Callable[[Any], _Result], jobs: Sequence[Any]) -> list[_Result]:
+    """Results of a function of NumPy, in order; every thread takes neighbouring jobs.
+
+    What `numpy.errstate` says here goes for all of them.
+    """
+
+    def some(part: Sequence[Any]) -> list[_Result]:
+        return list(map(function, part))
+
+    if getattr(_THREAD, "works", False):
+        return some(jobs)
+    share = -(-len(jobs) // N_WORKERS)
+    parts = [jobs[i : i + share] for i in range(0, len(jobs), share)]
+    pool = _pool()
+    futures = [pool.submit(copy_context().run, some, part) for part in parts]
+    wait(futures)
+    return [result for future in futures for result in future.result()]
 
 
 def _pool() -> ThreadPoolExecutor:

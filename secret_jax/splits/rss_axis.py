@@ -15,7 +15,12 @@ from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
 from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_nodes import Nodes
-from secret_jax.splits.rss_scores import Cuts, cuts_of, exact_sides, gains_of_cuts
+from secret_jax.splits.rss_scores import (
+    best_cuts,
+    cuts_of,
+    exact_sides,
+    gains_of_cuts,
+)
 
 
 class Attributes(NamedTuple):
@@ -35,7 +40,7 @@ class Attributes(NamedTuple):
     gain: AnyArray  # (n_nodes, n_candidates): by first moments
     cut: AnyArray  # the same shape: in standardised units, or last rank on the left
     chance: AnyArray  # the same shape: see `gain_of_order`
-    rank: AnyArray | None  # (n_nodes, n_discrete, n_categories), int
+    rank: AnyArray | None  # (n_nodes, n_discrete, n_categories)
 
     @property
     def n_cut(self) -> int:
@@ -117,62 +122,25 @@ def _columns(
     n_thresholds: int,
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Gains, cuts and what is chance of columns, and of their missing values left."""
-    rows, xp, total = level.rows, level.rows.xp, nodes.total
-    weight = level.weight
+    rows, xp, weight = level.rows, level.rows.xp, level.weight
     if len(gaps):
-        weight = level.weight[..., None, :]
-        weight = xp.where(xp.isinf(values), 0.0, weight)
-    cuts = cuts_of(rows, values, weight, n_thresholds)
-    left = rows.sums_below(values, cuts.value, nodes.moments)
-    whole = nodes.whole[:, None]
-    whole = xp.broadcast_to(whole, (len(whole), len(column), whole.shape[2]))
-    slope, value, seen = nodes.cross[:, column], cuts.value, total[:, None]
+        weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
+    cuts, slope = cuts_of(rows, values, weight, n_thresholds), nodes.cross[:, column]
+    left, own = rows.moments_below(values, cuts, nodes.moments, level.weight)
     if len(gaps):
+        # With missing values on the left: these, and what models see in their place.
         gone = xp.isinf(values[..., gaps, :]).astype(values.dtype)
         missing = rows.products(gone, nodes.moments)
-        before = [(0, 0), (len(column) - len(gaps), 0)]
-        seen = seen - xp.pad(missing[:, :, 0], before)
-    own, own_whole = own_sums(cuts, left[:, :, 0], seen)
-    if len(gaps):
         z = gone * nodes.z[..., column[gaps], :]
-        # What models see in place of missing values.
-        filled = xp.stack([z, z**2], axis=-3) * nodes.weight[..., None, None, :]
-        filled = xp.moveaxis(rows.sums(filled), 1, 0)
-        own_whole = own_whole + xp.pad(filled, [(0, 0), *before])
-        to_left = left[:, gaps] + missing[..., None]
-        left = xp.concatenate([left, to_left], axis=1)
-        own = xp.concatenate([own, own[:, :, gaps] + filled[..., None]], axis=2)
+        filled = rows.sums(
+            xp.stack([z, z**2], axis=-2) * level.weight[..., None, None, :]
+        )
+        left = xp.concatenate([left, left[:, gaps] + missing[..., None]], axis=1)
+        own = xp.concatenate([own, own[:, gaps] + filled[..., None]], axis=1)
         twice = np.concatenate([np.arange(len(column)), gaps])
-        own_whole, whole = own_whole[:, :, twice], whole[:, twice]
-        slope, value = slope[:, twice], value[:, twice]
-    gain = gains_of_cuts(nodes, left, whole, own, own_whole, slope)
-    return (*best_cuts(gain, value), xp.zeros_like(gain[..., 0]))
-
-
-def own_sums(
-    cuts: Cuts, weight: AnyArray, total: AnyArray
-) -> tuple[AnyArray, AnyArray]:
-    """Sums of values and of their squares left of cuts, and over all of them.
-
-    ``weight``: left of each cut; ``total`` (n_nodes, n_directions), or what broadcasts.
-    """
-    from secret_jax.runtime.linalg import namespace
-
-    xp = namespace(weight)
-    total = xp.broadcast_to(total, weight.shape[:-1])[..., None]
-    mass = xp.concatenate([weight, total], axis=-1)
-    mass = xp.concatenate([mass[..., :1], mass[..., 1:] - mass[..., :-1]], axis=-1)
-    own = xp.cumsum(mass * xp.stack([cuts.mean, cuts.square]), axis=-1)
-    return own[..., :-1], own[..., -1]
-
-
-def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """The best gain along each direction, and its cut."""
-    from secret_jax.runtime.linalg import namespace
-
-    xp = namespace(gain)
-    best = xp.argmax(gain, axis=-1)[..., None]
-    return tuple(xp.take_along_axis(a, best, axis=-1)[..., 0] for a in (gain, value))
+        slope, cuts = slope[:, twice], cuts[:, twice]
+    gain = gains_of_cuts(nodes, left, own, slope)
+    return (*best_cuts(gain, cuts), xp.zeros_like(gain[..., 0]))
 
 
 def _categories(level: Level, nodes: Nodes):
@@ -194,22 +162,22 @@ def _categories(level: Level, nodes: Nodes):
     mean = xp.where(weight > 0, total / (weight + CATEGORY_PRIOR), xp.inf)
     order = xp.argsort(mean, axis=2, stable=True)
     sums = xp.take_along_axis(sums, order[:, :, None], axis=3)
-    value = np.arange(n, dtype=np.float32)
-    own = xp.stack([value * sums[:, :, 0], value**2 * sums[:, :, 0]])
-    own = xp.cumsum(own, axis=-1)
-    along = matvec(sums[:, :, n_moments:], value)
-    left = xp.cumsum(sums[:, :, :n_moments], axis=-1)
-    whole = left[..., -1]
-    deviation = own[1, ..., -1] / whole[..., 0] - (own[0, ..., -1] / whole[..., 0]) ** 2
-    deviation = xp.sqrt(xp.maximum(deviation, 0.0))
-    along = safe_divide(along, (whole[..., 0] * deviation)[..., None])
+    # Ranks as a projection, standardised in each node.
+    value, mass = np.arange(n, dtype=np.float32), sums[:, :, 0]
+    value = value - (matvec(mass, value) / nodes.total[:, None])[..., None]
+    variance = xp.sum(mass * value**2, axis=2) / nodes.total[:, None]
+    value = safe_divide(value, xp.sqrt(variance)[..., None])
+    own = xp.stack([mass * value, mass * value**2], axis=2)
+    along = xp.sum(sums[:, :, n_moments:] * value[:, :, None], axis=3)
+    along = along / nodes.total[:, None, None]
     slope = matmul(along, xp.swapaxes(nodes.whitener, 1, 2))
-    gain = gains_of_cuts(
-        nodes, left[..., :-1], whole, own[..., :-1], own[..., -1], slope
-    )
-    gain, cut = best_cuts(gain, xp.broadcast_to(value[:-1], gain.shape))
+    left = xp.cumsum(sums[:, :, :n_moments, :-1], axis=-1)
+    own = xp.cumsum(own[..., :-1], axis=-1)
+    gain = gains_of_cuts(nodes, left, own, slope)
+    last = xp.broadcast_to(np.arange(n - 1, dtype=np.float32), gain.shape)
+    gain, cut = best_cuts(gain, last)
     chance = gain_of_order(weight, square[:, None])
-    rank = xp.argsort(order, axis=2, stable=True)
+    rank = xp.argsort(order, axis=2, stable=True).astype(cut.dtype)
     return gain - chance, cut, chance, rank
 
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.runtime.arrays import largest, taken
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
     matmul,
     namespace,
-    unit_vectors,
 )
 from secret_jax.splits.interface import Level
 
@@ -29,8 +28,6 @@ PURE = 1e-5
 ROUNDING = 1e-6
 # By chance alone models do not spend more degrees of freedom than this share of rows.
 _MOST_SPENT = 0.25
-# Products of the covariance with candidates for its leading eigenvectors.
-_N_POWERS = 4
 
 
 class Nodes(NamedTuple):
@@ -243,10 +240,9 @@ def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
 
 
 def _components(covariance: AnyArray, n: int) -> AnyArray:
-    """All columns, or about their leading principal components, of unit length.
+    """All columns, or their leading principal components, of unit length.
 
-    A ridge means the same for them as for the columns. By powers of the covariance: the
-    components only score splits.
+    A ridge means the same for them as for the columns.
     """
     xp, n_columns = namespace(covariance), covariance.shape[-1]
     if n == n_columns:
@@ -254,10 +250,4 @@ def _components(covariance: AnyArray, n: int) -> AnyArray:
         return xp.broadcast_to(one, (len(covariance), n, n))
     if n == 0:
         return covariance[:, :, :0]
-    linked = largest(xp.sum(covariance**2, axis=2), n)
-    found = xp.swapaxes(taken(covariance, linked, 1), 1, 2)
-    for _ in range(_N_POWERS):
-        found = unit_vectors(xp.swapaxes(matmul(covariance, found), 1, 2))
-        inner, _ = inverse_cholesky(matmul(found, xp.swapaxes(found, 1, 2)), ROUNDING)
-        found = xp.swapaxes(matmul(inner, found), 1, 2)
-    return found
+    return xp.swapaxes(leading_eigenvectors(covariance, n), 1, 2)

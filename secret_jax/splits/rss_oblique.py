@@ -24,9 +24,9 @@ from secret_jax.runtime.linalg import (
 )
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.discriminant import oriented
-from secret_jax.splits.rss_axis import Best, best_cuts, own_sums
+from secret_jax.splits.rss_axis import Best
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
-from secret_jax.splits.rss_scores import cuts_of, exact_sides, gains_of_cuts
+from secret_jax.splits.rss_scores import best_cuts, cuts_of, exact_sides, screened
 
 # An oblique split yields to the shortest version of itself that loses at most this
 # share of its gain.
@@ -206,15 +206,10 @@ def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
     direction = safe_divide(direction, deviation)
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
-    left = rows.sums_below(projection, cuts.value, nodes.moments)
-    whole = nodes.whole[:, None]
-    whole = xp.broadcast_to(whole, (*direction.shape[:2], whole.shape[-1]))
-    own, own_whole = own_sums(cuts, left[:, :, 0], nodes.total[:, None])
-    slope = matmul(direction, nodes.cross)
-    gain = gains_of_cuts(nodes, left, whole, own, own_whole, slope)
-    screened, cut = best_cuts(gain, cuts.value)
+    gain = screened(nodes, projection, cuts, matmul(direction, nodes.cross))
+    found, cut = best_cuts(gain, cuts)
     exact = exact_sides(nodes, projection <= rows.spread(cut), options.ridge)
-    gain = xp.where(xp.isfinite(screened), exact.gain, -xp.inf)
+    gain = xp.where(xp.isfinite(found), exact.gain, -xp.inf)
     return Best(gain, xp.full_like(cut, -1, int), direction, cut, exact.models)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -13,7 +12,6 @@ from secret_jax.runtime.linalg import (
     definite_solve,
     matmul,
     namespace,
-    safe_divide,
 )
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 
@@ -27,97 +25,44 @@ _LARGEST = np.float32(1e18)
 _MOST_NARROW = 0.99
 
 
-class Cuts(NamedTuple):
-    """Values at which directions may be cut, and what lies between them."""
-
-    value: AnyArray  # (n_nodes, n_directions, n_cuts): rising; values that occur
-    # mean, square (n_nodes, n_directions, n_cuts + 1): of the values up to each cut and
-    # their squares, and of those above the last one.
-    mean: AnyArray
-    square: AnyArray
-
-
 def cuts_of(
     rows: Any,
-    values: Float[AnyArray, "n_directions n_rows"],
+    values: Float[AnyArray, "*tiles n_directions n_rows"],
     weight: AnyArray,
     n: int,
-) -> Cuts:
-    """Quantiles of the first rows of the nodes, and means between them.
+) -> Float[AnyArray, "n_nodes n_directions n"]:
+    """Quantiles of the first rows of the nodes: values that occur, and rise.
 
     ``weight`` (n_rows,) or (n_directions, n_rows): zero for rows that do not count. The
-    smallest value is the first cut: its group may be rare.
+    smallest value is the first: its group may be rare.
     """
     xp, most = rows.xp, min(_QUANTILE_ROWS, rows.longest)
     head, mass = rows.head(values, most), rows.head(weight, most)
     mass = mass if mass.ndim == head.ndim else mass[:, None]
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0
-    head, mass, place = _ordered(
-        head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype), mass, share
-    )
-    value = xp.take_along_axis(head, place, axis=-1)
-    # Rows of one value are on one side: sums go to the last of them.
-    last = xp.take_along_axis(_ends(head), place, axis=-1)
-    last = xp.concatenate([last, xp.full_like(last[..., :1], most - 1)], axis=-1)
-    known = xp.minimum(head, _LARGEST)
-    first = mass * known
-    mass, first, second = (
-        _differences(xp.take_along_axis(xp.cumsum(each, axis=-1), last, axis=-1))
-        for each in (mass, first, first * known)
-    )
-    share = 1 / xp.where(mass > 0, mass, xp.inf)
-    return Cuts(value, first * share, second * share)
-
-
-def _ordered(
-    values: AnyArray, mass: AnyArray, share: np.ndarray
-) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Values that rise, their masses, and the first places that reach shares of these.
-
-    Infinite values have no mass, and come last.
-    """
-    xp, n_rows = namespace(values), values.shape[-1]
     enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
+    head = head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype)
     heaviest = xp.max(mass, axis=-1, keepdims=True)
-    if xp is np and ((mass == heaviest) | (mass == 0)).all():  # a third of the time
-        values = np.sort(values, axis=-1)
-        mass = np.isfinite(values) * heaviest
+    if xp is np and ((mass == heaviest) | (mass == 0)).all():  # places in place of sums
+        head = np.sort(head, axis=-1)
         place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
     else:
-        order = xp.argsort(values, axis=-1)
-        values = xp.take_along_axis(values, order, axis=-1)
+        order = xp.argsort(head, axis=-1)
+        head = xp.take_along_axis(head, order, axis=-1)
         mass = xp.take_along_axis(xp.broadcast_to(mass, order.shape), order, axis=-1)
         below = xp.cumsum(mass, axis=-1)
         # From the end: what is there without mass adds nothing.
         enough = xp.minimum(enough, below[..., -1:])
         place = xp.sum(below[..., None] < enough[..., None, :], axis=-2)
-    place = xp.broadcast_to(place, (*values.shape[:-1], len(share)))
-    return values, mass, xp.clip(place, 0, n_rows - 1)
-
-
-def _ends(ordered: AnyArray) -> AnyArray:
-    """Of values that rise, the place of the last one that is equal to each."""
-    xp, n = namespace(ordered), ordered.shape[-1]
-    end = xp.where(ordered[..., 1:] != ordered[..., :-1], np.arange(n - 1), n - 1)
-    end = xp.concatenate([end, xp.full_like(end[..., :1], n - 1)], axis=-1)
-    if xp is np:
-        return np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
-    return jax.lax.cummin(end, axis=end.ndim - 1, reverse=True)
-
-
-def _differences(sums: AnyArray) -> AnyArray:
-    """What rising sums are sums of."""
-    parts = [sums[..., :1], sums[..., 1:] - sums[..., :-1]]
-    return namespace(sums).concatenate(parts, axis=-1)
+    place = xp.broadcast_to(xp.clip(place, 0, most - 1), (*head.shape[:-1], n))
+    return xp.take_along_axis(head, place, axis=-1)
 
 
 def gains_of_cuts(
     nodes: Nodes,
     left: Float[AnyArray, "n_nodes n_directions n_sums n_cuts"],
-    whole: Float[AnyArray, "n_nodes n_directions n_sums"],
-    own: Float[AnyArray, "2 n_nodes n_directions n_cuts"],
-    own_whole: Float[AnyArray, "2 n_nodes n_directions"],
+    own: Float[AnyArray, "n_nodes n_directions 2 n_cuts"],
     slope: Float[AnyArray, "n_nodes n_directions n_model"],
 ) -> Float[AnyArray, "n_nodes n_directions n_cuts"]:
     r"""Approximate gains of many cuts, from first moments of their sides.
@@ -137,22 +82,15 @@ def gains_of_cuts(
     whose inverse is :math:`I + (1 - v) s s^T / (1 - (1 - v) s^T s)` (Sherman &
     Morrison 1950): a few sums for each cut, and no matrix.
 
-    ``left``, ``whole``: sums of the moments left of each cut, and over the node;
-    ``own``, ``own_whole``: of the projection that is cut, and of its square; ``slope``:
-    of whitened coordinates on the standardised projection. Minus infinity where a side
-    has too little weight.
+    ``left``: sums of the moments left of each cut; ``own``: of the projection that is
+    cut, of mean zero and unit variance in the node, and of its square; ``slope``: of
+    whitened coordinates on it. Minus infinity where a side has too little weight.
     """
-    xp, n = namespace(left), nodes.n_model
-    total = whole[..., 0]
-    mean, square = own_whole[0] / total, own_whole[1] / total
-    scale = safe_divide(1, xp.sqrt(xp.maximum(square - mean**2, 0.0)))
-    mean, scale = mean[..., None], scale[..., None]
-    weight = _both_sides(left[:, :, 0], total)
+    xp, n, whole = namespace(left), nodes.n_model, nodes.whole[:, None]
+    weight = _both_sides(left[:, :, 0], whole[..., 0])
     share = 1 / xp.maximum(weight, ROUNDING)
-    center = _both_sides(own[0], own_whole[0]) * share
-    spread = _both_sides(own[1], own_whole[1]) * share
-    spread = (spread - center**2) * scale**2
-    center = (center - mean) * scale
+    center = xp.stack([own[:, :, 0], -own[:, :, 0]]) * share
+    spread = _both_sides(own[:, :, 1], whole[..., 0]) * share - center**2
     strength = xp.sum(slope**2, axis=2)[..., None]
     narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
     rest = 1 - strength * narrower + ROUNDING
@@ -162,7 +100,8 @@ def gains_of_cuts(
         # not needed, only their products with few vectors.
         moment = left[:, :, first + 1 : first + 1 + n]
         of_whole = whole[:, :, first + 1 : first + 1 + n]
-        of_left = matmul(xp.stack([slope, of_whole], axis=2), moment)
+        vectors = xp.stack([slope, xp.broadcast_to(of_whole, slope.shape)], axis=2)
+        of_left = matmul(vectors, moment)
         squares = xp.sum(moment**2, axis=2)
         other = squares - 2 * of_left[:, :, 1]
         other = other + xp.sum(of_whole**2, axis=2)[..., None]
@@ -185,6 +124,24 @@ def _both_sides(left: AnyArray, whole: AnyArray) -> AnyArray:
     return namespace(left).stack([left, whole[..., None] - left])
 
 
+def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The best gain along each direction, and its cut."""
+    xp = namespace(gain)
+    best = xp.argmax(gain, axis=-1)[..., None]
+    return tuple(xp.take_along_axis(a, best, axis=-1)[..., 0] for a in (gain, value))
+
+
+def screened(
+    nodes: Nodes,
+    projection: Float[AnyArray, "*tiles n_directions n_rows"],
+    cuts: Float[AnyArray, "n_nodes n_directions n_cuts"],
+    slope: Float[AnyArray, "n_nodes n_directions n_model"],
+) -> Float[AnyArray, "n_nodes n_directions n_cuts"]:
+    """Approximate gains of cuts of standardised projections; see `gains_of_cuts`."""
+    left, own = nodes.rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
+    return gains_of_cuts(nodes, left, own, slope)
+
+
 class Sides(NamedTuple):
     """Exact gains of splits, and the models of their sides."""
 
@@ -196,7 +153,7 @@ class Sides(NamedTuple):
 
 
 def exact_sides(
-    nodes: Nodes, left: Bool[AnyArray, "n_splits n_rows"], ridge: float
+    nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
 ) -> Sides:
     """Drops of the penalised residual sum of squares by models of both sides."""
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen

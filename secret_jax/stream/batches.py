@@ -119,9 +119,10 @@ def _of_arrays(item: Sequence[Any], names: Sequence[str] | None, where: str) -> 
             f"y has the shape {y.shape} and sample_weight {weight.shape}; give "
             "(n_rows,) or (n_rows, n_outputs), and (n_rows,)."
         )
-    if names is not None and y.shape[1] != len(names):
+    n_outputs = y.shape[-1]
+    if names is not None and n_outputs != len(names):
         raise ValueError(
-            f"y has {y.shape[1]} outputs, and the target is called {listed(names)}. "
+            f"y has {n_outputs} outputs, and the target is called {listed(names)}. "
             "Give a name of each, as target=('a', 'b')."
         )
     return _of_one_length(Batch(columns, named, y, weight, where))

@@ -19,12 +19,10 @@ def among_jax_processes(content: bytes) -> list[bytes]:
     """Exchange bytes between what ``jax.distributed.initialize`` connected."""
     from jax.experimental.multihost_utils import process_allgather
 
-    length = np.array([len(content) >> 16, len(content) & 0xFFFF], np.int32)
-    high, low = np.asarray(process_allgather(length)).reshape(-1, 2).T.astype(int)
-    lengths = (high << 16) + low
-    padded = np.zeros(max(int(lengths.max()), 1), np.uint8)
+    lengths = np.ravel(process_allgather(np.array([len(content)], np.int32)))
+    padded = np.zeros(lengths.max(), np.uint8)
     padded[: len(content)] = np.frombuffer(content, np.uint8)
-    found = np.asarray(process_allgather(padded)).reshape(len(lengths), -1)
+    found = np.reshape(process_allgather(padded), (len(lengths), -1))
     return [row[:n].tobytes() for row, n in zip(found, lengths, strict=True)]
 
 

@@ -14,7 +14,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import hashed_columns, rows_below
+from secret_jax.data.source import rows_below
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
@@ -44,8 +44,8 @@ class FirstPass:
         self.n_used += int(used.sum())
         self.weight += float(weight.sum())
         targets, weight = targets[used], weight[used]
-        content = hashed_columns(columns, learner.categories, targets)
-        index, hashed = rows_below(content, self.pool.limit, ROW_ORDER)
+        known = columns, learner.categories, targets
+        index, hashed = rows_below(*known, self.pool.limit, ROW_ORDER)
         number = np.ones(len(index), np.int64)
         chosen = columns.take(index), targets[index], weight[index], number, hashed
         self.pool.add(PoolRows(*chosen), self.n_used, enough(self.n_used))
@@ -53,16 +53,17 @@ class FirstPass:
     def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
         """Refuse what would be read as categories or places, and is none."""
         numeric = {name for name in columns if columns[name].dtype.kind in "fiu"}
-        if not self.n_rows:
+        attributes = self.learner.attributes
+        if attributes is None:  # the first batch
             self.others = columns.keys() - numeric
+            return
         for name in sorted(self.others & numeric):
             if not np.isnan(columns[name]).all():
                 raise ValueError(
                     f"column {name!r} holds numbers, and held none in the first batch. "
                     "Write all batches with columns of the same types."
                 )
-        attributes = self.learner.attributes
-        for i, levels in attributes.levels if attributes else ():
+        for i, levels in attributes.levels:
             own = getattr(columns.get(attributes.names[i]), "levels", ())
             known = [level for level in levels if level in own]
             for level, other in itertools.zip_longest(own, known):

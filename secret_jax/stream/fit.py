@@ -11,6 +11,7 @@ from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.exchange import Exchange, of_all
 from secret_jax.stream.first_pass import FirstPass, together
+from secret_jax.stream.pool import Pool
 from secret_jax.stream.rows import StreamRows
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree.structure import ARRAY_FIELDS
@@ -67,16 +68,9 @@ def prepare_stream(
     better = with_better_scale(plan, schema, rows, whole.lowest_targets)
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
+    own.pool = whole.pool = Pool()  # its rows are in the sample now
     stream = StreamRows(
-        schema=schema,
-        source=source,
-        own=own,
-        n_rows=whole.n_used,
-        total_weight=whole.factor * whole.weight,
-        factor=whole.factor,
-        first_sample=rows,
-        exchange=options.exchange,
-        progress=plan.progress,
+        schema, source, own, whole, rows, options.exchange, plan.progress
     )
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None

@@ -11,7 +11,7 @@ from secret_jax.data.encoding import matched
 from secret_jax.data.rows import Rows
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import HostRows
+from secret_jax.data.source import HostRows, RowSource
 from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.batches import Batch, StreamError
@@ -26,18 +26,24 @@ _Result = TypeVar("_Result")
 
 
 @dataclass
-class StreamRows:
+class StreamRows(RowSource):
     """Source of rows that are read anew for every pass."""
 
     schema: TableSchema
     source: BatchSource  # the rows of this process
     own: FirstPass  # over these
-    n_rows: int  # of all processes
-    total_weight: float
-    factor: float  # of weights, for a mean of one of every observation
+    whole: FirstPass  # over the rows of all processes
     first_sample: Rows  # the one that the first pass took
     exchange: Exchange
     progress: Progress
+
+    @property
+    def n_rows(self) -> int:
+        return self.whole.n_used
+
+    @property
+    def total_weight(self) -> float:
+        return self.whole.weight * self.whole.factor
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """Return the sample of the first pass, whatever the arguments."""
@@ -88,5 +94,5 @@ class StreamRows:
                     f"column {name!r} holds a category that the first pass did not "
                     "see: the source has changed. Fit it again."
                 )
-        weight = rounded_weight(batch.weight[used] * self.factor)
+        weight = rounded_weight(batch.weight[used] * self.whole.factor)
         return HostRows(self.schema, found, batch.targets[used], weight)

@@ -76,7 +76,8 @@ def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
             "twice. Give a function that makes a new one, or a list of batches."
         )
     if callable(source) or isinstance(source, Iterable):
-        return BatchSource(partial(_of_items, source, wanted))
+        items: Any = source
+        return BatchSource(partial(_of_items, items, wanted))
     raise StreamError(
         f"A {type(source).__name__} is no source of rows. Give a folder of Parquet "
         "files, a pyarrow dataset, a tuple (X, y) of arrays, or something that can be "

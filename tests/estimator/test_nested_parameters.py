@@ -91,8 +91,8 @@ def test_fields_are_set_behind_two_underscores():
     assert model.set_params(splits__n_thresholds=8) is model
     assert model.splits == RssSplits(n_thresholds=8)
     assert model.leaf == "ridge"
-    model.set_params(splits__n_hinge=3, leaf__clip_margin=None, distill__reach=0.0)
-    assert model.splits == RssSplits(n_thresholds=8, n_hinge=3)
+    model.set_params(splits__n_hessian=3, leaf__clip_margin=None, distill__reach=0.0)
+    assert model.splits == RssSplits(n_thresholds=8, n_hessian=3)
     assert model.leaf == Ridge(clip_margin=None)
     assert model.distill == Distillation(reach=0.0)
     # Of a value that is set with them, in whichever order.
@@ -123,9 +123,9 @@ def test_fields_are_set_behind_two_underscores():
     ids=lambda changes: next(iter(changes)),
 )
 def test_an_unknown_name_is_refused_and_nothing_is_set(unknown):
-    model = SecretRegressor(splits=RssSplits(n_hinge=3))
+    model = SecretRegressor(splits=RssSplits(n_hessian=3))
     before = dict(vars(model))
-    changes = {"max_depth": 3, "leaf": "constant", "splits__n_hinge": 1}
+    changes = {"max_depth": 3, "leaf": "constant", "splits__n_hessian": 1}
     (name,) = unknown
     for given in (changes | unknown, unknown | changes):
         with refusal(f"Invalid parameter {name!r}", "SecretRegressor", "'splits"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from configurations import STRUCTURE_FIELDS
@@ -150,6 +151,19 @@ def test_sources_together_are_all_their_rows():
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("shape", ["root", "bushy", "chain"])
+def test_statistics_of_rows_on_a_device_are_those_of_the_host(shape):
+    """To the digits of float32; rows of no weight are none."""
+    tree, rows = tree_of(shape, 0, 2), rows_of(1, 1500, 2)
+    rows.weight[1200:] = 0.0
+    there = rows._replace(table=Table(jnp.asarray(rows.table.x), rows.table.codes))
+    found = node_statistics(tree, there)
+    expected = node_statistics(tree, rows.take(slice(1200)))
+    for name in ("weight", "mean", "scatter", "lower", "upper"):
+        pair = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(*pair, rtol=2e-6, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("leaf", [LeastSquares(), Ridge()], ids=repr)

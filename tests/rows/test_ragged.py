@@ -8,7 +8,7 @@ from rows_of_nodes import Loops
 
 from secret_jax.rows.ragged import RaggedRows
 
-LENGTH = np.array([5, 1, 40_000, 300, 2, 7_000])
+LENGTH = np.array([5, 1, 90_000, 300, 2, 7_000])
 N = int(LENGTH.sum())
 
 
@@ -30,7 +30,7 @@ def test_nodes_that_are_not_needed_may_be_left_out(rng, going):
     np.testing.assert_allclose(found[chosen], expected[chosen], rtol=1e-9, atol=1e-9)
     assert not found[~chosen].any()
     assert sum(seen) == LENGTH[chosen].sum()
-    assert max(seen) < 30_000  # a node of many rows comes in parts
+    assert max(seen) < 60_000  # a node of many rows comes in parts
 
 
 def test_nothing_is_needed(rng):

@@ -171,6 +171,24 @@ def test_sums_below_cuts(here, loops, x, rng):
     close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
 
 
+def test_moments_of_values_below_cuts(here, loops, x, rng):
+    cuts = np.sort(loops.head(x, 8), axis=-1)
+    of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
+    weight = rng.uniform(size=N).astype(np.float32)
+    found, own = here.call(
+        lambda rows, v, c, o, w: rows.moments_below(v, c, o, w),
+        *(here.put(x), here.nodes(cuts), here.put(of), here.put(weight)),
+    )
+    close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
+    powers = np.stack([weight * x, weight * x**2], axis=1).reshape(6, N)
+
+    def each_its_own(powers):
+        sums = loops.sums_below(x, cuts, powers).reshape(len(LENGTH), 3, 3, 2, 8)
+        return np.einsum("nddpc->ndpc", sums)
+
+    close(own, each_its_own(powers), each_its_own(np.abs(powers)))
+
+
 def test_values_that_nodes_choose(here, loops, x, rng):
     index = rng.integers(0, 3, (len(LENGTH), 2), dtype=np.int32)
     found = here.call(

@@ -96,19 +96,23 @@ def test_a_batch_of_nothing_but_missing_values_is_of_any_kind():
     assert model.tree_.weight[0] == 9
 
 
-def test_too_many_categories():
-    names = [f"row {i}" for i in range(3000)]
-    parts = [
-        pd.DataFrame({"name": [f"{k} {name}" for name in names], "y": 1.0 * k})
-        for k in range(2)
-    ]
-    with pytest.raises(StreamError, match="'name' has more than 4096"):
-        fit(parts)
-
-
-@pytest.mark.parametrize("source", [[], list, [good().head(0)]])
-def test_an_empty_stream(source):
-    with pytest.raises(StreamError, match="stream is empty"):
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ([], "stream is empty"),
+        (list, "stream is empty"),
+        ([good().head(0)], "stream is empty"),
+        (
+            [
+                pd.DataFrame({"name": [f"{k} row {i}" for i in range(3000)], "y": k})
+                for k in range(2)
+            ],
+            "'name' has more than 4096",
+        ),
+    ],
+)
+def test_what_no_tree_is_grown_on(source, message):
+    with pytest.raises(StreamError, match=message):
         fit(source)
 
 

@@ -36,7 +36,7 @@ class Regions(NamedTuple):
         """Rows with the columns of a head only."""
         return self._replace(x=head.of(self.x))
 
-    def some(self, most: int) -> Regions:
+    def sampled(self, most: int) -> Regions:
         """At most so many rows, of all leaves alike."""
         chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), most)).astype(int)
         return Regions(*(part[chosen] for part in self))

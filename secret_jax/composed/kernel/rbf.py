@@ -43,34 +43,39 @@ class RadialBasis(Head):
     kernel: Annotated[str, StrOptions(set(KERNELS))] = "multiquadric"
 
     def fit(self, rows: Regions) -> HeadFit:
-        bases = Bases.of(rows, self)
-        weight, n = rows.weight, rows.weight.sum()
+        weight, n, parts = rows.weight, rows.weight.sum(), rows.parts()
         level = weight @ (rows.target - rows.base) / n
         rest = rows.target - rows.base - level
-        widths = bases.bandwidth * _BANDWIDTHS
-        sums = [_Sums.nothing(len(bases.leaf), rest.shape[1]) for _ in widths]
-        for block in blocks(len(rest), 8 * len(bases.leaf)):
-            square, inner = bases.products(rows.x[block])
-            for i, width in enumerate(widths.tolist()):
-                said = KERNELS[self.kernel].value(square, inner, width)
+        metrics = tuple(
+            Metric.of_rows(rows.x[part], weight[part], self.smoother)
+            for _, part in parts
+        )
+        typical = float(np.sqrt(max(rows.x.shape[1], 1)))  # the distance in a leaf
+        widths, value = (typical * _BANDWIDTHS).tolist(), KERNELS[self.kernel].value
+        sums = [_Sums.nothing(len(metrics), rest.shape[1]) for _ in widths]
+        for block in blocks(len(rest), 8 * len(metrics)):
+            square, inner = _products(metrics, rows.x[block])
+            for i, width in enumerate(widths):
+                said = value(square, inner, width)
                 sums[i] = sums[i].with_rows(said, rest[block], weight[block])
         spread = weight @ rest**2
         ridges = [one.ridge(spread, n) for one in sums]
         best = int(np.argmin([error for error, _ in ridges]))
         (vectors, factor, moment), mean = ridges[best][1], sums[best].mean
-        bases = bases._replace(bandwidth=float(widths[best]))
         fitted, left_out = np.empty_like(rest), np.empty_like(rest)
-        for block in blocks(len(rest), 8 * len(bases.leaf)):
-            said = (bases(rows.x[block]) - mean) @ vectors
+        for block in blocks(len(rest), 8 * len(metrics)):
+            said = value(*_products(metrics, rows.x[block]), widths[best])
+            said = (said - mean) @ vectors
             fitted[block] = rows.base[block] + level + said @ moment
             leverage = weight[block] * ((said**2 * factor).sum(axis=1) + 1.0 / n)
             target = rows.target[block]
             left_out[block] = without_own(fitted[block], target, leverage)
         square = weight[:, None] * (rows.target - left_out) ** 2
-        means = [square[p].sum(axis=0) / weight[p].sum() for _, p in rows.parts()]
-        weights = vectors @ moment
+        means = [square[part].sum(axis=0) / weight[part].sum() for _, part in parts]
+        weights, leaf = vectors @ moment, np.array([leaf for leaf, _ in parts])
         model = FittedBases(
-            bases, level - mean @ weights, weights, np.sqrt(np.array(means))
+            *(leaf, metrics, self.kernel, widths[best], level - mean @ weights),
+            *(weights, np.sqrt(np.array(means))),
         )
         return HeadFit(model, np.arange(len(rest)), fitted, left_out)
 
@@ -83,46 +88,26 @@ def without_own(
     return (fitted - own * target) / (1.0 - own)
 
 
+def _products(
+    metrics: Sequence[Metric], x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances from the centers and inner products, (n_rows, n_bases)."""
+    square, inner = np.empty((2, len(x), len(metrics)))
+    for i, metric in enumerate(metrics):
+        z, center = metric(x), metric.center @ metric.root
+        square[:, i] = (z**2).sum(axis=1)
+        inner[:, i] = (z + center) @ center
+    return square, inner
+
+
 @recorded
-class Bases(NamedTuple):
-    """Basis functions of the leaves."""
+class FittedBases(NamedTuple):
+    """Network of basis functions, one for each leaf."""
 
     leaf: np.ndarray  # (n_bases,), int: node ids
     metrics: Sequence[Metric]
     kernel: str
     bandwidth: float
-
-    @classmethod
-    def of(cls, rows: Regions, head: Head) -> Self:
-        """Center bases on the leaves; the bandwidth is the typical distance there."""
-        metrics = []
-        for _, part in rows.parts():
-            x, weight = rows.x[part], rows.weight[part]
-            metrics.append(Metric.of_rows(x, weight, head.smoother))
-        leaf = np.array([leaf for leaf, _ in rows.parts()])
-        typical = np.sqrt(max(rows.x.shape[1], 1))
-        return cls(leaf, tuple(metrics), head.kernel, float(typical))
-
-    def products(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Squared distances from the centers and inner products, (n_rows, n_bases)."""
-        square, inner = np.empty((2, len(x), len(self.metrics)))
-        for i, metric in enumerate(self.metrics):
-            z = metric(x)
-            square[:, i] = (z**2).sum(axis=1)
-            center = metric.center @ metric.root
-            inner[:, i] = (z + center) @ center
-        return square, inner
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Values of the bases, shape (n_rows, n_bases)."""
-        return KERNELS[self.kernel].value(*self.products(x), self.bandwidth)
-
-
-@recorded
-class FittedBases(NamedTuple):
-    """Network of basis functions."""
-
-    bases: Bases
     level: np.ndarray  # (n_outputs,), float64
     weights: np.ndarray  # (n_bases, n_outputs), float64
     # (n_bases, n_outputs), float64: leave-one-out error of the rows of each leaf.
@@ -132,10 +117,11 @@ class FittedBases(NamedTuple):
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `HeadFit`; the deviation is the leave-one-out error of the leaf."""
-        found = np.empty_like(base)
+        found, value = np.empty_like(base), KERNELS[self.kernel].value
         for block in blocks(len(x), 8 * len(self.weights)):
-            found[block] = self.bases(x[block]) @ self.weights
-        place = np.searchsorted(self.bases.leaf, leaf)
+            products = _products(self.metrics, x[block])
+            found[block] = value(*products, self.bandwidth) @ self.weights
+        place = np.searchsorted(self.leaf, leaf)
         return base + self.level + found, self.deviation[place]
 
 

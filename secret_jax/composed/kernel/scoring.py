@@ -81,15 +81,18 @@ class CumulativeScores(NamedTuple):
         """Find the scores, from regressions of `secret_jax.data.labels.at_least`."""
         pairs = zip(fitted.T, reached.T, strict=True)
         return cls(
-            tuple(OptimalScores.of(_of_two(s), _of_two(r), weight) for s, r in pairs)
+            tuple(
+                OptimalScores.of(_both_shares(s), _both_shares(r), weight)
+                for s, r in pairs
+            )
         )
 
     def probability(self, fitted: np.ndarray) -> np.ndarray:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
         pairs = zip(self.dichotomies, fitted.T, strict=True)
-        reached = [one.probability(_of_two(said))[:, 1] for one, said in pairs]
+        reached = [one.probability(_both_shares(said))[:, 1] for one, said in pairs]
         return from_at_least(np.stack(reached, axis=1))
 
 
-def _of_two(second: np.ndarray) -> np.ndarray:
+def _both_shares(second: np.ndarray) -> np.ndarray:
     return np.stack([1.0 - second, second], axis=1)

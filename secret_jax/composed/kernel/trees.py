@@ -140,7 +140,7 @@ class KernelTree(ComposedEstimator):
 
     def _score(self, search: Search, head: Head, rows: Regions) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
-        own = rows.some(search.max_rows).of(head)
+        own = rows.sampled(search.max_rows).of(head)
         try:
             return self._criterion(search.criterion, head, head.fit(own), own)
         except np.linalg.LinAlgError:

@@ -143,15 +143,13 @@ def without_share(rows: Rows, share: float) -> tuple[Rows, Rows | None]:
 
     None: too few rows, or groups, to hold any out.
     """
-    if rows.group is not None:  # one of as many parts as the share says
-        n_parts = max(round(1 / share), 2)
-        for part in parts_of(rows.weight, n_parts, group=rows.group)[:1]:
-            return rows.take(~part), rows.take(part)
-        return rows, None
-    cut = hold_out(rows.weight, share)
-    if cut == rows.n_rows:
-        return rows, None
-    return rows.take(slice(cut)), rows.take(slice(cut, None))
+    if rows.group is None:
+        cut = hold_out(rows.weight, share)
+        others = None if cut == rows.n_rows else rows.take(slice(cut, None))
+        return rows.take(slice(cut)), others
+    # One of as many parts as the share says.
+    parts = parts_of(rows.weight, max(round(1 / share), 2), group=rows.group)
+    return (rows.take(~parts[0]), rows.take(parts[0])) if parts else (rows, None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,17 +64,8 @@ class Evidence(NamedTuple):
         A tree of twice as many numbers, in its splits and in the short equations of its
         leaves, must err less by the tolerance, as a share. The first forty are free.
 
-        Parameters
-        ----------
-        error : ndarray of shape (n_subtrees,)
-            Summed over the rows that each tree had not seen, and over outputs.
-
-        Returns
-        -------
-        int
-            Position in the path.
-        Pruned
-            With the penalised error as value, and without trees of folds.
+        ``error`` (n_subtrees,): summed over the rows that each tree had not seen.
+        Returns the position in the path, and the subtree with its penalised error.
         """
         best = least = smallest_within(error)
         value, longer = error, None

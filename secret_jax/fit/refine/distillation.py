@@ -135,44 +135,49 @@ class Distillation(Value):
         Returns the best family, with weights and errors of the rows, and the rows that
         its first tree learned from.
         """
-        lessons = self.lessons(teacher, rows, recipe.schema)
-        ratio = float(lessons[0].weight.sum() / rows.weight.sum())
+        learned, lessons = self.lessons(teacher, rows, recipe.schema)
+        ratio = float(learned.weight.sum() / rows.weight.sum())
         heavier = replace(
             recipe,
             min_split_weight=ratio * recipe.min_split_weight,
             min_leaf_weight=ratio * recipe.min_leaf_weight,
         )
-        table, ends = join(lessons), np.cumsum([each.n_rows for each in lessons])
-        seen = np.split(np.arange(ends[-1]), ends[:-1])
-        roots = [heavier.root(some, oblique=o) for o in families for some in seen]
-        trees = heavier.attach(heavier.grow(table, roots, stage), table, roots)
+        roots = [
+            replace(heavier.root(seen, oblique=oblique), targets=targets)
+            for oblique in families
+            for seen, targets in lessons
+        ]
+        trees = heavier.attach(heavier.grow(learned, roots, stage), learned, roots)
         students = []
-        for oblique, first in zip(
-            families, range(0, len(trees), len(seen)), strict=True
-        ):
-            own = tuple(trees[first : first + len(seen)])
+        for i, oblique in enumerate(families):
+            own = tuple(trees[i * len(lessons) : (i + 1) * len(lessons)])
             students.append(Candidate(own, prune(own), oblique))
         best = min(students, key=lambda student: student.pruned.value)
         tree = best.pruned.tree
         tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)
-        return best._replace(pruned=best.pruned._replace(tree=tree)), lessons[0]
+        return best._replace(pruned=best.pruned._replace(tree=tree)), learned
 
-    def lessons(self, teacher: Teacher, rows: Rows, schema: TableSchema) -> list[Rows]:
-        """Rows of a student of the teacher, and of a student of each of its folds.
+    def lessons(
+        self, teacher: Teacher, rows: Rows, schema: TableSchema
+    ) -> tuple[Rows, list[tuple[np.ndarray, np.ndarray]]]:
+        """Rows to learn from, in an order without meaning; what each student learns.
 
-        Each row, and points between it and others, which weigh as much as the rows
-        together; in an order without meaning.
+        A student of the teacher learns at all rows, one of a fold not at the rows that
+        the fold has not seen, nor at the points that stem from them. Returns for each
+        the positions of its rows, and its targets.
         """
         learned, origin = student_rows(teacher, rows, schema, self)
-        lessons = [learned]
+        # Weights have no part in the order of different rows: here they tell it.
+        place = np.arange(learned.n_rows, dtype=np.float64)
+        order = shuffled(learned._replace(weight=place), ROW_ORDER).weight.astype(int)
+        learned, origin = learned.take(order), origin[order]
+        lessons = [(np.arange(learned.n_rows), learned.targets)]
+        own = np.where(order < rows.n_rows, self.own_share, 0.0)[:, None]
         for predict, part in zip(teacher.folds, teacher.parts, strict=True):
-            own = np.flatnonzero(~part[origin])  # not the points between unseen rows
-            share = np.where(own < rows.n_rows, self.own_share, 0.0)[:, None]
-            seen = learned.take(own)
-            taught = share * rows.targets[origin[own]]
-            taught = taught + (1.0 - share) * predict(seen.table)
-            lessons.append(seen._replace(targets=taught))
-        return [shuffled(lesson, ROW_ORDER) for lesson in lessons]
+            seen = np.flatnonzero(~part[origin])
+            taught = (1.0 - own[seen]) * predict(learned.table.take(seen))
+            lessons.append((seen, own[seen] * rows.targets[origin[seen]] + taught))
+        return learned, lessons
 
 
 def student_rows(

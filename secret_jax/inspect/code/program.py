@@ -186,7 +186,7 @@ def plain_category(category: Any, name: str) -> str | bool | int | float | None:
     )
 
 
-class Phrases(ABC):
+class Writer(ABC):
     """Conditions and sums over the columns of a row, as Python and SQL write them."""
 
     logical: ClassVar[tuple[str, str, str]]

@@ -9,8 +9,8 @@ from typing import Any
 
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Phrases,
     Program,
+    Writer,
     decisions,
     plain_category,
 )
@@ -69,7 +69,7 @@ def python_code(model: ExportedModel, function: str) -> str:
             f"function_name is {function!r}, which the function itself uses. Choose a "
             f"name other than {', '.join(sorted(_TAKEN))}."
         )
-    code = _Functions(model, function).code()
+    code = _PythonWriter(model, function).code()
     helpers = ""
     for text in _HELPERS.strip().split("\n\n\n"):
         if text[4 : text.index("(") + 1] in code + helpers:
@@ -78,7 +78,7 @@ def python_code(model: ExportedModel, function: str) -> str:
     return "from math import exp\n\n\n" * ("exp(" in code) + code
 
 
-class _Functions(Phrases):
+class _PythonWriter(Writer):
     """Functions of a model, and the ``cells`` of a row that these ask for."""
 
     logical, indicator = ("or", "and", "not"), "{}"

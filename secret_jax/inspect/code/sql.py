@@ -11,7 +11,7 @@ from typing import Any
 
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Phrases,
+    Writer,
     decisions,
     plain_category,
 )
@@ -42,7 +42,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "probability. Name a table with table= for a query that has a column for "
             "each and the class, or one class with output=."
         )
-    sql = _SQL(model, column_name, table or "")
+    sql = _SqlWriter(model, column_name, table or "")
     sums = list(map(sql.value, range(len(model.constants))))
     if table is None:
         return sql.answer(sums) + "\n"
@@ -52,7 +52,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     return _select([code], _name(table)) + "\n"
 
 
-class _SQL(Phrases):
+class _SqlWriter(Writer):
     """SQL with quoted names of columns, and a prefix that begins no name of these."""
 
     logical = "OR", "AND", "NOT"

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.arguments import check_node
-from secret_jax.inspect.coefficients import equation_table
+from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number, quoted
+from secret_jax.inspect.rounding import printed_model
 from secret_jax.inspect.view import Readable, as_view
-from secret_jax.inspect.words import path_sentence
+from secret_jax.inspect.words import path_sentence, term_words
 
 _MOST_BARS = 12  # one a term
 _LONGEST_TERM, _LONGEST_NAME = 44, 44  # characters
@@ -73,27 +74,28 @@ def plot_leaf(
     if len(view.equations) > 1:
         short = picture.with_short_names(as_view(tree, int(view.shares[node].argmax())))
     (equation,) = short.equations
-    table = equation_table(equation, node, max_categories=_CATEGORIES)
-    terms = [line for line in table.lines if line.effect > 0]
+    model = model_in_original_units(equation, node)
+    constant, terms, _, _ = printed_model(model)
+    terms = [term for term in terms if term.effect > 0]
     shown = terms[:_MOST_BARS]
     axes = picture.new_axes(ax, (_WIDTH, max(_LOWEST, _REST + _LINE * len(shown))))
-    effect = np.array([math.copysign(one.effect, one.coefficient) for one in shown])
+    effect = np.array([math.copysign(one.effect, one.factor) for one in shown])
     colors = np.where(effect > 0, picture.MIDDLE_COLOR, picture.DARK_COLOR)
-    names = [one.term for one in shown]
-    _draw_bars(axes, names, effect, [number(one.coefficient) for one in shown], colors)
+    names = [term_words(one, _CATEGORIES) for one in shown]
+    _draw_bars(axes, names, effect, [number(one.factor) for one in shown], colors)
     axes.margins(x=0.28)
     picture.round_marks(axes.xaxis)
     if shown:
         axes.axvline(0, color="0.2", lw=0.8)
     else:
-        words = f"constant: {number(table.constant, digits=4)}"
+        words = f"constant: {number(constant, digits=4)}"
         axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center")
         axes.set_xticks([])
-    target = textwrap.shorten(quoted(equation.schema.target_name), _LONGEST_NAME)
+    target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
     place = "leaf's" if equation.is_leaf[node] else "node's"
     label = (
         f"moves {target} by one standard deviation of the column among the {place} "
-        f"rows{_not_shown(terms)}; constant: {number(table.constant)}"
+        f"rows{_not_shown(len(terms))}; constant: {number(constant)}"
     )
     axes.set_xlabel(textwrap.fill(label, _CHARACTERS), **picture.TEXT)
     axes.set_title(title, **picture.TITLE)
@@ -118,13 +120,13 @@ def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
     words = [str(names[column]) for column in shown]
     _draw_bars(axes, words, percent, labels, picture.MIDDLE_COLOR)
     axes.margins(x=0.12)
-    label = f"% of what the tree explains{_not_shown(order)}"
+    label = f"% of what the tree explains{_not_shown(len(order))}"
     axes.set_xlabel(label, fontsize=picture.FONT_SIZE)
     return picture.Picture(axes)
 
 
-def _not_shown(bars: Sequence[Any]) -> str:
-    hidden = len(bars) - _MOST_BARS
+def _not_shown(n_bars: int) -> str:
+    hidden = n_bars - _MOST_BARS
     return f" ({hidden} smaller ones not shown)" if hidden > 0 else ""
 
 

@@ -214,7 +214,7 @@ def _draw_predictions(
     """
     value = _square(view.predict(table))
     where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
-    if not view.of_one:
+    if not view.is_scalar:
         least, most = 1 / len(view.names), value.max(axis=-1, keepdims=True)
         strength = _PALEST + (1 - _PALEST) * (most - least) / (1 - least)
         colors = channels(view.colors)[value.argmax(axis=-1)]
@@ -247,7 +247,7 @@ def _draw_rows(
     colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
     if view.classes:
-        of_class = _OF_TWO if view.of_one else view.colors
+        of_class = _OF_TWO if view.is_scalar else view.colors
         colors = channels([*of_class, "#808080"])[colors]
     else:
         style |= {"cmap": picture.COLORS, "clim": limits}

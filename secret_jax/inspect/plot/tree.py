@@ -165,17 +165,16 @@ def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
         middle[node] = (middle[tree.left[node]] + middle[tree.right[node]]) / 2
     # Levels of inner nodes, and after them the column of the ends.
     column = {n: tree.max_depth + 1 if n in ends else int(tree.depth[n]) for n in order}
-    sides, left = {}, _MARGIN
+    boxes, left = {}, _MARGIN
     for level in sorted(set(column.values())):
         nodes = [node for node in order if column[node] == level]
         widest = max(_text_width(line) for node in nodes for line in lines[node])
         right = left + widest + 2 * _PADDING
-        sides |= dict.fromkeys(nodes, (left, right))
+        for node in nodes:
+            place = left, right, middle[node], height[node]
+            boxes[node] = _Box(lines[node], bars[node], node in ends, *place)
         left = right + _COLUMN_GAP
-    return {
-        n: _Box(lines[n], bars[n], n in ends, *sides[n], middle[n], height[n])
-        for n in order
-    }
+    return {node: boxes[node] for node in order}
 
 
 def _lines(view: View, node: int, max_terms: int | None) -> list[str]:

@@ -1,6 +1,6 @@
 """The whole page, and the foldable tree alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from secret_jax.inspect.words import (
     split_sentence,
 )
 from secret_jax.runtime.optional import imported
-from secret_jax.tree.structure import StopReason, Tree
+from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # What a page has room for; the notes on it say what was left out.
@@ -69,8 +69,8 @@ def to_html(
         raise ValueError("Give both X and y, or neither of them.")
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
-    tree, depth = view.tree, _deepest(view.tree, _MOST_NODES)
-    of_classes, nodes = view.classes is not None, list(_nodes(view, depth))
+    tree, of_classes = view.tree, view.classes is not None
+    nodes, left_out = _shown(view, _MOST_NODES)
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
     tiles = [
         ("grown on", counted_rows(tree.weight[0]), ""),
@@ -82,7 +82,7 @@ def to_html(
         figures = quality.in_words(quality.scores(view, rows.actual, rows.predicted))
         pairs = zip(headings, figures, strict=True)
         tiles += [(name, figure, seen) for name, figure in pairs]
-    notes = *facts_of(tree), mixture_facts(tree), *_left_out(tree, depth, nodes)
+    notes = *facts_of(tree), mixture_facts(tree), *left_out
     return _template("page.html").render(
         title=title or view.title,
         view=view,
@@ -105,12 +105,11 @@ def tree_fragment(trees: Sequence[Readable]) -> str:
     """
     parts = []
     for view in map(as_view, trees):
-        depth = _deepest(view.tree, _MOST_IN_NOTEBOOK)
+        nodes, left_out = _shown(view, _MOST_IN_NOTEBOOK)
         size = counted(view.n_numbers(), "number", "numbers")
         size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
         head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
-        nodes = list(_nodes(view, depth))
-        note = "; ".join(_left_out(view.tree, depth, nodes))
+        note = "; ".join(left_out)
         parts.append({"head": head, "note": note, "view": view, "nodes": nodes})
     return _template("fragment.html").render(trees=parts)
 
@@ -128,23 +127,23 @@ def _template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def _nodes(view: View, max_depth: int) -> Iterator[dict[str, Any]]:
-    """Describe the nodes down to a level, in the order in which they are read.
-
-    ``equations`` come in parts between which a line may break; ``is_end`` says that
-    nothing is shown below.
-    """
+def _shown(view: View, most: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Describe at most so many nodes, as they are read, and say what is left out."""
     tree, n_below, fills = view.tree, leaves_below(view.tree), view.fills
-    for node in in_order(tree, max_depth):
+    n_shown = np.cumsum(np.bincount(tree.depth))
+    deepest = max(int(np.searchsorted(n_shown, most, side="right")) - 1, 1)
+    nodes, notes = [], []
+    for node in in_order(tree, deepest):
         leaf, depth = bool(tree.is_leaf[node]), int(tree.depth[node])
-        is_end = leaf or depth == max_depth
+        is_end = leaf or depth == deepest
         equations = view.equations_of(node) if is_end else []
+        # In parts between which a line may break.
         parts = [model_parts(one, node, _WORDING) for one in equations]
         if len(equations) > 1:  # a leaf's own table has them
             parts = [[", ".join(most_moving(equations, node))]]
         above = [split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
         share = float(tree.weight[node] / max(tree.weight[0], 1e-300))
-        yield {
+        shown = {
             "node": node,
             "depth": depth,
             "condition": above[0] if above else "all rows",
@@ -154,6 +153,18 @@ def _nodes(view: View, max_depth: int) -> Iterator[dict[str, Any]]:
             "below": "" if leaf else counted_leaves(int(n_below[node])),
             "equations": parts,
         }
+        nodes.append(shown)
+    if deepest < tree.max_depth:
+        levels = f"{counted(deepest, 'level', 'levels')} of {tree.max_depth}"
+        notes.append(
+            f"only the upper {levels} are shown; export_text() shows the whole tree"
+        )
+    if cuts_a_list(repr(nodes)):
+        notes.append(
+            "long lists of categories are cut short; export_text(max_categories=None), "
+            "or secret-jax show MODEL --categories, has them whole"
+        )
+    return nodes, notes
 
 
 def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
@@ -174,25 +185,3 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
         "table": node_table(view, node, _MOST_TERMS),
         "held_out": held_out,
     }
-
-
-def _deepest(tree: Tree, most: int) -> int:
-    """Find the deepest level for whose nodes there is room, at least the first."""
-    shown = np.cumsum(np.bincount(tree.depth))
-    return max(int(np.searchsorted(shown, most, side="right")) - 1, 1)
-
-
-def _left_out(tree: Tree, depth: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say that deep levels, or parts of long lists, are left out."""
-    notes = []
-    if depth < tree.max_depth:
-        levels = f"{counted(depth, 'level', 'levels')} of {tree.max_depth}"
-        notes.append(
-            f"only the upper {levels} are shown; export_text() shows the whole tree"
-        )
-    if cuts_a_list(repr(nodes)):
-        notes.append(
-            "long lists of categories are cut short; export_text(max_categories=None), "
-            "or secret-jax show MODEL --categories, has them whole"
-        )
-    return notes

@@ -107,12 +107,7 @@ def test_awkward_classes(head, search):
     assert model.classes_.tolist() == ["a", "b", "d"]
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     assert model.score(x, names) > 0.8
-
-
-def test_search_of_a_head_for_classes():
-    model = KernelTreeClassifier(TREE, head="rbf", search="greedy").fit(X, Y)
-    assert model.head_ == model.search_.head
-    assert model.score(X, Y) > 0.95
+    assert search is None or model.head_ == model.search_.head
 
 
 def test_rank_errors_count_places():

@@ -10,7 +10,6 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from configurations import FEW, crease
 from handmade import SHAPES, build_tree, rows
@@ -70,6 +69,7 @@ def labelled_rows(n_rows: int = 64, seed: int = 0, n_outputs: int = 1) -> Rows:
     return Rows(rows(n_rows, seed), targets, random.uniform(1, 2, n_rows))
 
 
+COST = jax.jit(objective, static_argnums=3)
 every_number_of_outputs = pytest.mark.parametrize("n_outputs", [1, 2])
 
 
@@ -130,14 +130,13 @@ def test_gradients_are_differences_of_the_objective(loss, n_outputs):
     )
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         given = structure, batch_of(part._replace(targets=share)), loss
-        cost = jax.jit(objective, static_argnums=3)
         gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
         for name, array in start._asdict().items():
             along = random.normal(size=array.shape) * (array != 0)
             ends = (
                 start._replace(**{name: array + step * along}) for step in (1e-4, -1e-4)
             )
-            above, below = (float(cost(end, *given)) for end in ends)
+            above, below = (float(COST(end, *given)) for end in ends)
             slope = float(np.sum(along * getattr(gradient, name)))
             assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
 
@@ -182,9 +181,8 @@ def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
     batches, judges = chunk_of(part, everything)
 
     def loss_of(state):
-        cost = jax.jit(objective, static_argnums=3)
         given = alone(structure), batch_of(part), SQUARED_ERROR
-        return float(cost(alone(state.parameters), *given))
+        return float(COST(alone(state.parameters), *given))
 
     before = loss_of(state)
     state, error = train_chunk(state, structure, batches, judges, loss=SQUARED_ERROR)
@@ -202,9 +200,8 @@ def test_a_weight_of_two_is_a_row_twice():
     one = batch_of(part._replace(weight=weight))
     two = batch_of(part.take(twice)._replace(weight=np.ones(48)))
     structure = trainable(gated(), oblique=True, n_leaves=16)
-    cost = jax.jit(objective, static_argnums=3)
     once, again = (
-        len(batch.x) * float(cost(structure.start(), structure, batch, SQUARED_ERROR))
+        len(batch.x) * float(COST(structure.start(), structure, batch, SQUARED_ERROR))
         for batch in (one, two)
     )
     assert once == pytest.approx(again, rel=1e-5)
@@ -216,6 +213,8 @@ def test_without_oblique_splits_directions_keep_to_their_attribute():
     batches = minibatches(np.random.default_rng(0), 64, 10, 16)
     chunk = chunk_of(labelled_rows(), batches)
     state, _ = train_chunk(state, structure, *chunk, loss=SQUARED_ERROR)
+    assert batches.dtype == np.int32
+    assert sorted(batches[:4].ravel()) == sorted(batches[4:8].ravel()) == [*range(64)]
     inner = ~tree.is_leaf
     moved = np.asarray(alone(state.parameters).direction)[: inner.sum()]
     assert np.array_equal(moved != 0, tree.direction[inner] != 0)
@@ -243,13 +242,6 @@ def test_starts_that_accelerators_train_abreast_are_trained_as_alone(monkeypatch
     assert abreast.n_refine_steps_ == alone.n_refine_steps_
     found, expected = (model.predict(waves(256)[0]) for model in (abreast, alone))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
-
-
-def test_minibatches_go_through_all_rows_before_they_come_again():
-    batches = minibatches(np.random.default_rng(0), 40, 10, 8)
-    assert batches.dtype == np.int32
-    assert sorted(batches[:5].ravel()) == list(range(40))
-    assert sorted(batches[5:].ravel()) == list(range(40))
 
 
 def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
@@ -369,15 +361,6 @@ def test_a_table_of_nothing_but_categories(refine, prune):
     assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.DISCRETE}
     assert not model.tree_.is_soft
     assert model.score(X, y) > 0.95
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("refine", ["blend", "soft"])
-def test_servo(data_home, refine):
-    X = pd.read_csv(data_home / "servo.csv", dtype=str)
-    y = X.pop("class").astype(float)
-    model = fit(refine, X, y, leaf=Ridge(indicators=False))
-    assert model.score(X, y) > 0.7
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

@@ -141,8 +141,7 @@ class SoftGates(Gates):
 def start_trees(candidates: tuple[Candidate, ...]) -> list[Tree]:
     """Initial trees: for every candidate the pruned tree and a larger one.
 
-    Each has at least one split that can be a gate, which those on categories cannot,
-    and few enough leaves.
+    Each has a split that can be a gate, not on categories, and few enough leaves.
     """
     trees: list[Tree] = []
     for candidate in candidates:
@@ -161,8 +160,7 @@ def start_trees(candidates: tuple[Candidate, ...]) -> list[Tree]:
 def crossed_error(trainer: Trainer, starts: list[Start]) -> float:
     """Mean error on each fold of the start and step chosen on the other folds.
 
-    The best error on rows that chose start and length of training is too low, by much
-    if they are few. Standardised units squared, or those of the loss.
+    The best error on rows that chose start and length of training is too low.
     """
     history = np.concatenate([np.array(start.history) for start in starts])
     finite = np.isfinite(history)
@@ -188,8 +186,6 @@ def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Measure weights, ranges and errors where the hard splits send the rows.
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.
-
-    ``tree``: soft; ``rows``: rows that trained it.
     """
     hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)

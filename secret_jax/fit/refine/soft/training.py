@@ -146,8 +146,8 @@ def train_chunk(
     """Run steps of Adam for some starts on the same minibatches, and judge them.
 
     ``state``, ``structure``: with the starts as their first axis; ``batches``: with the
-    steps as theirs. Returns ``error`` (n_starts, n_folds), float32: losses of the
-    averaged parameters on the held-out rows, summed; infinite if a start diverged.
+    steps as theirs. Also returns losses (n_starts, n_folds) of the averaged parameters
+    on the held-out rows, summed; infinite if a start diverged.
     """
 
     def step(
@@ -177,10 +177,7 @@ def train_chunk(
 def minibatches(
     random: np.random.Generator, n_rows: int, n_steps: int, batch_size: int
 ) -> np.ndarray:
-    """Draw the rows of each step: permutations cut into batches.
-
-    ``n_rows``: at least 1. Returns (n_steps, batch_size), int32.
-    """
+    """Draw the rows of each step from permutations, (n_steps, batch_size), int32."""
     wanted = n_steps * batch_size
     if n_rows > _MANY_CALLS * wanted:
         drawn = random.integers(0, n_rows, wanted)
@@ -212,10 +209,7 @@ class Start:
 
 
 class Trainer:
-    """Rows, and the padded sizes that all starts share.
-
-    ``trees``: trees to start from, which determine the padding.
-    """
+    """Rows, and the padded sizes that all starts share, which ``trees`` determine."""
 
     def __init__(
         self, fitted: Fitted, recipe: Recipe, options: SoftGates, trees: list[Tree]

@@ -1,4 +1,4 @@
-"""Races between leaf models: loss="auto" of numbers, leaf="auto" of classes."""
+"""Races of a plan with alternatives: logarithms, shares of classes, smaller leaves."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import HoldOut, Ridge, SecretClassifier, SecretRegressor
+from secret_jax import HoldOut, Ridge, RssSplits, SecretClassifier, SecretRegressor
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit import alternatives
+from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.losses.numbers import SquaredError
 
@@ -70,13 +71,10 @@ def test_an_interaction_is_no_logarithm(n_noise):
         assert 1.0 - found.score(X[new], y[new]) < 1.02**2 * (1.0 - plain)
 
 
-def test_logarithms_are_found_behind_a_split():
+def test_logarithms_are_found_behind_a_split_and_wild_rows_do_not_decide(monkeypatch):
     X, level, noise = table(800)
     y = np.exp(np.where(X[:, 2] > 0.0, level, -level) + 0.1 * noise)
     assert along_axes(X, y, max_leaf_nodes=2).tree_.loss == QuasiPoisson()
-
-
-def test_a_few_wild_rows_do_not_decide(monkeypatch):
     X, level, noise = table()
     y = np.exp(level + 0.1 * noise)
     y[np.argsort(level)[-4:]] = y.mean()  # sold to friends
@@ -85,7 +83,7 @@ def test_a_few_wild_rows_do_not_decide(monkeypatch):
     assert fitted(X, y, max_depth=0).tree_.loss == SquaredError()
 
 
-def test_a_stream_chooses_as_memory_does():
+def test_a_stream_chooses_as_memory_does_and_warns_once():
     X, level, noise = table()
     y = np.exp(level + 0.1 * noise)
 
@@ -98,10 +96,6 @@ def test_a_stream_chooses_as_memory_does():
     np.testing.assert_array_equal(model.predict(X), along_axes(X, y).predict(X))
     y[0] = 0.0
     assert streamed(y).tree_.loss == SquaredError()
-
-
-def test_a_stream_warns_once_whatever_it_chooses():
-    X, level, noise = table()
     Y = np.exp(np.stack([level, level + 0.1 * noise], axis=1))
     X[:, 2] = Y[:, 1]
     with warnings.catch_warnings(record=True) as caught:
@@ -134,23 +128,23 @@ def test_logarithms_do_not_depend_on_the_unit_of_the_target():
     assert fitted(X, y, prune="bic").tree_.loss == SquaredError()
 
 
-def test_what_is_linear_stays_a_sum():
+def test_what_is_linear_stays_a_sum_and_so_what_has_no_equation_of_logarithms():
+    class Halved(Ridge):
+        def fit(self, statistics, parent):
+            models = super().fit(statistics, parent)
+            return models._replace(coefficient=models.coefficient / 2)
+
     X, level, noise = table()
     y = 10.0 + level + 0.3 * noise
     model = along_axes(X, y)
     assert model.tree_.loss == SquaredError()
-    np.testing.assert_array_equal(
-        model.predict(X),
-        SecretRegressor(loss="squared", oblique=False).fit(X, y).predict(X),
-    )
-
-
-def test_without_equations_or_a_counterpart_there_are_no_logarithms():
-    X, level, _ = table()
+    sums = SecretRegressor(loss="squared", oblique=False).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), sums.predict(X))
     y, flat = np.exp(level), (level - level.min()) / np.ptp(level)
     for target, parameters in (
         (y, {"leaf": "constant"}),
         (y, {"leaf": "m5"}),
+        (y, {"leaf": Halved()}),  # nor is a leaf model of one's own left for them
         (y, {"prune": "bic"}),  # which would take amounts for counts
         (y[:199], {}),  # few rows have no race
         (np.where(np.arange(300), y, 0.0), {}),  # nor has what is not positive
@@ -160,16 +154,6 @@ def test_without_equations_or_a_counterpart_there_are_no_logarithms():
         assert model.tree_.loss == SquaredError()
     more = along_axes(X, 1.55**flat, pruning_tolerance=0.0)
     assert more.tree_.loss == QuasiPoisson()
-
-
-def test_a_leaf_model_of_ones_own_is_not_left_for_logarithms():
-    class Halved(Ridge):
-        def fit(self, statistics, parent):
-            models = super().fit(statistics, parent)
-            return models._replace(coefficient=models.coefficient / 2)
-
-    X, level, _ = table()
-    assert along_axes(X, np.exp(level), leaf=Halved()).tree_.loss == SquaredError()
 
 
 def test_accurate_trees_choose_unless_they_have_gates():
@@ -250,3 +234,51 @@ def test_shares_win_where_levels_decide_and_equations_where_log_odds_are_linear(
     again = models[0].refit(X, y)
     assert again.tree_.schema.n_regressors == models[0].tree_.schema.n_regressors
     assert SecretClassifier.accurate().leaf == "auto"
+
+
+def calendar(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Days of many short seasons, each with a level of its own."""
+    rng = np.random.default_rng(seed)
+    day = rng.integers(0, 400, n_rows)
+    level = np.random.default_rng(7).normal(size=134)
+    return day[:, None].astype(float), level[day // 3] + 0.05 * rng.normal(size=n_rows)
+
+
+def at_any_size(**parameters) -> SecretRegressor:
+    options = {"oblique": False, "leaf": "constant", "pruning_tolerance": 0.0}
+    return SecretRegressor(**options | parameters)
+
+
+def test_small_regions_are_found_where_size_has_no_price_and_limits_hold():
+    (seen, known), (X, y) = calendar(1600, 0), calendar(1000, 1)
+    fine = at_any_size().fit(seen, known)
+    coarse = at_any_size(min_samples_split=0.02).fit(seen, known)
+    errors = [np.mean((model.predict(X) - y) ** 2) for model in (coarse, fine)]
+    assert coarse.n_leaves_ < 100 < fine.n_leaves_
+    assert errors[1] < 0.5 * errors[0]
+    streamed = at_any_size().fit_stream(
+        [(seen[:900], known[:900]), (seen[900:], known[900:])]
+    )
+    np.testing.assert_allclose(streamed.predict(seen), fine.predict(seen), 1e-9)
+    limited = at_any_size(min_samples_leaf=20).fit(seen, known)
+    least, given = (m.tree_.weight[m.tree_.is_leaf].min() for m in (fine, limited))
+    assert given >= 20 > least
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_depth": 2}, {"splits": RssSplits(fixed_splits=("x0", 200))}, {}],
+    ids=["depth", "fixed splits alone", "root"],
+)
+def test_what_a_finer_growth_cannot_change_is_fitted_once(options, monkeypatch):
+    X, y = calendar(400, 2)
+    y = y if "max_depth" in options else np.random.default_rng(0).normal(size=len(y))
+    fits = []
+
+    def counted(*given):
+        fits.append(grow_and_prune(*given))
+        return fits[-1]
+
+    monkeypatch.setattr(alternatives, "grow_and_prune", counted)
+    at_any_size(**options).fit(X, y)
+    assert len(fits) == 1

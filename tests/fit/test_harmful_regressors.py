@@ -73,13 +73,13 @@ def test_only_the_winner_is_distilled(monkeypatch):
     assert taught == [model.tree_.schema.roles]
 
 
-def test_useful_columns_all_stay():
+def test_useful_columns_all_stay_and_exact_targets_leave_nothing_to_judge():
     X, y = table()
+    exact = X[:, 0] + 2.0 * X[:, 1]
+    assert len(regressors_of(regressor().fit(X, exact))) == X.shape[1]
     X = X[:, :N_USEFUL]
-    trees = [
-        regressor(leaf=Ridge(drops_regressors=drops)).fit(X, y)
-        for drops in (True, False)
-    ]
+    leaves = (Ridge(drops_regressors=drops) for drops in (True, False))
+    trees = [regressor(leaf=leaf).fit(X, y) for leaf in leaves]
     assert regressors_of(trees[0]) == [0, 1, 2]
     np.testing.assert_array_equal(*(tree.predict(X) for tree in trees))
 
@@ -93,25 +93,23 @@ def test_errors_without_a_column_are_those_at_its_mean():
     x = rows.table.on_host().x.copy()
     x[:, [1, 4]] = tree.center[0, [1, 4]]
     changed = rows._replace(table=Table(x, rows.table.on_host().codes))
-    equations = Equations(fold)
-    np.testing.assert_allclose(
-        equations.error_without([1, 4]), total_error(tree, changed), rtol=1e-5
-    )
-    np.testing.assert_allclose(
-        equations.error_without([]), total_error(tree, rows), rtol=1e-5
-    )
+    for columns, others in (([1, 4], changed), ([], rows)):
+        found = Equations(fold).error_without(columns)
+        np.testing.assert_allclose(found, total_error(tree, others), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
-    "given", [None, 4, ["a3", "a4"], [False] * 4 + [True] * 14], ids=str
+    ("given", "chosen"),
+    [
+        *((None, set()), (4, {4}), (["a3", "a4"], {3, 4})),
+        ([False] * 4 + [True] * 14, {*range(4, 18)}),
+    ],
+    ids=str,
 )
-def test_columns_that_are_split_only_anyway_stay_so(given):
+def test_columns_that_are_split_only_anyway_stay_so(given, chosen):
     X, y = table()
-    frame = pd.DataFrame(X, columns=[f"a{i}" for i in range(X.shape[1])])
+    frame = pd.DataFrame(X).add_prefix("a")
     model = regressor(split_features=given).fit(frame, y)
-    chosen = {None: set(), 4: {4}}.get(given if not isinstance(given, list) else 0)
-    if isinstance(given, list):
-        chosen = {3, 4} if len(given) == 2 else set(range(4, 18))
     assert not chosen & set(regressors_of(model))
     assert {1, 2} <= set(regressors_of(model))
 
@@ -170,13 +168,10 @@ def test_one_regressor_is_left_where_all_of_them_harm():
     raise AssertionError("in no table all columns but one were left out")
 
 
-def test_exact_targets_leave_nothing_to_judge():
-    X, _ = table()
-    y = X[:, 0] + 2.0 * X[:, 1]
-    assert len(regressors_of(regressor().fit(X, y))) == X.shape[1]
-
-
-def test_classes_and_other_losses_as_well():
+def test_classes_and_other_losses_as_well_but_not_learners_of_the_literature():
+    presets = map(SecretRegressor.literature, ("guide", "m5", "retis", "support"))
+    for learner in (SecretRegressor.paper(), *presets):
+        assert not learner.leaf.drops_regressors
     X, y = table(seed=1)
     labels = np.where(y > 0.5, "high", "low")
     classes = SecretClassifier(oblique=False).fit(X, labels)
@@ -185,11 +180,3 @@ def test_classes_and_other_losses_as_well():
     model = regressor(loss="poisson").fit(X, counts)
     assert 1 in regressors_of(model)
     assert len(regressors_of(model)) < N_USEFUL + N_USELESS
-
-
-def test_learners_of_the_literature_keep_their_columns():
-    learners = [
-        SecretRegressor.paper(),
-        *map(SecretRegressor.literature, ("guide", "m5", "retis", "support")),
-    ]
-    assert not any(learner.leaf.drops_regressors for learner in learners)
