@@ -1,7 +1,6 @@
 """Array operations implemented separately for NumPy and for JAX.
 
-Axes before the last ones enumerate nodes. Arrays of NumPy are computed by NumPy, all
-others by JAX.
+Arrays of NumPy are computed by NumPy, all others by JAX.
 """
 
 from functools import lru_cache
