@@ -1,6 +1,7 @@
 """Array operations implemented separately for NumPy and for JAX.
 
-Arrays of NumPy are computed by NumPy, all others by JAX.
+Axes before the last ones enumerate nodes. Arrays of NumPy are computed by NumPy, all
+others by JAX.
 """
 
 from functools import lru_cache

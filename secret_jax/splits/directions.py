@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Directions that may be worth splitting along: proposed ones, and short versions."""
-=======
-"""Oblique directions: what proposes them, and versions of them in few attributes."""
->>>>>>> learners
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,21 +6,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.runtime.arrays import largest, taken
-<<<<<<< HEAD
 from secret_jax.runtime.linalg import AnyArray, definite_solve, namespace, unit_vectors
-=======
-from secret_jax.runtime.linalg import (
-    AnyArray,
-    definite_solve,
-    namespace,
-    unit_vectors,
-)
->>>>>>> learners
 
 
 @runtime_checkable
 class Proposal(Protocol):
-<<<<<<< HEAD
     """Proposes oblique splits of the nodes of a level; written over ``rows.xp``."""
 
     def __call__(
@@ -42,19 +28,6 @@ class Proposal(Protocol):
             Of the nodes' own models, of about unit variance.
         weight : row array of shape (rows,)
         """
-=======
-    """Proposes oblique splits of the nodes of a level; pure, and traceable by JAX.
-
-    ``rows`` has the sums over the rows of nodes (`secret_jax.rows`); ``coordinates``
-    (n_coordinates, rows) are whitened columns, ``residual`` (n_outputs, rows) what the
-    nodes' models leave, ``weight`` (rows,).
-    """
-
-    def __call__(
-        self, rows: Any, coordinates: AnyArray, residual: AnyArray, weight: AnyArray
-    ) -> AnyArray:
-        """Directions, of shape (n_nodes, n_directions, n_coordinates)."""
->>>>>>> learners
         ...
 
 

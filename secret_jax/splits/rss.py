@@ -3,11 +3,7 @@
 Axis thresholds, orders of categories, principal Hessian directions (Li 1992) and hinge
 steps by LDA (Breiman 1993) propose; the drop in the penalised
 residual sum of squares of linear models in the children decides, as in RETIS (Karalic
-<<<<<<< HEAD
 1992), but of the residual of the node's own model (`secret_jax.splits.rss_nodes`).
-=======
-1992), but of the residual of the node's own model.
->>>>>>> learners
 """
 
 from dataclasses import dataclass

@@ -5,12 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-<<<<<<< HEAD
 from secret_jax.runtime import arrays, eigenvectors, linalg
-=======
-from secret_jax.runtime import eigenvectors, linalg
->>>>>>> learners
 
 N_NODES = 3
 
@@ -48,7 +45,6 @@ def test_small_linear_algebra(rng):
     np.testing.assert_allclose(
         identity, np.broadcast_to(np.eye(5), (3, 5, 5)), atol=1e-4
     )
-<<<<<<< HEAD
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -60,8 +56,6 @@ def test_the_largest_come_first_and_ties_by_position(rng, k):
     expected = np.take_along_axis(values, found, axis=-1)
     taken = both(lambda a, i: arrays.taken(a, i, a.ndim - 1), values, found)
     np.testing.assert_array_equal(taken, expected)
-=======
->>>>>>> learners
 
 
 def test_leading_eigenvectors_are_the_same_but_for_their_signs(rng):
