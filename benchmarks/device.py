@@ -2,12 +2,13 @@
 
     python -m benchmarks.device                     # fits and predictions on it
     python -m benchmarks.device --count             # what a fit asks, without one
-    python -m benchmarks.device --count --kernels   # and the kernels of an H200
+    python -m benchmarks.device --count --kernels   # and what an H100 would do
+    python -m benchmarks.device --count --kernels --card T4
 
-Counting, the fit believes that it runs on an accelerator: batches, padding and
-transfers are those that one would get, the programs run on the processor. Kernels are
-read off what the CUDA compiler makes of these programs for a device that is only
-described: how many they are, not how long they take.
+Counting, the fit believes that it runs on an accelerator: tiles and transfers are those
+that one would get, the programs run on the processor. Kernels are read off what the
+CUDA compiler makes of these programs for a device that is only described: how many they
+are, how much memory they take and how long to compile, not how long they run.
 """
 
 from __future__ import annotations
@@ -70,10 +71,12 @@ class Demands:
     # How many times a program was started, and the programs, by what tells them apart.
     starts: dict[str, int] = field(default_factory=dict)
     cases: dict[str, Case] = field(default_factory=dict)
-    # Searched, and with the padding of their batches.
-    nodes: int = 0
-    padded_nodes: int = 0
     bytes_to_device: int = 0
+
+    def starts_of(self, name: str) -> int:
+        """How often programs of a name were started."""
+        mine = [kind for kind in self.starts if kind.startswith(f"{name} ")]
+        return sum(self.starts[kind] for kind in mine)
 
 
 @contextmanager
@@ -102,11 +105,6 @@ def counted() -> Iterator[Demands]:
             sent((arguments, static))
             demands.starts[kind] = demands.starts.get(kind, 0) + 1
             demands.cases[kind] = Case(self, shapes, dict(static))
-            if name == "find_splits":
-                nodes, n_nodes, *_ = arguments
-                demands.nodes += int(n_nodes)
-                demands.padded_nodes += len(nodes.min_weight)
-                static["together"] = False  # on the processor
         return original(self, *arguments, **static)
 
     def put_there(values: Any, *arguments: Any, **more: Any) -> Any:
@@ -180,26 +178,43 @@ def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
     return of(entry)
 
 
-# What the compiler has to know of an H200, after NVIDIA's data sheet and CUDA's limits.
-_H200 = """
+# What the compiler has to know of cards, after NVIDIA's data sheets and CUDA's limits.
+_CARDS = {
+    "H100": """
 gpu_device_info {
   threads_per_block_limit: 1024  threads_per_warp: 32  core_count: 132
   shared_memory_per_block: 49152  shared_memory_per_block_optin: 232448
   shared_memory_per_core: 233472  threads_per_core_limit: 2048  fpus_per_core: 128
   block_dim_limit_x: 2147483647  block_dim_limit_y: 65535  block_dim_limit_z: 65535
   registers_per_core_limit: 65536  registers_per_block_limit: 65536
-  memory_bandwidth: 4800000000000  l2_cache_size: 52428800  clock_rate_ghz: 1.98
-  device_memory_size: 151397597184  cuda_compute_capability { major: 9 }
+  memory_bandwidth: 3350000000000  l2_cache_size: 52428800  clock_rate_ghz: 1.98
+  device_memory_size: 85520809984  cuda_compute_capability { major: 9 }
 }
+device_description_str: "NVIDIA H100 80GB HBM3"
+""",
+    # Of a free Colab notebook; too old for Triton.
+    "T4": """
+gpu_device_info {
+  threads_per_block_limit: 1024  threads_per_warp: 32  core_count: 40
+  shared_memory_per_block: 49152  shared_memory_per_block_optin: 65536
+  shared_memory_per_core: 65536  threads_per_core_limit: 1024  fpus_per_core: 64
+  block_dim_limit_x: 2147483647  block_dim_limit_y: 65535  block_dim_limit_z: 65535
+  registers_per_core_limit: 65536  registers_per_block_limit: 65536
+  memory_bandwidth: 320000000000  l2_cache_size: 4194304  clock_rate_ghz: 1.59
+  device_memory_size: 15835660288  cuda_compute_capability { major: 7 minor: 5 }
+}
+device_description_str: "Tesla T4"
+""",
+}
+_CUDA = """
 platform_name: "CUDA"
 dnn_version_info { major: 9  minor: 10 }
 runtime_version { major: 12  minor: 9 }
-device_description_str: "NVIDIA H200"
 """
 
 
-def described_device() -> Any:
-    """An H200 that is described; SystemExit without the compiler for it."""
+def described_device(card: str = "H100") -> Any:
+    """A card that is described; SystemExit without the compiler for it."""
     nvidia = importlib.util.find_spec("nvidia")
     plugin = importlib.util.find_spec("jax_cuda12_plugin")
     places = nvidia.submodule_search_locations or () if nvidia else ()
@@ -220,39 +235,72 @@ def described_device() -> Any:
     jax.devices()  # finds the plug-in
     from jax.experimental import topologies
 
-    described = {"target_config": _H200, "topology": "1x1x1"}
+    described = {"target_config": _CARDS[card] + _CUDA, "topology": "1x1x1"}
     return topologies.get_topology_desc(platform="cuda", **described).devices[0]
 
 
-def compiled_for(device: Any, case: Case) -> str:
-    """The optimised program, as the compiler prints it."""
+class Compiled(NamedTuple):
+    """What it takes to compile a program, and what it takes."""
+
+    text: str  # the optimised program, as the compiler prints it
+    traced: float  # processor seconds of tracing and lowering
+    compiled: float  # processor seconds of compiling, those of helpers included
+    memory: int  # bytes of arguments, results and what is between
+
+    @property
+    def kernels(self) -> int:
+        """Kernels of one call."""
+        return kernels_of(self.text, assumed_turns=8)
+
+
+def compiled_for(device: Any, case: Case) -> Compiled:
+    """Compile a program ahead of time."""
     there = functools.partial(
         jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
     )
     arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
     with in_32_bits(), as_on_accelerator():
-        text = jax.jit(case.function).lower(*arguments).compile().as_text()
-    return text or ""
+        begun = _processor_seconds()
+        lowered = case.program.jitted(arguments).lower(*arguments, **case.static)
+        traced = _processor_seconds()
+        compiled = lowered.compile()
+    seconds = traced - begun, _processor_seconds() - traced
+    memory: Any = compiled.memory_analysis()
+    taken = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    taken += memory.temp_size_in_bytes - memory.alias_size_in_bytes
+    return Compiled(compiled.as_text() or "", *seconds, taken)
+
+
+def _processor_seconds() -> float:
+    """Of this process, and of those that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def count(options: argparse.Namespace) -> str:
-    """What a fit of each size asks of an accelerator."""
-    lines = [["fit", "starts", "programs", "nodes", "padded over real", "GB to it"]]
-    lines[0] += ["kernels"] * options.kernels
-    device = described_device() if options.kernels else None
+    """What a fit of each size asks of an accelerator, and what its programs are."""
+    lines = [["fit", "program", "starts", "GB to it"]]
+    lines[0] += ["traced, s", "compiled, s", "kernels", "GB"] * options.kernels
+    device = described_device(options.card) if options.kernels else None
     for rows in options.rows:
         found = demands_of(rows, options.columns, options.model)
-        line = [f"{rows:,} x {options.columns}", str(sum(found.starts.values()))]
-        line += [str(len(found.starts)), f"{found.nodes:,}"]
-        line += [f"{found.padded_nodes / max(found.nodes, 1):.1f}"]
-        line += [f"{found.bytes_to_device / 1e9:.3f}"]
+        parts = []
+        for kind, case in found.cases.items():
+            parts.append([kind.split()[0], found.starts[kind], 0.0])
+            if device is not None:
+                made = compiled_for(device, case)
+                kernels = made.kernels * found.starts[kind]
+                parts[-1] += [made.traced, made.compiled, kernels, made.memory / 1e9]
+        whole = [
+            f"{len(parts)} programs",
+            *map(sum, list(zip(*parts, strict=True))[1:]),
+        ]
+        whole[2] = found.bytes_to_device / 1e9
         if device is not None:
-            kernels = {
-                kind: kernels_of(compiled_for(device, case), assumed_turns=8)
-                for kind, case in found.cases.items()
-            }
-            line.append(f"{sum(n * kernels[kind] for kind, n in found.starts.items())}")
-        lines.append(line)
+            whole[-1] = max(part[-1] for part in parts)
+        fit = f"{rows:,} x {options.columns}"
+        for part in [*parts, whole]:
+            cells = [f"{n:,}" if isinstance(n, int) else f"{n:.3g}" for n in part[1:]]
+            lines.append([fit, part[0], *cells])
     return markdown(lines)
 
 
@@ -277,7 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--rows", type=whole_number, nargs="+", default=[1_000_000])
     add("--columns", type=whole_number, default=10)
     add("--count", action="store_true", help="what a fit would ask of an accelerator")
-    add("--kernels", action="store_true", help="with --count: those of an H200, too")
+    add("--kernels", action="store_true", help="with --count: what a card would do")
+    add("--card", choices=_CARDS, default="H100", help="with --kernels")
     add("--model", choices=MODELS, default="tree", help="with --count")
     add("--device", help="cpu, gpu or tpu, beside the CPU; else what JAX prefers")
     options = parser.parse_args(arguments)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from secret_jax.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from secret_jax.composed.kernel.classifier import (
+    from secret_jax.composed.kernel.trees import (
         KernelTreeClassifier as KernelTreeClassifier,
     )
-    from secret_jax.composed.kernel.estimator import (
+    from secret_jax.composed.kernel.trees import (
         KernelTreeRegressor as KernelTreeRegressor,
     )
     from secret_jax.composed.ordinal import (
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from secret_jax.data.categories import (
         UnseenCategoryWarning as UnseenCategoryWarning,
     )
-    from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
     from secret_jax.ensemble.classifier import (
         SecretBoostingClassifier as SecretBoostingClassifier,
@@ -34,28 +33,19 @@ if TYPE_CHECKING:
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
     from secret_jax.fit.prune.cost_complexity import CostComplexity as CostComplexity
-    from secret_jax.fit.prune.criteria import (
-        InformationCriterion as InformationCriterion,
-    )
     from secret_jax.fit.prune.cross_validation import CrossValidation as CrossValidation
     from secret_jax.fit.prune.cross_validation import StandardErrors as StandardErrors
     from secret_jax.fit.prune.hold_out import HoldOut as HoldOut
-    from secret_jax.fit.refine.blend import Blend as Blend
     from secret_jax.fit.refine.distillation import Distillation as Distillation
     from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.fit.refine.soft.choose import SoftGates as SoftGates
-    from secret_jax.fit.refine.tao import Tao as Tao
     from secret_jax.losses.deviance import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
-    from secret_jax.models.glm import ClassFrequencies as ClassFrequencies
     from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.linear import Constant as Constant
     from secret_jax.models.linear import LeastSquares as LeastSquares
-    from secret_jax.models.linear import MixtureLeaf as MixtureLeaf
-    from secret_jax.models.linear import SimpleLinear as SimpleLinear
     from secret_jax.models.ridge import Ridge as Ridge
     from secret_jax.runtime.programs import keep_programs as keep_programs
-    from secret_jax.splits.classes import ClassSplits as ClassSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
     from secret_jax.stream.batches import StreamError as StreamError
@@ -64,32 +54,27 @@ __version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _NAMES = {
-    "composed.kernel.classifier": "KernelTreeClassifier",
-    "composed.kernel.estimator": "KernelTreeRegressor",
+    "composed.kernel.trees": "KernelTreeClassifier KernelTreeRegressor",
     "composed.ordinal": "SecretOrdinalClassifier",
     "data.categories": "UnseenCategoryWarning",
-    "data.shards": "RowShards shard_rows",
+    "data.shards": "shard_rows",
     "ensemble.classifier": "SecretBoostingClassifier",
     "ensemble.forest": "SecretForestRegressor",
     "ensemble.regressor": "SecretBoostingRegressor",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",
     "fit.prune.cost_complexity": "CostComplexity",
-    "fit.prune.criteria": "InformationCriterion",
     "fit.prune.cross_validation": "CrossValidation StandardErrors",
     "fit.prune.hold_out": "HoldOut",
-    "fit.refine.blend": "Blend",
     "fit.refine.distillation": "Distillation",
     "fit.refine.interface": "RefinementWarning",
     "fit.refine.soft.choose": "SoftGates",
-    "fit.refine.tao": "Tao",
     "losses.deviance": "Poisson",
     "losses.quantile": "Quantile",
-    "models.glm": "ClassFrequencies Logistic",
-    "models.linear": "Constant LeastSquares MixtureLeaf SimpleLinear",
+    "models.glm": "Logistic",
+    "models.linear": "Constant LeastSquares",
     "models.ridge": "Ridge",
     "runtime.programs": "keep_programs",
-    "splits.classes": "ClassSplits",
     "splits.rss": "RssSplits",
     "splits.secret": "SecretSplits",
     "stream.batches": "StreamError",

@@ -83,7 +83,7 @@ ABLATIONS = {
     "no_axis_tree": Setting({"oblique": True}),
     "conjunctive_splits": Setting({"splits": "conjunctive"}),
     "no_hessian_directions": Setting({"splits": RssSplits(n_hessian=0)}),
-    "no_hinge_steps": Setting({"splits": RssSplits(n_hinge=0)}),
+    "no_hinge_steps": Setting({"splits": RssSplits(hinge_steps=0)}),
     "one_finalist": Setting({"splits": RssSplits(n_finalists=1)}),
     "no_least_gain": Setting({"splits": RssSplits(min_gain=0.0)}),
     "no_extra_count_of_degrees": Setting({"splits": RssSplits(gcv_factor=1.0)}),

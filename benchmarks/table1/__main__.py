@@ -125,7 +125,8 @@ def _rival(run: Run) -> SecretRegressor:
         n_bootstraps=50,
     )
     leaf = Constant(clip_margin=None) if model == "constant" else None
-    return SecretRegressor.guide(
+    return SecretRegressor.literature(
+        "guide",
         splits=splits,
         leaf=leaf or LeastSquares(clip_margin=None),
         prune=HoldOut(refit=False),

@@ -18,8 +18,6 @@ from secret_jax.inspect.printing import counted
 from secret_jax.runtime.optional import imported
 from secret_jax.runtime.version import VERSION
 
-_PRESETS = ("accurate", "paper", "cart", "guide", "m5", "retis", "support")
-
 
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it, save and report it."""
@@ -89,9 +87,14 @@ def _model(arguments: argparse.Namespace, rows: Rows) -> Any:
     trees: Any = (secret_jax.SecretRegressor, secret_jax.SecretClassifier)
     every = {name for one in trees for name in one().get_params(deep=False)}
     given = {name: value for name, value in vars(arguments).items() if name in every}
-    if preset and not (preset in _PRESETS and hasattr(estimator, preset)):
+    if preset in getattr(estimator, "_literature", ()):
+        model = estimator.literature(preset)
+    elif preset in ("accurate", "paper") and hasattr(estimator, preset):
+        model = getattr(estimator, preset)()
+    elif preset:
         raise CommandError(f"--preset {preset} does not go with a {kind}")
-    model = getattr(estimator, preset)() if preset else estimator()
+    else:
+        model = estimator()
     for name in given.keys() - model.get_params():
         flag = name.replace("_", "-")
         raise CommandError(f"--{flag} does not go with a {kind}")

@@ -19,8 +19,7 @@ from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.table import Reading
 from secret_jax.cli.rows import read
 from secret_jax.inspect.printing import some
-from secret_jax.tree.archive import replacing
-from secret_jax.tree.file import estimator_name
+from secret_jax.tree.file import estimator_name, replacing
 
 _DIGITS = 7  # that float32 carries
 

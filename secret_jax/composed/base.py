@@ -10,10 +10,10 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import names_restored, validated, validated_weight
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.common import SavedEstimator
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.estimators.saved import SavedEstimator
 from secret_jax.runtime.values import DeclaredConstraints, checked_parameters
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # What belongs to a fitted model and is not fitted anew with it.
 _OF_ONE_FIT = ("conformity_scores_", "conformity_weight_", "reading_", "search_")

@@ -6,7 +6,7 @@ numbers; the parts that come again are only split on. Ordered categories become 
 places in the order, which are only split on: their steps need not be alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import ReadTable, Zoned, is_missing, listed, positions
+from secret_jax.data.columns import ReadTable, Zoned, is_missing, listed
 from secret_jax.data.zones import on_the_wall
 from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
@@ -149,7 +149,7 @@ class Attributes:
             return column, levels[min(max(place, 0), len(levels) - 1)]
         if part == WEEKDAY:
             return self.names[position], _WEEKDAYS[min(max(place, 1), 7) - 1]
-        return (column, day_written(place)) if part == DAYS else None
+        return (column, str(np.datetime64(place, "D"))) if part == DAYS else None
 
     def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Convert numbers of attributes back to categories and dates."""
@@ -267,25 +267,32 @@ def places_in_order(
     return np.array([position.get(value, np.nan) for value in values], np.float64)
 
 
-def day_written(days: int) -> str:
-    """Write a number of days since 1970 as a date."""
-    return str(np.datetime64(days, "D"))
-
-
 def chosen_attributes(
     chosen: Any, names: tuple[str, ...], dates: Dates, argument: str
 ) -> set[int]:
     """Resolve columns (by name, place or mask) or attributes named by the user."""
-    if chosen is None or not dates:
-        return positions(chosen, names, argument)
-    if isinstance(chosen, str) or not hasattr(chosen, "__iter__"):
+    if chosen is None:
+        return set()
+    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
+    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
         chosen = [chosen]
-    parts = {part for _, several in dates for part in several}
-    of_dates = [c for c in chosen if isinstance(c, str) and c in parts]
-    others = [c for c in chosen if not (isinstance(c, str) and c in parts)]
-    columns = input_names(names, dates)
-    found = {names.index(part) for part in of_dates}
-    for column in positions(others, columns, argument):
-        several = dict(dates).get(columns[column], (columns[column],))
-        found |= {names.index(part) for part in several}
+    chosen, columns = list(chosen), input_names(names, dates)
+    if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
+        if len(chosen) != len(columns):
+            raise ValueError(
+                f"{argument} is a mask of length {len(chosen)}, but X has "
+                f"{len(columns)} columns."
+            )
+        chosen = np.flatnonzero(chosen).tolist()
+    parts = {name: (name,) for name in (*columns, *names)} | dict(dates)
+    found = set()
+    for choice in chosen:
+        if isinstance(choice, int | np.integer) and 0 <= choice < len(columns):
+            choice = columns[int(choice)]
+        if not isinstance(choice, str) or choice not in parts:
+            raise ValueError(
+                f"{argument} names the unknown column {choice!r}. "
+                f"The columns of X are {listed(columns)}."
+            )
+        found |= {names.index(part) for part in parts[choice]}
     return found

@@ -68,7 +68,21 @@ def read_columns(X: Any) -> ReadTable:
         array = as_array(X)
     except ValueError:
         raise ValueError(NO_TABLE) from None
-    return _array_columns(array)
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
+            "with array.reshape(-1, 1) if it has a single feature, or "
+            "array.reshape(1, -1) if it is a single sample."
+        )
+    refuse_complex(array, "X")
+    if array.dtype.kind == "m":
+        raise ValueError(
+            f"X holds times ({array.dtype}). Turn them into numbers, for example of "
+            "seconds."
+        )
+    if array.dtype.kind in "Mfiub":
+        return list(array.T if array.dtype != bool else array.T.astype(np.float64))
+    return [_object_column(column) for column in np.asarray(array, object).T]
 
 
 def as_array(X: Any) -> np.ndarray:
@@ -125,24 +139,6 @@ def without_index(X: Any) -> Any:
     frame = as_frame(X)
     named = [] if frame is None else [name for name in frame.columns if is_index(name)]
     return frame.drop(named).to_native() if frame is not None and named else X
-
-
-def _array_columns(array: np.ndarray) -> list[np.ndarray]:
-    if array.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
-            "with array.reshape(-1, 1) if it has a single feature, or "
-            "array.reshape(1, -1) if it is a single sample."
-        )
-    refuse_complex(array, "X")
-    if array.dtype.kind == "m":
-        raise ValueError(
-            f"X holds times ({array.dtype}). Turn them into numbers, for example of "
-            "seconds."
-        )
-    if array.dtype.kind in "Mfiub":
-        return list(array.T if array.dtype != bool else array.T.astype(np.float64))
-    return [_object_column(column) for column in np.asarray(array, object).T]
 
 
 def _series_values(series: nw.Series, name: str) -> np.ndarray:
@@ -275,43 +271,14 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
-    if chosen is None:
-        return set()
-    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
-    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
-        chosen = [chosen]
-    chosen = list(chosen)
-    if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
-        if len(chosen) != len(names):
-            raise ValueError(
-                f"{argument} is a mask of length {len(chosen)}, but X has "
-                f"{len(names)} columns."
-            )
-        return {i for i, c in enumerate(chosen) if c}
-    found = set()
-    for choice in chosen:
-        if isinstance(choice, str) and choice in names:
-            found.add(names.index(choice))
-        elif isinstance(choice, int | np.integer) and 0 <= choice < len(names):
-            found.add(int(choice))
-        else:
-            raise ValueError(
-                f"{argument} names the unknown column {choice!r}. "
-                f"The columns of X are {listed(names)}."
-            )
-    return found
-
-
 def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
     """Convert a column to float64; raise an error that names the first bad value.
 
     Missing values become NaN if they are allowed.
     """
     if column.dtype == object:
-        is_number, missing = _numbers_and_gaps(column, name)
-        if not (is_number | missing).all():
-            row = int(np.argmin(is_number | missing))
+        row, _ = _first_text(column, name)
+        if row is not None:
             raise ValueError(
                 f"Column {name!r} is continuous, but row {row} holds {column[row]!r}, "
                 "which is no number. Mend the value, or name the column in "
@@ -337,21 +304,17 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
 
 def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
     """Refuse a text column that is mostly numbers: a damaged numeric column."""
-    if column.dtype == bool:
-        return
-    is_number, missing = _numbers_and_gaps(column, name)
-    if is_number.sum() > len(column) / 2 and not (is_number | missing).all():
-        row = int(np.argmin(is_number | missing))
+    row, n_numbers = _first_text(column, name) if column.dtype != bool else (None, 0)
+    if row is not None and n_numbers > len(column) / 2:
         raise ValueError(
             f"Column {name!r} holds text in row {row} ({column[row]!r}), but "
-            f"{is_number.sum()} of its {len(column)} values are numbers. Mend the "
-            "text, or name the column in categorical_features if it is meant to be "
-            "discrete."
+            f"{n_numbers} of its {len(column)} values are numbers. Mend the text, or "
+            "name the column in categorical_features if it is meant to be discrete."
         )
 
 
-def _numbers_and_gaps(column: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Tell which values are numbers, and which are missing, bool."""
+def _first_text(column: np.ndarray, name: str) -> tuple[int | None, int]:
+    """First row with neither a number nor nothing, and how many rows have numbers."""
 
     def is_number(value: Any) -> bool:
         try:
@@ -361,29 +324,26 @@ def _numbers_and_gaps(column: np.ndarray, name: str) -> tuple[np.ndarray, np.nda
             return False
 
     distinct, codes = factorised(column, name, allow_missing=True)
-    kinds = [(is_number(value), value is None) for value in distinct]
-    known, missing = np.array(kinds, bool).reshape(-1, 2)[codes].T
-    return known, missing
+    known = np.array([is_number(value) for value in distinct], bool)[codes]
+    missing = np.array([value is None for value in distinct], bool)[codes]
+    rows = np.flatnonzero(~(known | missing))
+    return int(rows[0]) if len(rows) else None, int(known.sum())
 
 
 def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
     """Refuse cells that are neither numbers nor categories (lists, dates)."""
+    temporal = (datetime.date, datetime.time, datetime.timedelta)
+    others = (*temporal, np.datetime64, np.timedelta64, tuple)
     values = column.tolist()
-    odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
+    kinds = set(map(type, values))
+    odd = {k for k in kinds if k.__hash__ is None or issubclass(k, others)}
     for row, value in enumerate(values if odd else []):
-        if isinstance(value, tuple(odd)) and not is_missing(value):
+        if type(value) in odd and not is_missing(value):
             raise ValueError(
                 f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
                 "must hold a number, text, a boolean or nothing. Make a column "
                 "nothing but dates or none, and spread lists over columns of their own."
             )
-
-
-def _is_odd(kind: type) -> bool:
-    temporal = datetime.date | datetime.time | datetime.timedelta
-    return kind.__hash__ is None or issubclass(
-        kind, temporal | np.datetime64 | np.timedelta64 | tuple
-    )
 
 
 def factorised(

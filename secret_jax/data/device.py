@@ -56,7 +56,7 @@ def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
         if len(block) == size:
             return block
         return np.pad(block, [(0, size - len(block)), (0, 0)])
-    return rows_from(x, rows.start, size=size)
+    return x if len(x) == size else rows_from(x, rows.start or 0, size=size)
 
 
 def in_64_bits() -> AbstractContextManager[Any]:
@@ -74,10 +74,15 @@ def standardised(x: AnyArray, scaling: Scaling) -> jax.Array:
 _standardised = program()(standardised)
 
 
+def encoded_block(x: jax.Array, scaling: Scaling) -> jax.Array:
+    """Standardise finite numbers to float32 on their device."""
+    with in_64_bits():
+        return _standardised(x, scaling)
+
+
 def encode_on_device(X: jax.Array, scaling: Scaling) -> jax.Array | None:
     """Standardise columns to float32 on the device of ``X``.
 
     None if there is a value that is no finite number: the host knows what to do.
     """
-    with in_64_bits():
-        return _standardised(X, scaling) if jnp.isfinite(X).all() else None
+    return encoded_block(X, scaling) if jnp.isfinite(X).all() else None

@@ -235,16 +235,3 @@ class Learner:
                     "row, so the tree only repeats it. Drop the column if it is the "
                     "target itself."
                 )
-
-
-def learn_schema(
-    table: ReadTable,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    options: ColumnOptions,
-    target_names: tuple[str, ...] = ("y",),
-) -> TableSchema:
-    """Learn a schema from one table; arguments as of `Learner.add`."""
-    learner = Learner(options, target_names)
-    learner.add(table, targets, weight)
-    return learner.schema()

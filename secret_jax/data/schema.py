@@ -5,7 +5,6 @@ Section 2 of Dobra & Gehrke 2002 knows three roles of a predictor attribute: *di
 A schema is learned once (`secret_jax.data.learning`) and travels with the fitted tree.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -74,43 +73,45 @@ class TableSchema(Attributes):
         """Number of regressors that are indicators; they come last."""
         return len(self.indicators) + len(self.missing_modelled)
 
+    @cached_property
+    def encoded(self) -> tuple[tuple[int, str], ...]:
+        """Input column and label of every encoded column: its name, or what is told."""
+        first = self.n_regressors - self.n_indicators
+        numbers = [(column, self.names[column]) for column in self.continuous]
+        categories = [
+            (
+                self.discrete[attribute],
+                f"[{self.names[self.discrete[attribute]]} "
+                + ("is missing]" if value is None else f"= {_in_short(value)}]"),
+            )
+            for attribute, code in self.indicators
+            for value in [self.categories[attribute][code]]
+        ]
+        modelled, split = (
+            [(column, f"[{self.names[column]} is missing]") for column in columns]
+            for columns in (self.missing_modelled, self.missing_split)
+        )
+        return (*numbers[:first], *categories, *modelled, *numbers[first:], *split)
+
     @property
     def input_columns(self) -> tuple[int, ...]:
         """Input column of every encoded column."""
-        inserted = tuple(self.discrete[attribute] for attribute, _ in self.indicators)
-        return self._in_order(
-            self.continuous, inserted, self.missing_modelled, self.missing_split
-        )
+        return tuple(column for column, _ in self.encoded)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Label of every encoded column: the attribute, or the value indicated."""
-        return self._in_order(
-            [self.names[column] for column in self.continuous],
-            [
-                f"[{self.names[self.discrete[attribute]]} "
-                + (f"= {_in_short(value)}]" if value is not None else "is missing]")
-                for attribute, code in self.indicators
-                for value in [self.categories[attribute][code]]
-            ],
-            [f"[{self.names[column]} is missing]" for column in self.missing_modelled],
-            [f"[{self.names[column]} is missing]" for column in self.missing_split],
-        )
+        return tuple(label for _, label in self.encoded)
 
     @property
     def missing_columns(self) -> tuple[tuple[int, int], ...]:
         """Pairs (encoded column, its missing indicator), for columns that have one."""
-        first = self.n_regressors - len(self.missing_modelled)
-        position = {column: i for i, column in enumerate(self.missing_modelled, first)}
-        first = self.n_columns - len(self.missing_split)
-        position |= {column: i for i, column in enumerate(self.missing_split, first)}
-        return tuple(
-            (i, position[column])
-            for i, column in zip(
-                self.continuous_positions, self.continuous, strict=True
-            )
-            if column in position
-        )
+        after = range(self.n_regressors - len(self.missing_modelled), self.n_regressors)
+        last = range(self.n_columns - len(self.missing_split), self.n_columns)
+        gaps = (*self.missing_modelled, *self.missing_split)
+        place = dict(zip(gaps, (*after, *last), strict=True))
+        pairs = zip(self.continuous_positions, self.continuous, strict=True)
+        return tuple((i, place[column]) for i, column in pairs if column in place)
 
     def position_of(self, column: int) -> int:
         """Encoded column of a continuous attribute, by its input column."""
@@ -133,13 +134,6 @@ class TableSchema(Attributes):
         n_split = len(self.continuous) - n_plain
         split = range(self.n_regressors, self.n_regressors + n_split)
         return [*range(n_plain), *split]
-
-    def _in_order(
-        self, continuous: Sequence, inserted: Sequence, modelled: Sequence, split
-    ) -> tuple:
-        """Concatenate values per kind of column in the order of the encoded columns."""
-        first = self.n_regressors - self.n_indicators
-        return (*continuous[:first], *inserted, *modelled, *continuous[first:], *split)
 
     @cached_property
     def saturation(self) -> tuple[np.ndarray, np.ndarray]:

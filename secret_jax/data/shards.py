@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -11,30 +12,26 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.runtime.devices import computing_on
 
-AXIS = "rows"
 # What float32 may take from a column, in deviations.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class RowShards:
-    """Numeric rows in shards of equal size; the last one may be padded.
+    """Numeric rows in shards; the last one may be padded.
 
     Attributes
     ----------
     x : jax.Array of shape (n_padded, n_columns)
-        Sharded along the rows of `mesh`: what the rows hold, less ``center``.
+        Sharded along its rows: what the rows hold, less ``center``.
     n_rows : int
         Rows that are none of the padding.
-    mesh : jax.sharding.Mesh
-        Mesh with one axis.
     center : ndarray of shape (n_columns,), float64
         Numbers of float32; zero for columns that lose nothing without.
     """
 
     x: jax.Array
     n_rows: int
-    mesh: Mesh
     center: np.ndarray
 
     @property
@@ -64,14 +61,12 @@ class RowShards:
         """Convert rows of ``x`` back to their original units."""
         return there + self.center if self.center.any() else there
 
-    @property
-    def spec(self) -> PartitionSpec:
-        return PartitionSpec(self.mesh.axis_names[0])
-
-    def beside(self, array: np.ndarray) -> jax.Array:
-        """Shard an array with one entry per row like the rows, padded with zeros."""
-        more = [(0, len(self.x) - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return jax.device_put(np.pad(array, more), NamedSharding(self.mesh, self.spec))
+    @cached_property
+    def parts(self) -> list[tuple[int, jax.Array]]:
+        """First row of each shard, and its rows, on their device."""
+        own = (s for s in self.x.addressable_shards if s.replica_id == 0)
+        parts = [(shard.index[0].start or 0, shard.data) for shard in own]
+        return sorted(parts, key=lambda part: part[0])
 
 
 def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
@@ -111,7 +106,7 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     if mesh is None and is_sharded(X):
         return as_they_lie(X)
     if mesh is None:
-        mesh = Mesh(np.array(jax.local_devices()), (AXIS,))
+        mesh = Mesh(np.array(jax.local_devices()), ("rows",))
     if len(mesh.axis_names) != 1:
         raise ValueError(
             f"mesh has the axes {mesh.axis_names}; give one of a single axis, for "
@@ -129,7 +124,7 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     # A copy of the last row: padding is no value of its own.
     padded = np.pad(array, [(0, n_padded - n_rows), (0, 0)], mode="edge")
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
-    return RowShards(jax.device_put(padded, sharding), n_rows, mesh, center)
+    return RowShards(jax.device_put(padded, sharding), n_rows, center)
 
 
 def _narrowed(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,17 +165,9 @@ def as_they_lie(X: Any) -> RowShards:
             "fit_stream((X, y), processes=True)."
         )
     check_array(X)
-    places = X.sharding.devices_indices_map(X.shape)
-    order = sorted(places, key=lambda device: places[device][0].start or 0)
-    mesh = Mesh(np.array(order), (AXIS,))
-    if len(X) % len(order):
-        raise ValueError(
-            f"X lies on {len(order)} devices, which cannot share its {len(X)} rows "
-            "evenly. Give shard_rows(np.asarray(X)), which pads the last shard."
-        )
-    # Nothing moves where X is sharded along its rows only.
-    x = jax.device_put(X, NamedSharding(mesh, PartitionSpec(AXIS)))
-    return RowShards(x, len(X), mesh, np.zeros(X.shape[1]))
+    if X.sharding.shard_shape(X.shape)[1] < X.shape[1]:  # no device has whole rows
+        return shard_rows(np.asarray(X))
+    return RowShards(X, len(X), np.zeros(X.shape[1]))
 
 
 def computing_for(

@@ -1,13 +1,13 @@
 """Sources of rows: all rows in blocks, or a sample chosen by content.
 
 Everything that looks at all rows does it block by block, and everything that grows a
-tree does it on a sample; so rows may lie in the memory of the host or of a device.
+tree does it on a sample; so rows may lie in memory, on devices or in files.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -32,51 +32,8 @@ _LEAST_FOUND = 0.5
 _Result = TypeVar("_Result")
 
 
-@runtime_checkable
-class RowSource(Protocol):
-    """Source of a known number of rows, encoded on demand."""
-
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def total_weight(self) -> float: ...
-
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
-
-        The same rows and seed give the same sample, wherever they lie. Identical rows
-        are one, which is dealt as several, see `secret_jax.data.rows.Merged.dealt`.
-        """
-        ...
-
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
-        """Apply a function to blocks that cover all rows.
-
-        Results come in the order of the rows; blocks are processed in parallel.
-        """
-        ...
-
-
-@runtime_checkable
-class AddingSource(RowSource, Protocol):
-    """Source whose sums span several processes."""
-
-    def add_up(
-        self,
-        function: Callable[[Rows], Any],
-        size: int,
-        sums: Any,
-        add: Callable[..., None],
-    ) -> None:
-        """Apply a function to blocks, and add the results to ``sums`` in place."""
-        ...
-
-
-class WeighedRows:
-    """Source of rows whose weights are in memory."""
+class RowSource(ABC):
+    """Source of a known number of rows: all of them in blocks, or a sample."""
 
     weight: np.ndarray
 
@@ -88,9 +45,26 @@ class WeighedRows:
     def total_weight(self) -> float:
         return float(self.weight.sum())
 
+    @abstractmethod
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
+
+        The same rows and seed give the same sample, wherever they lie. Identical rows
+        are one, which is dealt as several, see `secret_jax.data.rows.Merged.dealt`.
+        """
+
+    @abstractmethod
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """Apply a function to blocks that cover all rows, in their order.
+
+        Blocks are processed in parallel. Rows of weight zero are no rows.
+        """
+
 
 @dataclass(frozen=True, eq=False)
-class EncodedRows(WeighedRows):
+class EncodedRows(RowSource):
     """Source of rows that are already encoded."""
 
     rows: Rows
@@ -100,7 +74,6 @@ class EncodedRows(WeighedRows):
         return self.rows.weight
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """Sample a prefix of the rows in hash order; see `RowSource`."""
         rows = merged(self.rows, seed).dealt(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
@@ -110,24 +83,30 @@ class EncodedRows(WeighedRows):
         return in_blocks(lambda part: function(self.rows.take(part)), self.n_rows, size)
 
 
-class DrawnRows(WeighedRows):
-    """Source of rows of which those of least hashes are a sample."""
+class DrawnRows(RowSource):
+    """Source of rows of which those of least hashes are a sample.
+
+    ``drawn`` are the indices of samples, by their arguments: `below` remembers them.
+    """
 
     drawn: dict[tuple[int, int], np.ndarray]
 
     @abstractmethod
-    def take(self, index: np.ndarray | None) -> Rows:
-        """Encode rows (sorted indices, or all)."""
-
-    @abstractmethod
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
-        """See `RowSource`."""
+    def on_host(self, index: np.ndarray | None) -> "HostRows":
+        """Rows (sorted indices, or all) in the memory of the host, not encoded."""
 
     @abstractmethod
     def _below(self, share: float, seed: int) -> np.ndarray:
         """Find about a share of the rows, those of least hashes."""
+
+    def take(self, index: np.ndarray | None) -> Rows:
+        """Encode rows (sorted indices, or all)."""
+        return self.on_host(index).encoded()
+
+    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
+        """Continuous attributes of rows, or of all, in units of the data."""
+        every = isinstance(index, slice)
+        return self.on_host(None if every else index).columns.values
 
     def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
@@ -142,15 +121,12 @@ class DrawnRows(WeighedRows):
 
     def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
         """Sample about ``n_wanted`` rows: those of an index, unless many repeat."""
-        if index is not None:
-            found = few_repeats(self.take(index), n_wanted, seed)
-            if found is not None:
-                return found
+        # Of few rows, each seen many times, the hash takes all or none.
+        if index is not None and len(index) >= _LEAST_FOUND * n_wanted:
+            single = merged(self.take(index), seed)
+            if single.rows.n_rows >= LEAST_DIFFERENT * len(index):
+                return single.dealt(n_wanted).take(slice(max(n_wanted, len(index))))
         return EncodedRows(self.take(None)).sample(n_wanted, seed)
-
-    @abstractmethod
-    def on_host(self, index: np.ndarray | None) -> "HostRows":
-        """Rows (sorted indices, or all) in the memory of the host, not encoded."""
 
     def observed(self, n_wanted: int) -> "DrawnRows":
         """Leave out copies of rows, of whose weight one has all.
@@ -182,8 +158,7 @@ class HostRows(DrawnRows):
     """Source of unencoded rows in host memory.
 
     ``targets`` (n_rows, n_outputs) are in units of their own, weights positive,
-    ``group`` as in `Rows`. ``drawn`` are the indices of samples, by their arguments:
-    `below` remembers them.
+    ``group`` as in `Rows`.
     """
 
     schema: TableSchema
@@ -194,12 +169,8 @@ class HostRows(DrawnRows):
     drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def _below(self, share: float, seed: int) -> np.ndarray:
-        columns = hashed_columns(self.columns, self.schema.categories, self.targets)
-        return rows_below(columns, int(sampling_limit(share)), seed)[0]
-
-    def values_at(self, index: np.ndarray | slice) -> list[np.ndarray]:
-        """Continuous attributes of rows, in units of the data."""
-        return [column[index] for column in self.columns.values]
+        known = self.columns, self.schema.categories, self.targets
+        return rows_below(*known, int(sampling_limit(share)), seed)[0]
 
     def on_host(self, index: np.ndarray | None) -> "HostRows":
         if index is None:
@@ -213,11 +184,11 @@ class HostRows(DrawnRows):
             drawn={},
         )
 
-    def take(self, index: np.ndarray | None) -> Rows:
-        some = self.on_host(index)
-        table = encoded(self.schema, some.columns)
-        targets = self.schema.scale_targets(some.targets)
-        return Rows(table, targets, some.weight, some.group)
+    def encoded(self) -> Rows:
+        """Encode all rows."""
+        table = encoded(self.schema, self.columns)
+        targets = self.schema.scale_targets(self.targets)
+        return Rows(table, targets, self.weight, self.group)
 
     def repeats(self, times: np.ndarray | None = None) -> Repeats | None:
         """Find rows that repeat others; ``times``: how often each was given."""
@@ -243,27 +214,25 @@ class HostRows(DrawnRows):
         return in_blocks(on_block, self.n_rows, size)
 
 
-def hashed_columns(
-    columns: ReadColumns, categories: Sequence[Iterable[Any]], targets: np.ndarray
-) -> list[np.ndarray]:
-    """Columns whose content `rows_below` hashes."""
-    pairs = zip(categories, columns.codes.T, strict=True)
-    numbers = [category_numbers([*values])[codes] for values, codes in pairs]
-    return [*columns.values, *numbers, *targets.T]
-
-
 def rows_below(
-    columns: list[np.ndarray], limit: int, seed: int
+    columns: ReadColumns,
+    categories: Sequence[Iterable[Any]],
+    targets: np.ndarray,
+    limit: int,
+    seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the rows whose sampling hash is below a limit, and their hashes."""
-    factors = sampling_factors(len(columns), seed)
+    pairs = zip(categories, columns.codes.T, strict=True)
+    numbers = [category_numbers([*values])[codes] for values, codes in pairs]
+    every = [*columns.values, *numbers, *targets.T]
+    factors = sampling_factors(len(every), seed)
 
     def below(part: slice) -> tuple[np.ndarray, np.ndarray]:
-        hashed = columns_hash([column[part] for column in columns], factors)
+        hashed = columns_hash([column[part] for column in every], factors)
         index = np.flatnonzero(hashed < limit)
         return part.start + index, hashed[index]
 
-    index, hashed = zip(*in_blocks(below, len(columns[-1])), strict=True)
+    index, hashed = zip(*in_blocks(below, len(targets)), strict=True)
     return np.concatenate(index), np.concatenate(hashed)
 
 
@@ -271,14 +240,3 @@ def every_row(source: RowSource, seed: int) -> Rows:
     """Read all rows of a source in hash order, with those alike spread evenly."""
     # So many that not even those that are dealt are left out.
     return source.sample(max(LEAST_DEALT * source.n_rows, PLENTY), seed)
-
-
-def few_repeats(found: Rows, n_wanted: int, seed: int) -> Rows | None:
-    """Put a hash-selected sample in order; None if many rows are identical."""
-    # Of few rows, each seen many times, the hash takes all or none.
-    if found.n_rows < _LEAST_FOUND * n_wanted:
-        return None
-    single = merged(found, seed)
-    if single.rows.n_rows < LEAST_DIFFERENT * found.n_rows:
-        return None
-    return single.dealt(n_wanted).take(slice(max(n_wanted, found.n_rows)))

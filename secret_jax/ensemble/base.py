@@ -1,8 +1,8 @@
-"""Base of boosters: parameters and fits."""
+"""Base of boosters: parameters, fits, and distillation into one tree."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,15 +12,17 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.boosting import Boosted, boosted
-from secret_jax.ensemble.estimator import EnsembleEstimator
+from secret_jax.ensemble.distill import distilled, teacher_of
+from secret_jax.ensemble.estimator import OF_THE_TREE, EnsembleEstimator
 from secret_jax.ensemble.growth import BoostOptions
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.common import Targets
+from secret_jax.estimators.planning import plan_of
 from secret_jax.fit.prepare import CheckedRows, rows_for
 from secret_jax.inspect.intervals import forget_calibration
-from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
+
+_OF_CLASSES = "classes_", "target_name_"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -35,8 +37,6 @@ class BoostingEstimator(EnsembleEstimator):
     subsample: Annotated[float, real(0.0, 1.0, closed="right")] = 0.7
     n_folds: Annotated[int, at_least(2)] = 5
     ensemble: bool = True
-    # What the values of the sums mean.
-    _loss: ClassVar[Loss] = SQUARED_ERROR
 
     def fit(
         self,
@@ -82,13 +82,98 @@ class BoostingEstimator(EnsembleEstimator):
                 reading, X, y, sample_weight, None, groups
             )
             others = self._eval_rows(eval_set, schema, targets)
-            options, stage = self._options(reading.seed), Stage("boosting", progress)
+            names = {each.name for each in fields(BoostOptions)} - {"loss", "seed"}
+            own = {name: getattr(self, name) for name in names}
+            options = BoostOptions(loss=self._loss, seed=reading.seed, **own)
+            stage = Stage("boosting", progress)
             found = boosted(options, rows, schema, others, stage)
             new = object.__new__(type(self))
             vars(new).update(vars(self))
             new._learn(rows, found, targets)
             self.__dict__ = vars(new)  # at one stroke
         return self
+
+    def distill(
+        self,
+        X: TableLike = None,
+        y: ArrayLike = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        max_leaf_nodes: int | None = None,
+        oblique: bool | Literal["auto"] = "auto",
+        equation_tolerance: float = 0.03,
+    ) -> Any:
+        """Distil the boosters into one readable tree.
+
+        Parameters
+        ----------
+        X, y, sample_weight : optional
+            Rows to learn at, where those that trained the boosters are not at hand (a
+            model from a file). Of other rows nothing is left out, so ``max_leaf_nodes``
+            should be given.
+        max_leaf_nodes : int or None, default=None
+            Maximum number of leaves. None: students of the boosters of the folds choose
+            it, on rows that neither has seen.
+        oblique : bool or "auto", default="auto"
+        equation_tolerance : float, default=0.03
+            How short the equations are, see `SecretRegressor`.
+
+        Returns
+        -------
+        SecretRegressor or SecretClassifier
+            Fitted. Its attribute ``distillation_`` is a dict: ``error``, the mean
+            squared error of such students on rows that neither they nor their teachers
+            have seen, and ``booster_error``, that of the boosters, in units of the
+            variance of the target; of classes both are mean cross-entropies in nats;
+            ``fidelity``, their R² to the boosters on these rows, of classes in their
+            probabilities; ``numbers``, how many there are to read. Without folds all
+            but the last are NaN.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretBoostingRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(400, random_state=0)
+        >>> booster = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
+        >>> tree = booster.distill(max_leaf_nodes=4)
+        >>> tree.n_leaves_, tree.distillation_["fidelity"] > 0.8
+        (4, True)
+        """
+        check_is_fitted(self)
+        model: Any = self._single_tree(
+            oblique=oblique,
+            equation_tolerance=equation_tolerance,
+            max_leaf_nodes=max_leaf_nodes,
+            **{name: getattr(self, name) for name in OF_THE_TREE},
+        )
+        plan, schema = plan_of(model, 0), self.ensemble_.schema
+        with self._fitting(X) as (_, progress):
+            boosted = None
+            if X is not None:
+                X = validation.validated(self, X, reset=False)
+                _, rows, _ = self._read(plan, X, y, sample_weight, schema)
+            elif "_rows" in vars(self):
+                rows, boosted = self._rows, self._boosted
+            else:
+                raise ValueError(
+                    "A model from a file knows no rows. Give some of them as X."
+                )
+            teacher = teacher_of(self.ensemble_, boosted, self._loss)
+            plan = replace(plan, progress=progress)
+            found = distilled(teacher, rows, plan, schema, max_leaf_nodes)
+        known = validation.fitted_names(self)
+        known |= {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.tree_, model.n_leaves_grown_ = found.tree, found.n_leaves_grown
+        model.n_refine_steps_ = 0
+        model.distillation_ = {
+            "error": found.error,
+            "booster_error": self.validation_error_ if teacher.folds else float("nan"),
+            "fidelity": found.fidelity,
+            "numbers": model.reading_cost_,
+        }
+        return model
 
     def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
         """Set the fitted attributes."""
@@ -98,11 +183,6 @@ class BoostingEstimator(EnsembleEstimator):
         errors, n_rounds = found.errors, found.ensemble.n_rounds
         self.validation_error_ = float(errors[n_rounds]) if errors.size else np.nan
         self._boosted, self._rows = found, rows
-
-    def _options(self, seed: int) -> BoostOptions:
-        names = {each.name for each in fields(BoostOptions)} - {"loss", "seed"}
-        given = {name: getattr(self, name) for name in names}
-        return BoostOptions(loss=self._loss, seed=seed, **given)
 
     def _eval_rows(
         self, eval_set: Any, schema: TableSchema, training: Targets

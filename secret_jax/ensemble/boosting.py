@@ -10,7 +10,6 @@ from secret_jax.ensemble.growth import (
     Booster,
     BoostOptions,
     add_round,
-    bins_of,
     total_error,
 )
 from secret_jax.ensemble.model import Ensemble
@@ -27,7 +26,8 @@ class Boosted(NamedTuple):
     """Result of a fit of boosters."""
 
     ensemble: Ensemble
-    # Ensembles that have each not seen a part of the rows, and these parts, if any.
+    # Ensembles that have each not seen a part of the rows, and masks (n_rows,) of these
+    # parts, if any.
     folds: list[Ensemble]
     parts: list[np.ndarray]
     # (n_rows, n_outputs), float64, or None: what these predict for the parts.
@@ -48,32 +48,60 @@ def boosted(
 
     ``rows``: in hash order; ``others``: rows to hold out in place of folds.
     """
-    bins, (folds, whole) = bins_of(rows, schema), _begun(options, rows, others)
-    rows = rows if others is None else join([rows, others])
-    boosters, stops = [*folds, whole], options.early_stopping
-    judged = [each for each in boosters if len(each.held_out)]
-    errors, best, said = list[float](), 0, list[np.ndarray]()
+    parts = _parts(options, rows, others)
+    every_row = rows if others is None else join([rows, others])
+    held_out = [*parts, np.arange(rows.n_rows, every_row.n_rows)]
+    if len(parts) == 1:  # one part says when to stop, and no booster has all rows
+        held_out, parts = parts, []
+    boosters = [
+        Booster(
+            key=key,
+            training=np.setdiff1d(np.arange(rows.n_rows), part),
+            held_out=part,
+            prediction=np.zeros(every_row.targets.shape),
+        )
+        for key, part in enumerate(held_out)
+    ]
+    judged = [booster for booster in boosters if len(booster.held_out)]
+    stops = options.early_stopping
+    errors, best, predictions = list[float](), 0, list[np.ndarray]()
     for number in range(1 + options.max_iter):
-        told = f"error {errors[best]:.4g} in unseen rows" if number and judged else ""
-        stage.at(number, options.max_iter, told)
-        add_round(boosters, rows, schema, options, bins)
-        errors.append(_error(judged, rows, options.loss))
+        known = number and judged
+        detail = f"error {errors[best]:.4g} in unseen rows" if known else ""
+        stage.at(number, options.max_iter, detail)
+        add_round(boosters, every_row, schema, options)
+        errors.append(_error(judged, every_row, options.loss))
         if number == 0 or not stops or errors[-1] < errors[best]:
-            best, said = number, [each.prediction for each in folds]
+            best, predictions = number, [each.prediction for each in boosters]
         # Without held-out rows nothing says when to stop: the first model is kept.
         if stops and (not judged or number - best >= options.n_iter_no_change):
             break
     unseen = np.empty_like(rows.targets)
-    for each, value in zip(folds, said, strict=True):
-        unseen[each.held_out] = value[each.held_out]
-    members = boosters if options.ensemble else [whole]
+    for part, prediction in zip(parts, predictions, strict=False):
+        unseen[part] = prediction[part]
+
+    def ensemble(members: list[Booster]) -> Ensemble:
+        trees = [each.trees[: 1 + best] for each in members]
+        return Ensemble(trees, options.learning_rate)
+
     return Boosted(
-        ensemble=_ensemble(members, best, options),
-        folds=[_ensemble([each], best, options) for each in folds],
-        parts=[each.held_out for each in folds],
-        unseen=unseen if folds else None,
+        ensemble=ensemble(boosters if options.ensemble else boosters[-1:]),
+        folds=[ensemble([booster]) for booster in boosters[: len(parts)]],
+        parts=[np.isin(np.arange(rows.n_rows), part) for part in parts],
+        unseen=unseen if parts else None,
         errors=np.array(errors if judged else []),
     )
+
+
+def _parts(options: BoostOptions, rows: Rows, others: Rows | None) -> list[np.ndarray]:
+    """Rows that are each held out of a booster; one part if there are very many."""
+    many = rows.n_rows > MOST_FOLDED
+    needless = not options.early_stopping and (many or not options.ensemble)
+    if others is not None or needless:
+        return []
+    n_folds = _HELD_OUT_FOLDS if many else options.n_folds
+    masks = parts_of(rows.weight, n_folds, group=rows.group)
+    return [np.flatnonzero(mask) for mask in (masks[:1] if many else masks)]
 
 
 def _error(judged: list[Booster], rows: Rows, loss: Loss) -> float:
@@ -84,39 +112,3 @@ def _error(judged: list[Booster], rows: Rows, loss: Loss) -> float:
         lost += total_error(loss, unseen, each.prediction[each.held_out])
         weight += float(unseen.weight.sum())
     return lost / weight if judged else np.nan
-
-
-def _begun(
-    options: BoostOptions, rows: Rows, others: Rows | None
-) -> tuple[list[Booster], Booster]:
-    """Boosters of the folds, and the one that no fold is held out of."""
-
-    def booster(key: int, held_out: np.ndarray) -> Booster:
-        n_others = 0 if others is None else others.n_rows
-        return Booster(
-            key=key,
-            training=np.setdiff1d(np.arange(rows.n_rows), held_out),
-            held_out=held_out,
-            prediction=np.zeros((rows.n_rows + n_others, rows.targets.shape[1])),
-        )
-
-    nothing = np.arange(0)
-    if others is not None:
-        return [], booster(0, rows.n_rows + np.arange(others.n_rows))
-    many, stops = rows.n_rows > MOST_FOLDED, options.early_stopping
-    if not stops and (many or not options.ensemble):
-        return [], booster(0, nothing)
-    n_folds = _HELD_OUT_FOLDS if many else options.n_folds
-    masks = parts_of(rows.weight, n_folds, group=rows.group)
-    parts = [np.flatnonzero(mask) for mask in masks]
-    if many:
-        return [], booster(0, parts[0])
-    folds = [booster(*fold) for fold in enumerate(parts)]
-    return folds, booster(len(folds), nothing)
-
-
-def _ensemble(
-    boosters: list[Booster], n_rounds: int, options: BoostOptions
-) -> Ensemble:
-    trees = [each.trees[: 1 + n_rounds] for each in boosters]
-    return Ensemble.of(trees, options.learning_rate)

@@ -9,17 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.common import Targets
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SecretBoostingClassifier(ClassesMixin, DistillingMixin):
+class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     """Boosted trees with linear models in their leaves, for classes.
 
     The first model is a logistic regression; every round adds a small tree with linear

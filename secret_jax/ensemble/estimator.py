@@ -1,9 +1,9 @@
-"""Base of all estimators that are sums of trees: reading of tables, files."""
+"""Base of all estimators that are sums of trees: tables, files, what they tell."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,14 +16,20 @@ from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import DrawnRows, every_row
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.reading import EnsembleInspection
 from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.common import TableEstimator, Targets
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.estimators.saved import TableEstimator
-from secret_jax.estimators.targets import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for
+from secret_jax.inspect.classes import Classes
+from secret_jax.inspect.code.export import exported_sum, written
+from secret_jax.inspect.code.onnx.convert import onnx_model
+from secret_jax.inspect.code.program import ExportedModel
+from secret_jax.inspect.importances import savings
+from secret_jax.inspect.mixin import Importances
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
@@ -38,9 +44,17 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(EnsembleInspection, TableEstimator):
-    """Base of all estimators that are sums of trees: reading of tables, files."""
+class EnsembleEstimator(Importances, TableEstimator):
+    """Base of all estimators that are sums of trees.
 
+    Of several outputs ``output``, a position or a name, selects one; of classes it may
+    be left out. How a prediction depends on a column is drawn by
+    `sklearn.inspection.PartialDependenceDisplay`.
+    """
+
+    ensemble_: Ensemble
+    _rows: Rows
+    _loss: ClassVar[Loss] = SQUARED_ERROR
     _predicts_with: ClassVar[str] = "ensemble_"
     _method: ClassVar[str] = "SECRET booster"
 
@@ -54,9 +68,8 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
     ) -> Targets:
         """Check the outputs of rows; here they are numbers.
 
-        ``X``: checked; ``weight`` (n_rows,), float64: as it was given; ``known``:
-        schema of the training rows, if these rows are further ones, and what else was
-        ``learned`` from them, by default what is fitted.
+        ``known``: schema of the training rows, if these rows are further ones, and what
+        else was ``learned`` from them, by default what is fitted.
         """
         values = validation.validated_targets(y, X, type(self).__name__)
         n_outputs = values.shape[1]
@@ -71,26 +84,18 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
         """Unfitted tree that reads the same tables and predicts the same outputs."""
         return SecretRegressor(**parameters)
 
-    def _reading(self) -> Plan:
-        """Check the parameters, and plan how to read tables, as for a single tree."""
+    @contextmanager
+    def _fitting(self, X: TableLike) -> Iterator[tuple[Plan, Progress]]:
+        """Plan how to read tables, as for a single tree; compute as parameters say."""
         own = checked_parameters(self)
         seed = 0 if self.random_state is None else seed_of(self.random_state)
         of_tree = {name: own[name] for name in OF_THE_TREE}
         tree = self._single_tree(splits=RssSplits(max_samples=None), **of_tree)
-        plan = plan_of(tree, seed, type(self).__name__)
-        # The trees' own search is not random: the seed is for their rows.
-        return replace(plan, seed=seed)
-
-    @contextmanager
-    def _fitting(self, X: TableLike) -> Iterator[tuple[Plan, Progress]]:
-        """Plan how to read the table, and compute as the parameters say."""
-        reading = self._reading()
-        with (
-            shown(self.verbose) as progress,
-            one_thread_for_products(),
-            self._computing(X),
-        ):
-            yield reading, progress
+        reading = plan_of(tree, seed, type(self).__name__)
+        computing = self._computing(X)
+        with shown(self.verbose) as progress, one_thread_for_products(), computing:
+            # The trees' own search is not random: the seed is for their rows.
+            yield replace(reading, seed=seed), progress
 
     def _read(
         self, reading: Plan, X: TableLike, *given: Any
@@ -144,6 +149,67 @@ class EnsembleEstimator(EnsembleInspection, TableEstimator):
     def _encoded(self, X: TableLike) -> Table:
         table = self._unencoded(X)
         return table.encoded() if isinstance(table, Unencoded) else table
+
+    @property
+    def _schema(self) -> TableSchema:
+        return self.ensemble_.schema
+
+    def _importances(self, output: int) -> np.ndarray:
+        """Shares of the columns in the reduction of squared training error.
+
+        A step of a share of a tree saves less than the tree by itself, ``s (2 - s)`` of
+        it; `secret_jax.inspect.importances.feature_importances` shares out the rest.
+        """
+        ensemble = self.ensemble_
+        total = np.zeros(len(ensemble.schema.names))
+        for booster in ensemble.boosters:
+            for number, whole in enumerate(booster):
+                tree = whole.output(output) if whole.n_outputs > 1 else whole
+                step = ensemble.learning_rate if number else 1.0
+                square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
+                total += step * (2.0 - step) * savings(tree, square)
+        return total / total.sum() if total.sum() > 0 else total
+
+    def export_code(
+        self,
+        language: Literal["python"] = "python",
+        *,
+        function_name: str | None = None,
+        output: int | str | None = None,
+    ) -> str:
+        """Export all trees as Python functions.
+
+        See `secret_jax.inspect.code.export.export_code` for the parameters and what
+        exported classifiers return. With ``ensemble=False`` it is a sixth as long.
+
+        Raises
+        ------
+        ValueError
+            If SQL is asked for: databases take long over sums of so many trees.
+        """
+        return written(self._exported(output), language, function_name)
+
+    def to_onnx(self, *, output: int | str | None = None) -> Any:
+        """Convert all trees to an ONNX model.
+
+        See `secret_jax.inspect.code.onnx.convert.to_onnx`.
+        """
+        return onnx_model(self._exported(output))
+
+    def _exported(self, output: int | str | None) -> ExportedModel:
+        check_is_fitted(self)
+        classes, schema = Classes.of_estimator(self), self._schema
+        trees, steps = zip(*self.ensemble_.trees(), strict=True)
+        if classes is None and schema.n_outputs > 1:
+            which = schema.output_position(output)
+            trees = [tree.output(which) for tree in trees]
+        return exported_sum(
+            trees,
+            steps,
+            loss=self._loss,
+            classes=classes,
+            output=output if classes else None,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

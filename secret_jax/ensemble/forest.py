@@ -15,8 +15,9 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
+from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.estimator import EnsembleEstimator
-from secret_jax.ensemble.growth import SPLITS, bins_of, grown_with_models, key_of
+from secret_jax.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.grow.attributes import n_inputs
@@ -35,24 +36,7 @@ _LEAST_LEAF, _ROWS_OF_LEAST = (5, 10), 250
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ForestParameters:
-    """Parameters of forests."""
-
-    n_estimators: Annotated[int, at_least(1)] = 100
-    max_features: (
-        Annotated[int, at_least(1)]
-        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
-        | Literal["sqrt", "log2"]
-        | None
-    ) = 1 / 3
-    min_samples_leaf: CountOrShare = "auto"
-    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
-    oblique: bool = False
-    bootstrap: bool = True
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters):
+class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
     """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split
@@ -108,6 +92,18 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
     True
     """
 
+    n_estimators: Annotated[int, at_least(1)] = 100
+    max_features: (
+        Annotated[int, at_least(1)]
+        | Annotated[float, Range(RealNotInt, 0.0, 1.0, closed="right")]
+        | Literal["sqrt", "log2"]
+        | None
+    ) = 1 / 3
+    min_samples_leaf: CountOrShare = "auto"
+    max_leaf_nodes: Annotated[int, at_least(1)] | None = None
+    oblique: bool = False
+    bootstrap: bool = True
+
     def fit(
         self,
         X: TableLike,
@@ -142,51 +138,27 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         kept = validation.names_restored(self, "ensemble_")
         with kept, self._fitting(X) as (reading, progress):
             X = validation.validated(self, X, reset=True)
-            schema, source, targets = self._source(
-                reading, X, y, sample_weight, None, groups
-            )
+            given = reading, X, y, sample_weight, None, groups
+            schema, source, targets = self._source(*given)
             distinct = merged(source.take(None), ROW_ORDER)
-            rows = distinct.rows
-            bags = [self._bag(rows, reading.seed, i) for i in range(self.n_estimators)]
-            bins = bins_of(rows, schema)
-            stage, trees = Stage("growing a forest", progress), list[Tree]()
-            least = self._least_weight(rows)
-            n_features = features_of_node(self.max_features, n_inputs(schema))
-
-            def grow(some: slice) -> list[Tree]:
-                numbers = range(len(bags))[some]
-                keys = [key_of(reading.seed, number) for number in numbers]
-                pairs = zip(keys, bags[some], strict=True)
-                return grown_with_models(
-                    rows,
-                    schema,
-                    bins,
-                    [self._root(rows, least, key, bag) for key, bag in pairs],
-                    SPLITS,
-                    max_leaf_nodes=self.max_leaf_nodes,
-                    max_features=n_features,
-                )
-
-            together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
-            together = max(1, min(together, -(-len(bags) // N_WORKERS)))
-            for some in in_blocks(grow, len(bags), together):
-                trees += some
-                stage.at(len(trees), len(bags))
-            outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
-            ensemble = Ensemble.of([[tree] for tree in trees], 1.0)
-            fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": rows}
-            if outside is not None:
-                score = _score(rows.targets, outside, rows.weight)
-                value, used = np.full(targets.values.shape, np.nan), targets.weight > 0
-                given = Rows(
+            numbers = range(self.n_estimators)
+            bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
+            stage = Stage("growing a forest", progress)
+            trees = self._grown(distinct.rows, schema, bags, reading.seed, stage)
+            ensemble = Ensemble([[tree] for tree in trees], 1.0)
+            fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": distinct.rows}
+            if self.bootstrap:
+                outside, used = out_of_bag(trees, bags, distinct), targets.weight > 0
+                value = np.full(targets.values.shape, np.nan)
+                rows = Rows(
                     encode(schema, X).on_host(),
                     schema.scale_targets(targets.values),
                     targets.weight,
                     None if groups is None else group_numbers(groups, len(used)),
                 )
-                value[used] = outside[merged(given.take(used), ROW_ORDER).place]
-                prediction = schema.restore_targets(value)
-                fitted |= {"oob_prediction_": prediction, "oob_score_": score}
+                value[used] = outside[merged(rows.take(used), ROW_ORDER).place]
+                fitted["oob_prediction_"] = schema.restore_targets(value)
+                fitted["oob_score_"] = _score(distinct.rows, outside)
             before = dict(vars(self))
             for name in ("oob_prediction_", "oob_score_"):
                 before.pop(name, None)
@@ -194,13 +166,52 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
             self.__dict__ = before | fitted
         return self
 
-    def _least_weight(self, rows: Rows) -> float:
-        """Least weight of a leaf, or, below 1, the share of its tree's weight."""
+    def _grown(
+        self,
+        rows: Rows,
+        schema: TableSchema,
+        bags: Sequence[np.ndarray],
+        seed: int,
+        stage: Stage,
+    ) -> list[Tree]:
+        """Grow a tree on each bag, several at a time."""
         least = self.min_samples_leaf
         if isinstance(least, str):
             few, many = _LEAST_LEAF
             least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many)
-        return float(least)
+        n_features = features_of_node(self.max_features, n_inputs(schema))
+
+        def root(number: int) -> Root:
+            inside = np.flatnonzero(bags[number])
+            weight = bags[number][inside].astype(float)
+            weight = weight if self.bootstrap else rows.weight
+            own = float(least if least >= 1 else max(1.0, least * weight.sum()))
+            return Root(
+                rows=inside,
+                min_split_weight=2 * own,
+                min_leaf_weight=own,
+                oblique=bool(self.oblique),
+                key=key_of(seed, number),
+                weight=weight,
+            )
+
+        def grow(some: slice) -> list[Tree]:
+            return grown_with_models(
+                rows,
+                schema,
+                [root(number) for number in range(len(bags))[some]],
+                SPLITS,
+                max_leaf_nodes=self.max_leaf_nodes,
+                max_features=n_features,
+            )
+
+        together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
+        together = max(1, min(together, -(-len(bags) // N_WORKERS)))
+        trees = list[Tree]()
+        for some in in_blocks(grow, len(bags), together):
+            trees += some
+            stage.at(len(trees), len(bags))
+        return trees
 
     def _bag(self, rows: Rows, seed: int, number: int) -> np.ndarray:
         """Draw how often each row is in a bag of as many as the weights sum to."""
@@ -212,21 +223,6 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator, ForestParameters)
         total = rows.weight.sum()
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
-
-    def _root(self, rows: Rows, least: float, key: int, bag: np.ndarray) -> Root:
-        """Make the root of a tree on a bag."""
-        inside = np.flatnonzero(bag)
-        weight = bag[inside].astype(float) if self.bootstrap else rows.weight
-        if least < 1.0:
-            least = max(1.0, least * float(weight.sum()))
-        return Root(
-            rows=inside,
-            min_split_weight=2 * least,
-            min_leaf_weight=least,
-            oblique=bool(self.oblique),
-            key=key,
-            weight=weight,
-        )
 
     def predict(self, X: TableLike) -> np.ndarray:
         """Predict the target.
@@ -266,13 +262,13 @@ def out_of_bag(
         return total / sum_of_shares
 
 
-def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:
+def _score(rows: Rows, prediction: np.ndarray) -> float:
     """Out-of-bag R², over rows that are out of some bag."""
-    known = np.isfinite(said).all(axis=1)
+    known = np.isfinite(prediction).all(axis=1)
     if known.sum() < 2:
         return float("nan")
-    found = r2_score(targets[known], said[known], sample_weight=weight[known])
-    return float(found)
+    weight = rows.weight[known]
+    return float(r2_score(rows.targets[known], prediction[known], sample_weight=weight))
 
 
 def features_of_node(max_features: float | str | None, n_features: int) -> int | None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.bins import Bins
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import grown
 from secret_jax.grow.search import GrowOptions
@@ -55,15 +54,9 @@ class BoostOptions:
     ensemble: bool  # whether the boosters of the folds are part of the model
 
 
-def bins_of(rows: Rows, schema: TableSchema) -> Bins | None:
-    """Bins of a table for the trees of an ensemble; none for an accelerator."""
-    return Bins.of(rows.table.on_host(), schema)
-
-
 def grown_with_models(
     rows: Rows,
     schema: TableSchema,
-    bins: Bins | None,
     roots: Sequence[Root],
     finder: RssSplits,
     *,
@@ -77,8 +70,9 @@ def grown_with_models(
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
         in_batches=True,
+        models_of_all=True,
     )
-    found = grown(rows, schema, options, roots, bins=bins)
+    found = grown(rows, schema, options, roots)
     training = [root.rows_of(rows) for root in roots]
     leaves = [each.leaf for each in found if each.leaf is not None]
     return with_leaf_models(found, training, Ridge(), Ridge(), leaves=leaves)
@@ -102,11 +96,10 @@ def add_round(
     rows: Rows,
     schema: TableSchema,
     options: BoostOptions,
-    bins: Bins | None,
 ) -> None:
     """Grow the next tree of every booster, all together."""
     roots = [_root(booster, rows, options) for booster in boosters]
-    trees = grown_with_models(rows, schema, bins, roots, BOOSTER_SPLITS)
+    trees = grown_with_models(rows, schema, roots, BOOSTER_SPLITS)
     is_first = not boosters[0].trees
     step = 1.0 if is_first else options.learning_rate
     if is_first and options.loss.labels(schema.target_names) is not None:

@@ -16,23 +16,18 @@ from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Ensemble:
     """Mean of boosters."""
 
     # Trees of each; the first is a single leaf and counts fully.
-    boosters: tuple[tuple[Tree, ...], ...]
+    boosters: Sequence[Sequence[Tree]]
     learning_rate: float  # weight of each further tree in its booster
-    schema: TableSchema
 
-    @classmethod
-    def of(cls, boosters: Sequence[Sequence[Tree]], learning_rate: float) -> Self:
-        """Make an ensemble of lists of trees."""
-        return cls(
-            boosters=tuple(map(tuple, boosters)),
-            learning_rate=learning_rate,
-            schema=boosters[0][0].schema,
-        )
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of all trees."""
+        return self.boosters[0][0].schema
 
     @property
     def n_rounds(self) -> int:
@@ -73,7 +68,7 @@ class Ensemble:
         if rest or not length:
             raise ValueError(f"{len(trees)} trees are not {n_boosters} equal boosters")
         boosters = [trees[at : at + length] for at in range(0, len(trees), length)]
-        return cls.of(boosters, float(saved["learning_rate"]))
+        return cls(boosters, float(saved["learning_rate"]))
 
     def trees(self) -> Iterator[tuple[Tree, float]]:
         """All trees, round by round, with their weights in the prediction."""

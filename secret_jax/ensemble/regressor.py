@@ -9,13 +9,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Rows
+from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.boosting import Boosted
-from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin
-from secret_jax.estimators.targets import Targets
 
 
-class SecretBoostingRegressor(ConformalMixin, RegressorMixin, DistillingMixin):
+class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that

@@ -12,28 +12,24 @@ from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.sampling import group_numbers
-from secret_jax.data.shards import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     given_beside,
     names_restored,
     validated,
 )
-from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.common import NestedParameters, TableEstimator, Targets
 from secret_jax.estimators.planning import plan_of, seed_of
-from secret_jax.estimators.saved import TableEstimator
 from secret_jax.estimators.steering import Steering
-from secret_jax.estimators.targets import Targets
-from secret_jax.fit.pipeline import FitResult, refine_tree
+from secret_jax.fit.alternatives import fit_tree
+from secret_jax.fit.pipeline import Fit, refine
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import training_path
 from secret_jax.fit.refine.interface import RefinementWarning
-from secret_jax.fit.rivals import fit_tree
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
-from secret_jax.models.sharded import predict_shards
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn
@@ -133,7 +129,7 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
                 self._keep(finished, **targets.learned)
             return self._refined(plan, finished)
 
-    def _keep(self, finished: FitResult, **learned: Any) -> None:
+    def _keep(self, finished: Fit, **learned: Any) -> None:
         """Store a fitted tree and what else was learned, at one stroke."""
         new = object.__new__(type(self))
         vars(new).update(vars(self))
@@ -141,15 +137,15 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         for name in ("reading_", "distillation_"):
             vars(new).pop(name, None)
         new.tree_ = finished.tree
-        new.n_leaves_grown_ = finished.fitted.n_leaves_grown
+        new.n_leaves_grown_ = finished.fitted.candidates[0].grown.n_leaves
         new.n_refine_steps_ = 0
         self.__dict__ = vars(new) | learned
 
-    def _refined(self, plan: Plan, finished: FitResult) -> Self:
+    def _refined(self, plan: Plan, finished: Fit) -> Self:
         """Refine the stored tree if requested."""
         if plan.refine is not None:
             told = replace(finished.plan, progress=plan.progress)
-            refined = refine_tree(finished._replace(plan=told))
+            refined = refine(finished._replace(plan=told))
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
@@ -193,11 +189,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
     def _outputs(self, X: TableLike) -> np.ndarray:
         """Predict the outputs in the form that `_targets` gives them."""
         with self._computing(X, fall_back=True):
-            if is_sharded(X) and self._is_plain_hard_tree():
-                shards = shard_rows(validated(self, X, reset=False))
-                prediction = predict_shards(self.tree_, shards)
-                if prediction is not None:
-                    return prediction
             return routing.predict(*self._tree_and_unencoded(X))
 
     def cost_complexity_pruning_path(
@@ -268,14 +259,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         """Depth of the deepest leaf; a single leaf has depth 0."""
         check_is_fitted(self)
         return self.tree_.max_depth
-
-    def get_n_leaves(self) -> int:
-        """Number of leaves, as in scikit-learn's trees; see ``n_leaves_``."""
-        return self.n_leaves_
-
-    def get_depth(self) -> int:
-        """Depth of the tree, as in scikit-learn's trees; see ``depth_``."""
-        return self.depth_
 
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""

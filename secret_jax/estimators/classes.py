@@ -16,7 +16,7 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.data.validation import name_of
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.common import Targets
 from secret_jax.inspect.classes import Classes
 
 

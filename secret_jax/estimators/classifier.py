@@ -10,19 +10,16 @@ import numpy as np
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
+from secret_jax.estimators.common import Targets
 from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
-from secret_jax.estimators.presets import AccuratePreset, cart_parameters
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.presets import CLASS_LITERATURE, Presets
 from secret_jax.inspect.classes import with_all_classes
-from secret_jax.models.glm import ClassFrequencies
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SecretClassifier(
-    AccuratePreset, ClassesMixin, TreeEstimator, ClassifierParameters
-):
+class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameters):
     """Readable classification tree with logistic regressions in its leaves.
 
     The tree is grown as by `secret_jax.SecretRegressor`, on indicators of the classes;
@@ -110,36 +107,7 @@ class SecretClassifier(
 
     _named: ClassVar[Named] = CLASS_NAMED
     _accurate: ClassVar[dict[str, Any]] = {"leaf": "auto"}
-
-    @classmethod
-    def cart(cls, **parameters: Any) -> SecretClassifier:
-        """Build the trees of Breiman, Friedman, Olshen & Stone 1984, as scikit-learn's.
-
-        Gini impurity, every threshold, shares of the classes in the leaves, no pruning:
-        node for node the tree of `sklearn.tree.DecisionTreeClassifier`, where no two
-        splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
-        with ``ccp_alpha``, by the Gini impurity; ``prune="cross-validation"`` chooses
-        the penalty.
-
-        Parameters
-        ----------
-        **parameters
-            Parameters of the estimator that override the preset's.
-
-        Notes
-        -----
-        What differs: splits on categories ask for a set of them, as the book's do;
-        missing values are learned, where the book has surrogate splits; thresholds are
-        the plainest numbers between two rows.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretClassifier
-        >>> SecretClassifier.cart(max_leaf_nodes=8).splits.criterion
-        'gini'
-        """
-        leaf = ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None)
-        return cls(**cart_parameters("gini", leaf) | parameters)
+    _literature: ClassVar[dict[str, dict[str, Any]]] = CLASS_LITERATURE
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
         found = self._outputs(X)

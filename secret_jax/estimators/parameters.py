@@ -80,7 +80,7 @@ NAMED: Named = {
     **_OF_TREES,
     "loss": {
         "squared": SquaredError(),
-        "auto": SquaredError(),  # and that of logarithms, see `secret_jax.fit.rivals`
+        "auto": SquaredError(),  # or that of logarithms: `secret_jax.fit.alternatives`
         "absolute": Quantile(),
         "poisson": Poisson(),
         "gamma": Gamma(),
@@ -96,7 +96,7 @@ CLASS_NAMED: Named = {
     "leaf": {
         "logistic": Logistic(),
         "constant": ClassFrequencies(),
-        "auto": Logistic(),  # and constants, see `secret_jax.fit.rivals`
+        "auto": Logistic(),  # and constants, see `secret_jax.fit.alternatives`
     },
     **_OF_TREES,
 }

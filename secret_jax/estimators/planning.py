@@ -6,9 +6,9 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.common import NestedParameters
 from secret_jax.estimators.parameters import value_of
-from secret_jax.fit.plan import Plan, Rival
+from secret_jax.fit.plan import AlternativeLeaf, Plan
 from secret_jax.losses.deviance import QuasiPoisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
@@ -49,11 +49,11 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     for name, part in parts.items():
         if part is not None and (allowed := part.conflict(parameters | parts)):
             refuse(name, caller, allowed, parameters[name])
-    rival = _rival(parameters, splits, leaf)
-    if rival is not None:
-        loss = rival.leaf.loss
+    alternative = _alternative_leaf(parameters, splits, leaf)
+    if alternative is not None:
+        loss = alternative.leaf.loss
         if not all(rule is None or rule.knows(loss) for rule in (prune, refine)):
-            rival = None
+            alternative = None
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth"),
         *("min_samples_split", "min_samples_leaf"),
@@ -63,7 +63,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     return Plan(
         splits=splits,
         leaf=leaf,
-        rival=rival,
+        alternative_leaf=alternative,
         prune=prune,
         refine=refine,
         distill=distill,
@@ -75,9 +75,9 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     )
 
 
-def _rival(
+def _alternative_leaf(
     parameters: Mapping[str, Any], splits: SplitFinder, leaf: LeafModel
-) -> Rival | None:
+) -> AlternativeLeaf | None:
     """Leaf model that races with the one that stands for "auto"."""
     other, of_logarithms = None, parameters.get("loss") == "auto"
     if of_logarithms and leaf.uses_regressors:
@@ -86,7 +86,8 @@ def _rival(
         other = ClassFrequencies()
     if other is None:
         return None
-    return Rival(other, _column_options(parameters, splits, other), of_logarithms)
+    columns = _column_options(parameters, splits, other)
+    return AlternativeLeaf(other, columns, of_logarithms)
 
 
 def _column_options(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from secret_jax.estimators.parameters import value_of
@@ -15,51 +14,64 @@ from secret_jax.learners.m5 import M5Pruning, M5Splits
 from secret_jax.learners.m5_leaves import M5Linear
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
-from secret_jax.models.interface import LeafModel
+from secret_jax.models.glm import ClassFrequencies
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
-from secret_jax.splits.interface import SplitFinder
+from secret_jax.runtime.values import refuse
 from secret_jax.splits.secret import SecretSplits
 
 # Equations in full, and trees that are neither smoothed nor kept small.
-_AS_GROWN = {
+_AS_GROWN: dict[str, Any] = {
     "oblique": False,
     "distill": False,
     "equation_tolerance": 0.0,
     "pruning_tolerance": 0.0,
 }
+_CART = _AS_GROWN | {
+    "splits": CartSplits(criterion="variance", max_samples=None),
+    "leaf": Constant(clip_margin=None),
+    "prune": Unpruned(),
+    "min_samples_split": 2,
+    "min_samples_leaf": 1,
+}
 # Models of all numeric columns as they are.
-_AS_IS: dict[str, Any] = {
-    "clip_margin": None,
-    "tail_share": 0.0,
-    "drops_regressors": False,
+_AS_IS: Any = {"clip_margin": None, "tail_share": 0.0, "drops_regressors": False}
+_LINEAR = _AS_GROWN | {
+    "leaf": LeastSquares(indicators=False, **_AS_IS),
+    "prune": StandardErrors(factor=0.0),
+}
+_LITERATURE: dict[str, dict[str, Any]] = {
+    "cart": _CART,
+    "guide": _LINEAR
+    | {
+        "splits": GuideSplits(thresholds="all", n_bootstraps=50, max_samples=None),
+        "prune": StandardErrors(factor=0.5),
+    },
+    "m5": _LINEAR
+    | {
+        "splits": M5Splits(max_samples=None),
+        "leaf": M5Linear(attributes="tested", indicators=False, **_AS_IS),
+        "prune": M5Pruning(),
+        "min_samples_split": 4,
+        "min_samples_leaf": 2,
+    },
+    "retis": _LINEAR | {"splits": RetisSplits(max_samples=None)},
+    "support": _LINEAR | {"splits": SupportSplits(max_samples=None)},
+}
+CLASS_LITERATURE: dict[str, dict[str, Any]] = {
+    "cart": _CART
+    | {
+        "splits": CartSplits(criterion="gini", max_samples=None),
+        "leaf": ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None),
+    }
 }
 
 
-def cart_parameters(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
-    """Parameters of trees grown in full, as by CART."""
-    return _AS_GROWN | {
-        "splits": CartSplits(criterion=criterion, max_samples=None),
-        "leaf": leaf,
-        "prune": Unpruned(),
-        "min_samples_split": 2,
-        "min_samples_leaf": 1,
-    }
+class Presets:
+    """Constructors of an estimator of one tree with parameters other than default."""
 
-
-def _linear_parameters(splits: SplitFinder) -> dict[str, Any]:
-    """Parameters of trees with least squares in their leaves."""
-    return _AS_GROWN | {
-        "splits": replace(splits, max_samples=None),
-        "leaf": LeastSquares(indicators=False, **_AS_IS),
-        "prune": StandardErrors(factor=0.0),
-    }
-
-
-class AccuratePreset:
-    """Constructor of an estimator of one tree, as accurate as it can be."""
-
-    # What the estimator's class can do besides.
-    _accurate: ClassVar[dict[str, Any]] = {}
+    # Parameters of the estimator's class: what it can do besides, and by learner.
+    _accurate: ClassVar[dict[str, Any]] = {"loss": "auto"}
+    _literature: ClassVar[dict[str, dict[str, Any]]] = _LITERATURE
 
     if TYPE_CHECKING:  # that of the estimator
 
@@ -71,8 +83,8 @@ class AccuratePreset:
 
         The default fits on a page: a longer tree has to earn its length. This one is
         pruned to the least error, grown down to small regions where pruning keeps most
-        of it (`secret_jax.fit.rivals`), and its splits become gates, trained with the
-        leaves, where rows held out say that it helps; leaves of a classifier are
+        of it (`secret_jax.fit.alternatives`), and its splits become gates, trained with
+        the leaves, where rows held out say that it helps; leaves of a classifier are
         equations or shares, whatever errs less (``leaf="auto"``). It still prints.
 
         Parameters
@@ -97,15 +109,81 @@ class AccuratePreset:
         own = {"pruning_tolerance": 0.0, "refine": refine} | cls._accurate
         return cls(**own | parameters)
 
+    @classmethod
+    def literature(
+        cls,
+        name: Literal["cart", "guide", "m5", "retis", "support"],
+        /,
+        **parameters: Any,
+    ) -> Self:
+        """Build a learner of the literature; sources are those of its split finder.
 
-class Presets(AccuratePreset):
-    """Constructors of `SecretRegressor` for learners of the literature.
+        Parameters
+        ----------
+        name : str
+            "cart": every threshold, by the variance of the outputs or the Gini
+            impurity, means or shares in the leaves, not pruned: node for node the tree
+            of scikit-learn's, where no two splits are equally good. ``prune=`` takes
+            ``CostComplexity(alpha=...)``, for ``ccp_alpha``, or "cross-validation". A
+            classifier has no other.
 
-    Keyword arguments are parameters of the estimator that override the preset's. The
-    sources are those of the split finders.
-    """
+            "guide" (Loh 2002): chi-squared tests of residual signs for curvature and
+            interactions choose the attribute, least squares of the children its
+            threshold.
 
-    _accurate: ClassVar[dict[str, Any]] = {"loss": "auto"}
+            "m5" (Quinlan 1992): the drop of the standard deviation chooses the
+            threshold; models of what is asked for below a node, whose terms are
+            eliminated one by one, and which are smoothed along the path to the root.
+
+            "retis" (Karalic 1992): least squares on both sides of every threshold, the
+            exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against.
+
+            "support" (Chaudhuri, Huang, Loh & Yao 1994): t tests of the means and
+            variances of the rows above and below a node's model choose the attribute,
+            which is split at the average of their two means.
+        **parameters
+            Parameters of the estimator that override the preset's. Afterwards
+            ``set_params(splits__thresholds=0.01)`` of "guide" and "retis" tries a
+            sampled share of the thresholds.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no such learner.
+
+        Notes
+        -----
+        What differs from the sources: missing values are learned, where CART has
+        surrogate splits; thresholds are the plainest numbers between two rows; of
+        several targets each counts in units of its own deviation. Categories are
+        divided into two sets by means, as Wang & Witten do for M5, and are in no model.
+        Linear models are least squares of all numeric columns in "guide" and "support",
+        where the latter has polynomials and smooths between the leaves
+        (``refine="blend"`` comes near it). Pruning is cost-complexity with ten parts of
+        the rows, and half a standard error in "guide", also where RETIS shrinks errors
+        toward that of all rows and SUPPORT looks some levels ahead. GUIDE's bootstrap
+        moves the scores of discrete attributes instead of multiplying them. A subtree
+        of "m5" pays for all its parameters and splits together, as in M5'. A side of
+        "retis" has at least twice as many rows as its model has coefficients.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretClassifier, SecretRegressor
+        >>> SecretRegressor.literature("guide").prune
+        StandardErrors(factor=0.5, n_folds=10)
+        >>> SecretRegressor.literature("m5", max_depth=3).splits.least_deviation
+        0.05
+        >>> SecretClassifier.literature("cart").splits.criterion
+        'gini'
+        """
+        if name not in cls._literature:
+            names = " or ".join(map(repr, cls._literature))
+            refuse("name", f"{cls.__name__}.literature", names, name)
+        return cls(**cls._literature[name] | parameters)
+
+
+class PaperPreset(Presets):
+    """Constructor of the paper's learner."""
 
     @classmethod
     def paper(
@@ -159,131 +237,3 @@ class Presets(AccuratePreset):
         if isinstance(leaf, str) and leaf in models:
             parameters["leaf"] = models[leaf](**_AS_IS)
         return cls(**own | parameters)
-
-    @classmethod
-    def cart(cls, **parameters: Any) -> Self:
-        """Build the trees of Breiman, Friedman, Olshen & Stone 1984, chapter 8.
-
-        The variance of the outputs, every threshold, means in the leaves, no pruning:
-        node for node the tree of `sklearn.tree.DecisionTreeRegressor`, where no two
-        splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
-        with ``ccp_alpha``; ``prune="cross-validation"`` chooses the penalty.
-
-        Notes
-        -----
-        What differs from the book: missing values are learned, where it has surrogate
-        splits; thresholds are the plainest numbers between two rows; of several targets
-        each counts in units of its own deviation.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> SecretRegressor.cart(max_leaf_nodes=8).max_leaf_nodes
-        8
-        """
-        return cls(
-            **cart_parameters("variance", Constant(clip_margin=None)) | parameters
-        )
-
-    @classmethod
-    def guide(cls, **parameters: Any) -> Self:
-        """Build piecewise linear trees after Loh 2002: tests choose the attribute.
-
-        Chi-squared tests of residual signs for curvature and interactions choose the
-        attribute, least squares of the children its threshold; least squares in the
-        leaves; cost-complexity pruning with ten parts of the rows and half a standard
-        error.
-
-        Notes
-        -----
-        What differs from the paper: the bootstrap that sets tests of discrete
-        attributes against those of continuous ones moves their scores instead of
-        multiplying them; all numeric columns are regressors.
-        ``set_params(splits__thresholds=0.01)`` tries a sampled share of the thresholds,
-        ``splits__thresholds=1`` the median alone.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> SecretRegressor.guide().prune
-        StandardErrors(factor=0.5, n_folds=10)
-        """
-        splits = GuideSplits(thresholds="all", n_bootstraps=50)
-        own: dict[str, Any] = {"prune": StandardErrors(factor=0.5)}
-        return cls(**_linear_parameters(splits) | own | parameters)
-
-    @classmethod
-    def m5(cls, **parameters: Any) -> Self:
-        """Build model trees after Quinlan 1992: standard deviations choose the splits.
-
-        Every threshold is tried, by the drop of the standard deviation of the output;
-        nodes whose output varies by less than 5 % of that of all rows, or that hold
-        fewer than four rows, are not split; linear models of what is asked for below a
-        node, whose terms are eliminated one by one, and which are smoothed along the
-        path to the root; pruning by errors that are corrected for the number of terms.
-
-        Notes
-        -----
-        What differs from the paper: categories are divided into two sets by their
-        means, as Wang & Witten do, and are in no model; a subtree pays for all its
-        parameters and splits together, as in their program M5'.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> SecretRegressor.m5(max_depth=3).splits.least_deviation
-        0.05
-        """
-        own: dict[str, Any] = {
-            "leaf": M5Linear(attributes="tested", indicators=False, **_AS_IS),
-            "prune": M5Pruning(),
-            "min_samples_split": 4,
-            "min_samples_leaf": 2,
-        }
-        return cls(**_linear_parameters(M5Splits()) | own | parameters)
-
-    @classmethod
-    def retis(cls, **parameters: Any) -> Self:
-        """Build linear regression trees after Karalic 1992 by exhaustive search.
-
-        The exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against:
-        least squares on both sides of every threshold of every attribute;
-        ``set_params(splits__thresholds=0.01)`` tries a sampled share.
-
-        Notes
-        -----
-        What differs from the paper: pruning is cost-complexity with ten parts of the
-        rows instead of estimates of the error that are shrunk toward that of all rows;
-        a side has at least twice as many rows as its model has coefficients; categories
-        are divided into two sets by their mean residuals.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> SecretRegressor.retis().splits.thresholds
-        'all'
-        """
-        return cls(**_linear_parameters(RetisSplits()) | parameters)
-
-    @classmethod
-    def support(cls, **parameters: Any) -> Self:
-        """Build piecewise linear trees after Chaudhuri, Huang, Loh & Yao 1994.
-
-        t tests of the means and variances of the rows above and below a node's model
-        choose the attribute, which is split at the average of their two means.
-
-        Notes
-        -----
-        What differs from the paper: models are linear, where it has polynomials of any
-        degree; trees are grown and pruned by cost-complexity with ten parts of the
-        rows, where it asks cross-validation some levels ahead whether to stop; no
-        smoothing between the leaves (``refine="blend"`` comes near it); categories are
-        tested by chi-squared.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> SecretRegressor.support().splits.model
-        'linear'
-        """
-        return cls(**_linear_parameters(SupportSplits()) | parameters)

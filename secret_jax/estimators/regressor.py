@@ -11,14 +11,14 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import names_of, validated_on_device, validated_targets
 from secret_jax.estimators.base import TreeEstimator
+from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import RegressorParameters, value_of
-from secret_jax.estimators.presets import Presets
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.presets import PaperPreset
 from secret_jax.inspect.intervals import node_deviations
-from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
+from secret_jax.tree.sharded import predict_where_they_lie
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -27,7 +27,7 @@ class SecretRegressor(
     RegressorMixin,
     TreeEstimator,
     StreamMixin,
-    Presets,
+    PaperPreset,
     RegressorParameters,
 ):
     """Readable regression tree with linear models in its leaves.

@@ -1,6 +1,7 @@
 """Change a fitted tree by hand: fewer leaves, new equations, no gates."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -8,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import checked_weight, validated
-from secret_jax.estimators.targets import Targets
+from secret_jax.estimators.common import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.path import of_size
@@ -42,17 +43,31 @@ class Steering:
         """Check outputs of checked rows; ``known`` are those of the training rows."""
         raise NotImplementedError
 
-    def smaller(self, n_leaves: int) -> Self:
-        """Cut the tree down to at most so many leaves, without a fit.
+    def smaller(
+        self,
+        n_leaves: int | None = None,
+        *,
+        at: Iterable[int] = (),
+        gates: bool = True,
+    ) -> Self:
+        """Cut the tree down, without a fit.
 
-        The splits that save least of the training error go first (weakest links), and
-        their nodes predict with the equations that they have. Pages show the errors of
-        such trees on held-out rows. Splits of ``fixed_splits`` stay.
+        Its nodes predict with the equations that they have, which are in the ``model``
+        of `to_dataframe`. Nodes are numbered anew. Pages show the errors of trees with
+        fewer leaves on held-out rows.
 
         Parameters
         ----------
-        n_leaves : int
-            At least 1.
+        n_leaves : int, optional
+            At most so many leaves, and at least 1: the splits that save least of the
+            training error go first (weakest links). Those of ``fixed_splits`` stay.
+        at : iterable of int
+            Inner nodes to make leaves of, as `apply` and text number them.
+        gates : bool, default=True
+            False: gates are replaced by their thresholds, so that every row has one
+            path and one equation. The models stay as they are: those of
+            ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
+            with ``refine=None`` for a good hard tree.
 
         Returns
         -------
@@ -62,7 +77,7 @@ class Steering:
         Raises
         ------
         ValueError
-            If ``n_leaves`` is no count of at least 1.
+            If ``n_leaves`` is no count of at least 1, or there is no such inner node.
 
         Examples
         --------
@@ -70,48 +85,26 @@ class Steering:
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(300, random_state=0)
         >>> model = SecretRegressor(prune=None, max_leaf_nodes=6).fit(X, y)
-        >>> model.n_leaves_, model.smaller(3).n_leaves_
-        (6, 3)
+        >>> model.n_leaves_, model.smaller(3).n_leaves_, model.smaller(at=[0]).n_leaves_
+        (6, 3, 1)
         """
         check_is_fitted(self)
-        if not is_integer(n_leaves) or n_leaves < 1:
-            raise ValueError(
-                f"n_leaves must be a count of at least 1. Got {n_leaves!r}."
-            )
-        fits = self.tree_.n_leaves <= n_leaves
-        tree = self.tree_ if fits else of_size(self.tree_, int(n_leaves))
-        return self._with_tree(tree)
-
-    def merge(self, *nodes: int) -> Self:
-        """Prune at inner nodes: make leaves of them, without a fit.
-
-        They predict with the equations that they have, which are in the ``model`` of
-        `to_dataframe`. Nodes are numbered anew.
-
-        Parameters
-        ----------
-        *nodes : int
-            As `apply` and text number them.
-
-        Returns
-        -------
-        estimator
-            A copy.
-
-        Raises
-        ------
-        ValueError
-            If there is no such node, or it is a leaf.
-        """
-        check_is_fitted(self)
+        tree, nodes = self.tree_, list(at)
         for node in nodes:
-            check_node(self.tree_, node)
-            if self.tree_.is_leaf[node]:
+            check_node(tree, node)
+            if tree.is_leaf[node]:
                 raise ValueError(
                     f"Node {node} is a leaf. Name an inner node, one that has a split."
                 )
-        keep = ~np.isin(np.arange(self.tree_.n_nodes), nodes)
-        return self._with_tree(compact(self.tree_, keep))
+        if n_leaves is not None and (not is_integer(n_leaves) or n_leaves < 1):
+            raise ValueError(
+                f"n_leaves must be a count of at least 1. Got {n_leaves!r}."
+            )
+        if nodes:
+            tree = compact(tree, ~np.isin(np.arange(tree.n_nodes), nodes))
+        if n_leaves is not None and n_leaves < tree.n_leaves:
+            tree = of_size(tree, int(n_leaves))
+        return self._with_tree(tree if gates else hardened(tree))
 
     def refit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -155,7 +148,7 @@ class Steering:
         if self.tree_.is_soft:
             raise ValueError(
                 "The tree has gates, which were trained together with its equations. "
-                "Take harden().refit(X, y)."
+                "Take smaller(gates=False).refit(X, y)."
             )
         X = validated(self, X, reset=False)  # pyright: ignore[reportArgumentType]
         weight = checked_weight(sample_weight, X)
@@ -166,21 +159,6 @@ class Steering:
         targets = self._targets(y, X, weight, known)
         rows = CheckedRows(X, targets.values, targets.weight)
         return self._with_tree(refitted(self._plan(), self.tree_, scaled_rows(rows)[0]))
-
-    def harden(self) -> Self:
-        """Copy the estimator with gates replaced by their thresholds.
-
-        Every row then has one path and one equation. The models stay as they are: those
-        of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
-        with ``refine=None`` for a good hard tree.
-
-        Returns
-        -------
-        estimator
-            A copy.
-        """
-        check_is_fitted(self)
-        return self._with_tree(hardened(self.tree_))
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""

@@ -1,9 +1,10 @@
-"""Pipeline from a plan and rows to a fitted tree.
+"""From a plan and rows to a fitted tree: grow, prune, finish.
 
-rows -> a sample in hash order -> training and held-out rows -> several trees grown
-together -> models -> pruning -> (a race of leaf models and columns) -> a second growth
--> refinement. The rows outside the sample are read once more, for the models of the
-final tree.
+rows in hash order -> training and held-out rows, or folds -> trees without and with
+oblique splits, grown together -> the subtree that pruning keeps -> grown again, on all
+rows or on what the trees of the folds predict -> final models, short equations. Rows
+outside the sample are read once more, for the final models. What is tried beside one
+plan stands in `secret_jax.fit.alternatives`.
 """
 
 from dataclasses import replace
@@ -11,8 +12,7 @@ from typing import NamedTuple
 
 from secret_jax.data.rows import join, merged
 from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.source import RowSource
-from secret_jax.fit.kinds import LEVELS_BELOW, judged_kinds
+from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS, compare_axis_and_oblique
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import (
@@ -23,8 +23,8 @@ from secret_jax.fit.prune.cross_validation import (
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import of_size
-from secret_jax.fit.refine.distillation import mean_error
-from secret_jax.fit.refine.interface import Candidate, Fitted, FoldFit, Refined
+from secret_jax.fit.refine.interface import Fitted, Fold, Refined
+from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.runtime.progress import Stage
@@ -35,90 +35,61 @@ from secret_jax.tree.structure import Tree
 _MOST_CROSS_VALIDATED = 8192
 
 
-class Contender(NamedTuple):
-    """Pruned tree that others may race against: by rows that it has not seen."""
+class Fit(NamedTuple):
+    """A fit on its way: its plan, its rows, and the tree so far."""
 
-    fitted: Fitted  # with the pruned tree, whose models are from the training rows
-    prepared: Prepared
     plan: Plan
+    data: Prepared
+    # Input of a refinement; before the fit is finished all models are from the rows
+    # that grew the tree, so that held-out rows can still judge it.
+    fitted: Fitted
+    tree: Tree  # finished: with short equations, where ``fitted`` has the full models
 
 
-class FitResult(NamedTuple):
-    """Result of a fit."""
+def grow_and_prune(plan: Plan, data: Prepared, rule: PruningRule | None = None) -> Fit:
+    """Grow trees of every family, prune them, and keep the best.
 
-    tree: Tree  # with short equations
-    fitted: Fitted  # input of a refinement, with the full models
-    prepared: Prepared
-    plan: Plan
-
-
-def contender(plan: Plan, prepared: Prepared) -> Contender:
-    """Grow and prune a tree, from rows that were read and measured."""
-    fitted = grown(plan, prepared, chosen_rule(plan, prepared))
-    return Contender(fitted, prepared, plan)
-
-
-def finished(winner: Contender) -> FitResult:
-    """Grow the tree that has won again, on all rows or distilled, with final models."""
-    fitted, prepared, plan = winner
-    fitted = _grown_again(plan, prepared, fitted)
-    full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
-    short = replace(short, longer=fitted.longer)
-    return FitResult(short, fitted._replace(tree=full), prepared, plan)
-
-
-def refine_tree(result: FitResult) -> Refined:
-    """Refine a fitted tree as its plan says."""
-    fitted, prepared, plan = result.fitted, result.prepared, result.plan
-    refinement = plan.refine
-    assert refinement is not None
-    if refinement.validation_fraction and fitted.held_out is None:
-        # What starts from it was not cross-validated; the tree to beat stays.
-        rule = HoldOut(fraction=refinement.validation_fraction, refit=False)
-        fitted = grown(plan, prepared, rule)._replace(
-            tree=fitted.tree, student_rows=fitted.student_rows, refit=fitted.refit
-        )
-        if fitted.held_out is None:
-            reason = (
-                "there are too few rows to hold some out; give more, or an eval_set"
-            )
-            return Refined(result.tree, 0, reason)
-    total = fitted.all_rows().weight.sum()
-    recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
-    refined = refinement(fitted, recipe)
-    if refined.tree is fitted.tree:
-        return refined._replace(tree=result.tree)
-    if refined.has_models:
-        return refined._replace(tree=replace(refined.tree, bounds=result.tree.bounds))
-    _, short = _with_final_models(plan, prepared, fitted, refined.tree)
-    return refined._replace(tree=short)
-
-
-def better(first: Contender, second: Contender, worth_it: float) -> Contender:
-    """Return the second contender if it saves a share of the error, else the first.
-
-    On rows that their trees have not seen, by the loss of the trees: on the folds that
-    both have, since rows may have been divided once more for one of them.
+    ``rule``: of pruning, by default that of the plan.
     """
-    n_folds = min(len(each.fitted.folds) for each in (first, second))
+    rule = rule or chosen_rule(plan, data)
+    evidence = divided(data, rule)._replace(
+        tolerance=plan.pruning_tolerance,
+        leaf=plan.leaf,
+        equation_tolerance=plan.equation_tolerance,
+    )
+    training, held_out = evidence.training, evidence.held_out
+    recipe = _recipe(plan, data, training.weight.sum())
+    candidates = compare_axis_and_oblique(plan.families, recipe, rule, evidence)
+    pruned = candidates[0].pruned
+    if held_out is not None:
+        folds = [Fold(pruned.tree, training, held_out)]
+    else:
+        # Perhaps not all divisions were grown.
+        folds = [
+            Fold(tree, training.take(~part), training.take(part))
+            for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=False)
+        ]
+    fitted = Fitted(
+        tree=pruned.tree,
+        candidates=tuple(candidates),
+        folds=tuple(folds),
+        training=training,
+        held_out=held_out,
+        refit=rule.refit,
+    )
+    return Fit(plan, data, fitted, pruned.tree)
 
-    def error(contender: Contender) -> float:
-        folds = contender.fitted.folds[:n_folds]
-        return mean_error([f.tree for f in folds], [f.held_out for f in folds])
 
-    return second if error(second) < (1.0 - worth_it) * error(first) else first
-
-
-def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
+def chosen_rule(plan: Plan, data: Prepared) -> PruningRule:
     """Pruning rule of the plan, or the one that suits the number of rows."""
     if plan.prune is not None:
         return plan.prune
-    n_rows = prepared.rows.n_rows
-    n_rows += 0 if prepared.prune_rows is None else prepared.prune_rows.n_rows
+    n_rows = data.rows.n_rows
+    n_rows += 0 if data.prune_rows is None else data.prune_rows.n_rows
     return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
 
 
-def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
+def divided(data: Prepared, rule: PruningRule) -> Evidence:
     """Divide the rows into training and held-out rows, or into folds.
 
     ================== ===================== ==================== ====================
@@ -132,101 +103,93 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 
     Rows of one group, if there are groups, are held out together, or in one fold.
     """
-    rows, others = prepared.rows, prepared.prune_rows
+    rows, others = data.rows, data.prune_rows
     if rule.fraction and others is not None:
         return Evidence(rows, others)
     if rule.fraction:
         return Evidence(*without_share(rows, rule.fraction))
     if others is not None:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
-    if rule.n_folds:
-        return Evidence(
-            rows, unseen=parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
+    if not rule.n_folds:
+        return Evidence(rows)
+    parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
+    return Evidence(rows, unseen=parts)
+
+
+def finish(fit: Fit) -> Fit:
+    """Grow the tree again, on all rows or distilled, and fit its final models."""
+    plan, data, fitted, _ = fit
+    longer = fitted.candidates[0].pruned.longer
+    if fitted.refit and data.source is None:
+        if fitted.held_out is not None:
+            fitted = fitted._replace(tree=_grown_on_all_rows(plan, data, fitted))
+        elif plan.distill and len(fitted.folds) > 1 and fitted.tree.n_leaves > 1:
+            recipe = _recipe(plan, data, fitted.training.weight.sum())
+            fitted = plan.distill(fitted, plan.of_student(recipe))
+    full, short = _with_final_models(plan, data, fitted, fitted.tree)
+    return Fit(plan, data, fitted._replace(tree=full), replace(short, longer=longer))
+
+
+def refine(fit: Fit) -> Refined:
+    """Refine a finished tree as its plan says."""
+    plan, data, fitted, short = fit
+    refinement = plan.refine
+    assert refinement is not None
+    if refinement.validation_fraction and fitted.held_out is None:
+        # What starts from it was not cross-validated; the tree to beat stays.
+        rule = HoldOut(fraction=refinement.validation_fraction, refit=False)
+        fitted = grow_and_prune(plan, data, rule).fitted._replace(
+            tree=fitted.tree, student_rows=fitted.student_rows, refit=fitted.refit
         )
-    return Evidence(rows)
-
-
-def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
-    """Grow trees of every kind, prune them and keep the best."""
-    evidence = divided(prepared, rule)
-    training, held_out, unseen, *_ = evidence
-    evidence = evidence._replace(
-        tolerance=plan.pruning_tolerance,
-        leaf=plan.leaf,
-        equation_tolerance=plan.equation_tolerance,
-    )
-    recipe = plan.recipe(prepared.schema, training.weight.sum(), prepared.sampled_share)
-    kinds = judged_kinds(plan.kinds, recipe, rule, evidence)
-    whole, pruned = kinds[0].trees[0], kinds[0].pruned
-    if held_out is not None:
-        folds = [FoldFit(pruned.tree, training, held_out)]
-    else:
-        # Perhaps not all divisions were grown.
-        pairs = zip(unseen, pruned.fold_trees, strict=False)
-        folds = [
-            FoldFit(tree, training.take(~part), training.take(part))
-            for part, tree in pairs
-        ]
-    return Fitted(
-        tree=pruned.tree,
-        oblique=kinds[0].oblique,
-        n_leaves_grown=whole.n_leaves,
-        candidates=tuple(Candidate(kind.trees[0], kind.pruned.tree) for kind in kinds),
-        folds=tuple(folds),
-        training=training,
-        held_out=held_out,
-        refit=rule.refit,
-        longer=pruned.longer,
+        if fitted.held_out is None:
+            reason = (
+                "there are too few rows to hold some out; give more, or an eval_set"
+            )
+            return Refined(short, 0, reason)
+    recipe = _recipe(plan, data, fitted.all_rows().weight.sum())
+    refined = refinement(fitted, recipe)
+    if refined.tree is fitted.tree:
+        return refined._replace(tree=short)
+    if refined.has_models:
+        return refined._replace(tree=replace(refined.tree, bounds=short.bounds))
+    return refined._replace(
+        tree=_with_final_models(plan, data, fitted, refined.tree)[1]
     )
 
 
-def _grown_again(plan: Plan, prepared: Prepared, fitted: Fitted) -> Fitted:
-    """Grow the tree again: on held-out rows as well, or to learn from its folds."""
-    if not fitted.refit or prepared.source is not None:
-        return fitted
-    if fitted.held_out is not None:
-        return fitted._replace(tree=_refitted(plan, prepared, fitted))
-    if plan.distill is None or len(fitted.folds) < 2 or fitted.tree.n_leaves == 1:
-        return fitted
-    total = fitted.training.weight.sum()
-    recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
-    return plan.distill(fitted, plan.of_student(recipe))
+def _recipe(plan: Plan, data: Prepared, total: float) -> Recipe:
+    return plan.recipe(data.schema, total, data.sampled_share)
+
+
+def _grown_on_all_rows(plan: Plan, data: Prepared, fitted: Fitted) -> Tree:
+    """Grow the tree again on all rows, with the size that held-out rows chose."""
+    rows, chosen = fitted.all_rows(shuffle=True), fitted.tree
+    if chosen.n_leaves == 1:
+        return fit_models([chosen], [fitted.all_rows()], plan.leaf)[0]
+    tree = _recipe(plan, data, rows.weight.sum()).grow_one(
+        rows,
+        oblique=fitted.oblique,
+        stage="growing the tree again",
+        deepest=chosen.max_depth + PATIENCE_LEVELS,
+    )
+    return of_size(tree, chosen.n_leaves)
 
 
 def _with_final_models(
-    plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
+    plan: Plan, data: Prepared, fitted: Fitted, tree: Tree
 ) -> tuple[Tree, Tree]:
     """Round the splits of a tree and fit its final models, in full and short.
 
     A tree grown on a sample gets models from all rows.
     """
-    rows, leaf = fitted.all_rows(), plan.leaf
+    rows, leaf, sources = fitted.all_rows(), plan.leaf, []
     tree = with_plain_splits(tree, rows.table)
-    sources = _sources(prepared, fitted.refit)
-    if sources:
+    if data.source is not None and (fitted.refit or data.prune_source is not None):
+        others = data.prune_source if fitted.refit else None
+        sources = [source for source in (data.source, others) if source is not None]
         Stage("fitting models on all rows", plan.progress).at()
     statistics = node_statistics(tree, sources or rows)
     if sources or rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
         (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
     tolerance = plan.equation_tolerance
     return tree, with_short_equations(tree, statistics, rows, leaf, tolerance)
-
-
-def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
-    """Sources of all rows that train the final models, if a sample grew the tree."""
-    others = prepared.prune_source
-    if prepared.source is None or not (refit or others is not None):
-        return []
-    return [source for source in (prepared.source, others if refit else None) if source]
-
-
-def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
-    """Grow the tree again on all rows, with the size that held-out rows chose."""
-    rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
-    if n_leaves == 1:
-        return fit_models([fitted.tree], [fitted.all_rows()], plan.leaf)[0]
-    recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
-    stage = "growing the tree again"
-    deepest = fitted.tree.max_depth + LEVELS_BELOW
-    tree = recipe.grow_one(rows, oblique=fitted.oblique, stage=stage, deepest=deepest)
-    return of_size(tree, n_leaves)

@@ -37,16 +37,8 @@ _STUDENT_LEAF = 0.5
 _MIN_GAIN, _LARGE_MIN_GAIN, _FEW_ROWS, _MANY_ROWS = 1.5, 2.5, 1000.0, 4000.0
 
 
-def _least_gain(total: float) -> float:
-    """Least gain of a split, as a multiple of the gain expected by chance."""
-    span = np.log2(_MANY_ROWS / _FEW_ROWS)
-    rise = np.log2(max(total, 1.0) / _FEW_ROWS) / span
-    share = float(np.clip(rise, 0.0, 1.0))
-    return _MIN_GAIN + share * (_LARGE_MIN_GAIN - _MIN_GAIN)
-
-
-class Rival(NamedTuple):
-    """Another leaf model, how it reads the columns, and how readable it is."""
+class AlternativeLeaf(NamedTuple):
+    """Another leaf model, how it reads the columns, and whether of logarithms."""
 
     leaf: LeafModel
     columns: ColumnOptions
@@ -59,13 +51,13 @@ class Plan:
 
     Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
     their names; ``prune`` is still None where the number of rows decides.
-    ``rival`` is the leaf model that `secret_jax.fit.rivals` sets against ``leaf`` where
-    a parameter is "auto".
+    ``alternative_leaf`` is the leaf model that `secret_jax.fit.alternatives` sets
+    against ``leaf`` where a parameter is "auto".
     """
 
     splits: SplitFinder
     leaf: LeafModel
-    rival: Rival | None
+    alternative_leaf: AlternativeLeaf | None
     prune: PruningRule | None
     refine: Refinement | None
     distill: Distillation | None
@@ -80,53 +72,54 @@ class Plan:
     seed: int
     progress: Progress = silent
 
-    def against(self, rival: Rival) -> Self:
-        """Same plan with the leaf model of a rival."""
-        what = "logarithms" if rival.of_logarithms else "constant leaves"
-        changes = {"leaf": rival.leaf, "columns": rival.columns, "rival": None}
-        return self.again(what, **changes)
+    def with_alternative_leaf(self) -> Self:
+        """Same plan with the other leaf model."""
+        assert self.alternative_leaf is not None
+        leaf, columns, of_logarithms = self.alternative_leaf
+        what = "logarithms" if of_logarithms else "constant leaves"
+        return self.variant(what, leaf=leaf, columns=columns, alternative_leaf=None)
 
-    def again(self, what: str, **changes: Any) -> Self:
+    def variant(self, what: str, **changes: Any) -> Self:
         """Same plan but for some fields, whose work is told apart by a name."""
         return replace(self, progress=told_apart(self.progress, what), **changes)
 
-    def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
+    def recipe(
+        self, schema: TableSchema, total: float, sampled_share: float = 1.0
+    ) -> Recipe:
         """Growth settings for rows of a total weight.
 
         ``sampled_share``: share of the weight of all rows that the sample holds.
         """
-        split, leaf = self.min_samples_split, self.min_samples_leaf
-        gain = self.splits.min_gain
-        seen = (self.splits.max_samples or 0) if sampled_share < 1 else 0
+        finder, gain = self.splits, self.splits.min_gain
+        seen = (finder.max_samples or 0) if sampled_share < 1 else 0
 
-        def count(value: Any, least: float) -> float:
+        def weight(given: float | str, automatic: float, least: float) -> float:
+            if isinstance(given, str):
+                return automatic
             # Numbers of rows are of all rows, not of a sample.
-            scale = sampled_share if is_integer(value) else total
-            return max(least, value * scale)
+            return max(least, given * (sampled_share if is_integer(given) else total))
 
-        if isinstance(split, str):
-            few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
-            min_split_weight = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
-        else:
-            min_split_weight = count(split, 2.0)
-        if isinstance(leaf, str):
-            min_leaf_weight = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
-        else:
-            min_leaf_weight = count(leaf, 1.0)
+        few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
+        split = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
+        leaf = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
+        # Between few and many rows the least gain rises with the logarithm of the rows.
+        rise = np.log2(max(total, 1.0) / _FEW_ROWS) / np.log2(_MANY_ROWS / _FEW_ROWS)
+        rise = float(np.clip(rise, 0.0, 1.0))
+        least_gain = _MIN_GAIN + rise * (_LARGE_MIN_GAIN - _MIN_GAIN)
         options = GrowOptions(
-            finder=replace(self.splits, fixed_splits=None),
-            sample=self.splits.max_samples,
-            min_gain=_least_gain(total) if isinstance(gain, str) else gain,
+            finder=replace(finder, fixed_splits=None),
+            sample=finder.max_samples,
+            min_gain=least_gain if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            fixed=fixed_splits_of(self.splits.fixed_splits, schema),
+            fixed=fixed_splits_of(finder.fixed_splits, schema),
         )
         return Recipe(
             schema=schema,
             options=options,
             leaf=self.leaf,
-            min_split_weight=min_split_weight,
-            min_leaf_weight=min_leaf_weight,
+            min_split_weight=weight(self.min_samples_split, split, 2.0),
+            min_leaf_weight=weight(self.min_samples_leaf, leaf, 1.0),
             oblique=bool(self.oblique),
             seed=self.seed,
             progress=self.progress,
@@ -140,8 +133,8 @@ class Plan:
         return replace(recipe, min_leaf_weight=fewest)
 
     @property
-    def kinds(self) -> tuple[bool, ...]:
-        """Kinds of trees to grow: without and with oblique splits."""
+    def families(self) -> tuple[bool, ...]:
+        """Families of trees to grow, by whether they may split obliquely."""
         if self.splits.max_attributes == 1:
             return (False,)
         return (False, True) if self.oblique == "auto" else (bool(self.oblique),)

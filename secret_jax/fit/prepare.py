@@ -45,6 +45,16 @@ class CheckedRows(NamedTuple):
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
 
+    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+        """X on the host, of all rows; targets, weights and groups of those that count.
+
+        Rows of weight zero count for nothing.
+        """
+        X, used = self.X, self.weight > 0
+        X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
+        group = None if self.group is None else self.group[used]
+        return X, self.targets[used], self.weight[used], group
+
 
 class Prepared(NamedTuple):
     """Rows for growing and pruning, with the sources of all rows."""
@@ -62,7 +72,7 @@ class Prepared(NamedTuple):
 def scaled_rows(
     given: CheckedRows, others: CheckedRows | None = None, together: bool = False
 ) -> tuple[CheckedRows, CheckedRows | None]:
-    """Scale weights with `scaled_weight`, of both sets of rows together if asked."""
+    """Scale weights to a mean of one, of both sets of rows together if asked."""
     if others is None or not together:
         return given._replace(weight=scaled_weight(given.weight)), others
     weight = scaled_weight(np.concatenate([given.weight, others.weight]))
@@ -97,9 +107,8 @@ def read_rows(
 ) -> tuple[TableSchema, DrawnRows, RowSource | None]:
     """Learn the schema and make the sources of the rows and of ``eval_set``.
 
-    If the rows of ``eval_set`` also train, the schema is learned from both: their
-    categories and missing values count like any others. Rows stay on their device if
-    that is worthwhile.
+    If the rows of ``eval_set`` also train, the schema is learned from both. Rows stay
+    on their device if that is worthwhile.
     """
     source, learner = _where_they_lie(plan, given) or _in_memory(plan, given, eval_set)
     several = [source]
@@ -142,7 +151,7 @@ def _observed(
 ) -> tuple[list[Any], float]:
     """Leave out copies, and scale weights to a mean of one; also by which factor.
 
-    ``several`` sources have one unit; ``enough``: rows of each that are a sample.
+    ``enough``: number of rows of each source that are a sample.
     """
     pairs = zip(several, enough, strict=False)
     found = [rows.observed(few or rows.n_rows) for rows, few in pairs]
@@ -152,13 +161,8 @@ def _observed(
 
 def _matched(schema: TableSchema, given: CheckedRows) -> HostRows:
     """Match rows with a schema on the host, without rows of weight zero."""
-    X, targets, weight, _, group = given
-    X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
-    used = weight > 0
-    columns = matched(schema, read_columns(X), used)
-    if not used.all():
-        targets, weight = targets[used], weight[used]
-        group = None if group is None else group[used]
+    X, targets, weight, group = given.counting()
+    columns = matched(schema, read_columns(X), given.weight > 0)
     return HostRows(schema, columns, targets, weight, group)
 
 
@@ -194,10 +198,8 @@ def _in_memory(
     if not plan.leaf.drops_regressors or not (many or schema.discrete):
         return source, learner
     different = source.observed(n_wanted)
-    if many:
-        rows = different.sample(n_wanted, ROW_ORDER)
-    else:
-        rows = different.take(different.below(n_wanted, ROW_ORDER))
+    below = None if many else different.below(n_wanted, ROW_ORDER)
+    rows = different.sample(n_wanted, ROW_ORDER) if many else different.take(below)
     kept = columns_of_fixed(plan.splits.fixed_splits)
     options = with_useful_columns(plan.columns, schema, rows, kept)
     if options.unused:
@@ -211,20 +213,14 @@ def _read(
     plan: Plan, learner: Learner, given: CheckedRows, eval_set: CheckedRows | None
 ) -> HostRows:
     """Read the columns of rows on the host, without rows of weight zero."""
-    X, targets, weight, _, group = given
-    X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
-    columns = learner.add(read_columns(X), targets, weight)
+    X, targets, weight, group = given.counting()
+    columns = learner.add(read_columns(X), given.targets, given.weight)
     learner.warn_of_targets()
     if eval_set is not None and (plan.prune is None or plan.prune.refit):
         with _of_eval_set():
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
-    schema = learner.schema()
     columns = columns.recoded(learner.places())
-    if not weight.all():
-        used = weight > 0
-        targets, weight = targets[used], weight[used]
-        group = None if group is None else group[used]
-    return HostRows(schema, columns, targets, weight, group)
+    return HostRows(learner.schema(), columns, targets, weight, group)
 
 
 def with_units_of(
@@ -232,13 +228,7 @@ def with_units_of(
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
-    ``targets`` (n_rows, n_outputs): in their own units, of all rows or of a sample;
-    ``weight`` (n_rows,).
-
-    Raises
-    ------
-    ValueError
-        If the probabilities of more than two classes are to have an order.
+    ``targets`` (n_rows, n_outputs): in their own units, of all rows or of a sample.
     """
     if schema.monotonic and isinstance(loss, ClassLoss) and schema.n_outputs > 1:
         raise ValueError(

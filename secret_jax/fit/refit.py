@@ -35,12 +35,12 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
 
 def _leaf_of(plan: Plan, tree: Tree) -> LeafModel:
     """Leaf model of a tree: the plan's, or the one that "auto" chose."""
-    rival, linear = plan.rival, tree.schema.n_regressors > 0
-    if rival is None:
+    other, linear = plan.alternative_leaf, tree.schema.n_regressors > 0
+    if other is None:
         return plan.leaf
-    if rival.of_logarithms:
+    if other.of_logarithms:
         return leaf_for_loss(plan.leaf, tree.loss) or plan.leaf
-    return rival.leaf if rival.leaf.uses_regressors == linear else plan.leaf
+    return other.leaf if other.leaf.uses_regressors == linear else plan.leaf
 
 
 def _in_units_of(loss: Loss, schema: TableSchema, given: CheckedRows) -> TableSchema:

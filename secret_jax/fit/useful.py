@@ -64,20 +64,18 @@ def with_useful_columns(
     in_lines = np.ones(len(numbers), bool)
     if are_many(schema, rows.n_rows):
         in_lines, in_splits = _few_columns(x, rows)
-        names = [schema.names[i] for i in numbers]
+        names = np.array([schema.names[i] for i in numbers], object)
         in_splits |= ~in_lines & np.isin(names, list(kept))
         split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
-        split += [name for name, there in zip(names, in_splits, strict=True) if there]
-        left = ~(in_lines | in_splits)
-        unused = [name for name, there in zip(names, left, strict=True) if there]
-        options = replace(options, split_features=split, unused=tuple(unused))
+        unused = tuple(names[~(in_lines | in_splits)])
+        split_features = [*split, *names[in_splits]]
+        options = replace(options, split_features=split_features, unused=unused)
     useless, silent = _useless_and_silent(schema, rows, x[:, in_lines])
-    silent += tuple(name for name in useless if name in kept)
-    unused = (*options.unused, *(name for name in useless if name not in kept))
+    silent += [name for name in useless if name in kept]
+    unused = [*options.unused, *(name for name in useless if name not in kept)]
     if len(unused) == len(schema.names):  # one is left
-        *unused, last = unused
-        silent += (last,)
-    return replace(options, unused=tuple(unused), without_indicators=silent)
+        silent.append(unused.pop())
+    return replace(options, unused=tuple(unused), without_indicators=tuple(silent))
 
 
 def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -101,20 +99,14 @@ def _lasso(
     x: np.ndarray, output: np.ndarray, weight: np.ndarray, group: np.ndarray | None
 ) -> np.ndarray:
     """Slopes at the strongest penalty within a standard error of the least error."""
-    folds = _N_FOLDS
-    if group is not None:
-        n_groups = len(np.unique(group))
-        if n_groups < 2:
-            group = None
-        else:
-            divider = GroupKFold(min(_N_FOLDS, n_groups))
-            folds = list(divider.split(x, groups=group))
+    folds, n_groups = _N_FOLDS, 0 if group is None else len(np.unique(group))
+    if n_groups > 1:
+        folds = list(GroupKFold(min(folds, n_groups)).split(x, groups=group))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         path = LassoCV(cv=folds, max_iter=_MOST_STEPS).fit(x, output, weight)
-        errors = path.mse_path_
-        mean = errors.mean(axis=1)
-        spread = errors.std(axis=1) / np.sqrt(errors.shape[1])
+        mean = path.mse_path_.mean(axis=1)
+        spread = path.mse_path_.std(axis=1) / np.sqrt(path.mse_path_.shape[1])
         least = mean.argmin()
         strongest = np.flatnonzero(mean <= mean[least] + spread[least])[0]
         line = Lasso(float(path.alphas_[strongest]), max_iter=_MOST_STEPS)
@@ -134,8 +126,7 @@ def _largest_gains(
     variance = weight @ residual**2 / total
     if not variance > 0:
         return np.zeros(x.shape[1])
-    middle = np.median(x, axis=0)
-    looks = [x, np.abs(x - middle)]
+    looks = [x, np.abs(x - np.median(x, axis=0))]
     looks += [(x > np.quantile(x, share, axis=0)) * 1.0 for share in _QUANTILES]
     gains = []
     for look in looks:
@@ -148,15 +139,19 @@ def _largest_gains(
 
 def _useless_and_silent(
     schema: TableSchema, rows: Rows, numbers: np.ndarray
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+) -> tuple[list[str], list[str]]:
     """Discrete attributes that say nothing, and those whose indicators say nothing.
 
     Beside a line in ``numbers`` (n_rows, n_numbers).
     """
     if not schema.discrete:
-        return (), ()
-    x = np.column_stack([np.ones(len(numbers)), numbers])
-    residual = _residuals_of_line(x, rows)
+        return [], []
+    x, weight = np.column_stack([np.ones(len(numbers)), numbers]), rows.weight
+    penalty = _PENALTY * weight.sum() * np.eye(x.shape[1])
+    penalty[0, 0] = 0.0
+    weighted = weight[:, None] * x
+    slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
+    residual = rows.targets - x @ slopes
     indicated: dict[int, list[int]] = {}
     for attribute, code in schema.indicators:
         indicated.setdefault(attribute, []).append(code)
@@ -168,32 +163,18 @@ def _useless_and_silent(
         if n_levels < _MANY_LEVELS:
             continue
         few = rows.n_rows < _ROWS_PER_LEVEL * n_levels
-        if few and _is_useless(level, x, residual, rows.weight):
+        if few and _is_useless(level, x, residual, weight):
             useless.append(schema.names[column])
         elif attribute in indicated:
             # Levels without an indicator are one.
             place = np.zeros(len(schema.categories[attribute]) + 1, int)
             place[indicated[attribute]] = np.arange(1, len(indicated[attribute]) + 1)
-            if not _have_effects(place[code], residual, rows.weight):
+            place = place[code]
+            least = _LEAST_EXPLAINED * (len(np.unique(place)) - 1)
+            explained = [squared_differences(place, r, weight) for r in residual.T]
+            if max(explained) <= least:
                 silent.append(schema.names[column])
-    return tuple(useless), tuple(silent)
-
-
-def _residuals_of_line(x: np.ndarray, rows: Rows) -> np.ndarray:
-    """Residuals of a line in columns of which the first is constant."""
-    weighted = rows.weight[:, None] * x
-    penalty = _PENALTY * rows.weight.sum() * np.eye(x.shape[1])
-    penalty[0, 0] = 0.0
-    slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
-    return rows.targets - x @ slopes
-
-
-def _have_effects(level: np.ndarray, residual: np.ndarray, weight: np.ndarray) -> bool:
-    """Whether indicators of levels pay, for any output."""
-    least = _LEAST_EXPLAINED * (len(np.unique(level)) - 1)
-    return any(
-        squared_differences(level, values, weight) > least for values in residual.T
-    )
+    return useless, silent
 
 
 def _is_useless(

@@ -17,19 +17,18 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
-from secret_jax.grow.binned import BinnedSearch
-from secret_jax.grow.bins import Bins
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.execution import Found, Sides
+from secret_jax.grow.execution import Execution, Found, Sides
 from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.node_models import NodeModels
+from secret_jax.grow.on_device import OnDevice
 from secret_jax.grow.on_host import OnHost
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
-from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Sums of float32 weights may miss a least weight by their rounding.
@@ -59,7 +58,6 @@ def grown(
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
-    bins: Bins | None = None,
 ) -> list[Grown]:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
@@ -68,17 +66,19 @@ def grown(
     ``rows``: encoded training rows of all trees, shuffled; ``roots``: one for every
     tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,
     each of one level of searches, and a function that gives the present trees, to the
-    trees that need not grow further; ``bins``: of the table, on which a `RssSplits`
-    then searches (`secret_jax.grow.binned`).
+    trees that need not grow further.
     """
     places = Places.of(rows, roots)
-    rows_of_nodes = OnHost(places, schema, options)
-    models = NodeModels(rows_of_nodes, options, of_all=bins is not None)
-    if bins is not None and isinstance(options.finder, RssSplits):
-        rows_of_nodes.search = BinnedSearch(places, schema, options, bins, models)
+    level = Frontier.of(roots, places, schema)
+    rows_of_nodes: Execution
+    if options.finder.compiled and on_accelerator():
+        rows_of_nodes = OnDevice(places, schema, options, level)
+    else:
+        rows_of_nodes = OnHost(places, schema, options)
+    models = NodeModels(rows_of_nodes, options)
     drawn = AttributeDraw(rows_of_nodes, schema, options.max_features)
     builder = Builder(schema, len(roots), options.finder.n_conditions)
-    level = models.fitted(Frontier.of(roots, places, schema))
+    level = models.fitted(level)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots

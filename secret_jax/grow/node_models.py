@@ -10,7 +10,6 @@ from secret_jax.grow.frontier import Frontier
 from secret_jax.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
-from secret_jax.models.statistics import NodeStatistics
 
 # A node of more rows gets its model from those that are searched.
 _MOST_ROWS = 1 << 16
@@ -26,14 +25,13 @@ class _Part(NamedTuple):
 class NodeModels:
     """Fits the nodes of each level, each shrunk toward its parent's model.
 
-    Nothing is fitted if the finder asks for no model. ``of_all``: whether the models of
-    nodes with many rows are of all of them, too.
+    Nothing is fitted if the finder asks for no model.
     """
 
-    def __init__(self, rows: Execution, options: GrowOptions, *, of_all: bool):
+    def __init__(self, rows: Execution, options: GrowOptions):
         self._rows, self._model = rows, options.finder.node_model
         self._sample = np.inf if options.sample is None else options.sample
-        everything = of_all or rows.counts_all
+        everything = options.models_of_all or rows.counts_all
         self._most = np.inf if everything else max(_MOST_ROWS, self._sample)
         self._parts: list[_Part] = []
 
@@ -47,27 +45,10 @@ class NodeModels:
         n_rows = np.where(whole, length, searched).astype(int)
         statistics = self._rows.statistics(level, n_rows)
         models = self._model.fit(statistics, level.model)
-        self._node, self._statistics = level.node, statistics
         summary = summary_of(statistics, models.coefficient)
         self._parts.append(_Part(FittedNodes(models, summary), whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
-
-    def statistics_of(self, level: Frontier) -> NodeStatistics:
-        """Statistics of what is searched in nodes that were fitted last.
-
-        Their ids rise.
-        """
-        place = np.searchsorted(self._node, level.node)
-        found = self._statistics.take(place)
-        some = np.flatnonzero(level.stop - level.start > self._sample)
-        if len(some):
-            part = level.take(some)
-            n_rows = np.full(len(some), self._sample)
-            of_first = self._rows.statistics(part, n_rows)
-            for all_rows, first in zip(found, of_first, strict=True):
-                all_rows[some] = first
-        return found
 
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]

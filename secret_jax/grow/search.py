@@ -22,7 +22,7 @@ from secret_jax.splits.interface import Conditions, Level, Roles, Split, SplitFi
 
 # Rows of nodes that are searched together, unless one alone has more; a thread of its
 # own for fewer costs more than it saves.
-_MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 13
+_MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,8 @@ class GrowOptions:
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
     in_batches: bool = False
+    # Whether also models of nodes of many rows are of all of them.
+    models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
 
@@ -61,7 +63,7 @@ class Search:
     def find(self, frontier: Frontier) -> Found:
         """Splits of the nodes of a frontier."""
         n_nodes = len(frontier.node)
-        splits = self._no_splits(n_nodes)
+        splits = no_splits(n_nodes, self._schema, self._finder)
         if n_nodes == 0:
             return Found(splits, np.zeros(0))
         n_rows = np.minimum(frontier.stop - frontier.start, self._most)
@@ -72,12 +74,7 @@ class Search:
         def search(index: np.ndarray) -> None:
             # What a division by zero leads to is sorted out afterwards.
             with np.errstate(all="ignore"):
-                found = self._finder.find(self._level(seen.take(index)))
-            if (found.child_models is None) == self._finder.implies_models:
-                raise TypeError(
-                    f"{type(self._finder).__name__} should give child_models if, and "
-                    "only if, implies_models is True."
-                )
+                found = checked_splits(self._finder, self._level(seen.take(index)))
             for every, some in zip(
                 jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
             ):
@@ -114,37 +111,6 @@ class Search:
             any_oblique=bool(frontier.oblique.any()) and self._x.shape[1] > 1,
         )
 
-    def _no_splits(self, n_nodes: int) -> Split:
-        """Leaves, to be filled in."""
-        schema = self._schema
-        n_outputs = self._places.targets.shape[1]
-        child_models = None
-        if self._finder.implies_models:
-            shape = (n_nodes, 2, n_outputs, 1 + schema.n_regressors)
-            child_models = np.zeros(shape, np.float32)
-        conditions, n_conditions = None, self._finder.n_conditions
-        if n_conditions:
-            shape = n_nodes, n_conditions
-            conditions = Conditions(
-                kind=np.zeros(shape, np.int32),
-                attribute=np.full(shape, -1, np.int32),
-                direction=np.zeros((*shape, schema.n_columns), np.float32),
-                threshold=np.zeros(shape, np.float32),
-                goes_left=np.zeros((*shape, self._n_categories), bool),
-            )
-        return Split(
-            kind=np.zeros(n_nodes, np.int32),
-            attribute=np.full(n_nodes, -1, np.int32),
-            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
-            threshold=np.zeros(n_nodes, np.float32),
-            goes_left=np.zeros((n_nodes, self._n_categories), bool),
-            gain=np.zeros(n_nodes, np.float32),
-            chance_gain=np.zeros(n_nodes, np.float32),
-            pure=np.zeros(n_nodes, bool),
-            child_models=child_models,
-            conditions=conditions,
-        )
-
     def _shares(self, frontier: Frontier, n_rows: np.ndarray) -> np.ndarray:
         """Share of the nodes' weight in the rows that are looked at."""
         places = self._places
@@ -153,6 +119,48 @@ class Search:
             head = places.order[frontier.start[i] : frontier.start[i] + n_rows[i]]
             share[i] = places.weight[head].sum(dtype=np.float64) / frontier.weight[i]
         return share
+
+
+def no_splits(n_nodes: int, schema: TableSchema, finder: SplitFinder) -> Split:
+    """Leaves, to be filled in."""
+    n_categories = max([1, *map(len, schema.categories)])
+    child_models = None
+    if finder.implies_models:
+        shape = (n_nodes, 2, schema.n_outputs, 1 + schema.n_regressors)
+        child_models = np.zeros(shape, np.float32)
+    conditions, n_conditions = None, finder.n_conditions
+    if n_conditions:
+        shape = n_nodes, n_conditions
+        conditions = Conditions(
+            kind=np.zeros(shape, np.int32),
+            attribute=np.full(shape, -1, np.int32),
+            direction=np.zeros((*shape, schema.n_columns), np.float32),
+            threshold=np.zeros(shape, np.float32),
+            goes_left=np.zeros((*shape, n_categories), bool),
+        )
+    return Split(
+        kind=np.zeros(n_nodes, np.int32),
+        attribute=np.full(n_nodes, -1, np.int32),
+        direction=np.zeros((n_nodes, schema.n_columns), np.float32),
+        threshold=np.zeros(n_nodes, np.float32),
+        goes_left=np.zeros((n_nodes, n_categories), bool),
+        gain=np.zeros(n_nodes, np.float32),
+        chance_gain=np.zeros(n_nodes, np.float32),
+        pure=np.zeros(n_nodes, bool),
+        child_models=child_models,
+        conditions=conditions,
+    )
+
+
+def checked_splits(finder: SplitFinder, level: Level) -> Split:
+    """What a finder finds, with models of the children if it implies any."""
+    found = finder.find(level)
+    if (found.child_models is None) == finder.implies_models:
+        raise TypeError(
+            f"{type(finder).__name__} should give child_models if, and only if, "
+            "implies_models is True."
+        )
+    return found
 
 
 def _parts(n_rows: np.ndarray) -> Iterator[np.ndarray]:

@@ -9,7 +9,6 @@ from secret_jax.tree.structure import Tree
 DEFAULT_PRECISION = 3
 _MOST_DIGITS = 100  # a float has 17
 MOST_CATEGORIES = 8  # of a list, so that a node takes a few lines
-MOST_BARS = 12  # of a picture, one a term
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +54,6 @@ def check_coverage(coverage: Any) -> None:
     """Refuse what is no number between 0 and 1."""
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
-
-
-def check_pair(X: Any, y: Any) -> None:
-    """Refuse rows without targets, and targets without rows."""
-    if (X is None) != (y is None):
-        raise ValueError("Give both X and y, or neither of them.")
 
 
 def check_node(tree: Tree, node: Any) -> None:

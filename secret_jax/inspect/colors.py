@@ -22,8 +22,6 @@ _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 class Scale:
     """Colour scale from the lowest to the highest of some values."""
 
-    shades = _SHADES
-
     def __init__(self, values: Iterable[float]):
         known = [value for value in values if math.isfinite(value)]
         self.low, self.high = min(known, default=0.0), max(known, default=0.0)

@@ -5,7 +5,7 @@ import textwrap
 from secret_jax.inspect.arguments import Wording, check_counts
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
@@ -51,7 +51,7 @@ def export_dot(
         '    edge [fontname="Helvetica"];',
     ]
     for node in in_order(tree, max_depth):
-        facts, more = view.facts(node), ""
+        facts, more = ", ".join(view.facts(node)), ""
         equations = [model_parts(o, node, wording) for o in view.equations_of(node)]
         if tree.is_leaf[node]:
             reason = StopReason(int(tree.stop_reason[node])).sentence

@@ -5,7 +5,7 @@ Text, pictures, explanations and exported code all read a tree through these val
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -106,19 +106,6 @@ class CategorySplit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Conjunction:
-    """Conditions that all hold for the rows that go left.
-
-    Each says by itself on which side of it a row, or a missing value, lies.
-    """
-
-    conditions: tuple[LinearSplit | CategorySplit, ...]
-
-
-AnySplit: TypeAlias = LinearSplit | CategorySplit | Conjunction
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel:
     """A node's prediction: ``clip(intercept + sum of the terms, low, high)``.
 
@@ -142,18 +129,15 @@ class LinearModel:
         return self.intercept + sum(term.factor * term.here for term in self.terms)
 
 
-def split_in_original_units(tree: Tree, node: int) -> AnySplit:
-    """Convert the split of an inner node, unrounded, to units and names of the data."""
-    conditions = tuple(one for _, one in conditions_at(tree, node))
-    if tree.kind[node] == SplitKind.CONJUNCTION:
-        return Conjunction(conditions=conditions)
-    return conditions[0]
-
-
 def conditions_at(
     tree: Tree, node: int
 ) -> list[tuple[Tree, LinearSplit | CategorySplit]]:
-    """List the conditions of a node's split, each with the tree of its comparisons."""
+    """Convert the split of an inner node, unrounded, to units and names of the data.
+
+    Lists the conditions that all hold for the rows that go left, one but of
+    conjunctions, each with the tree of its comparisons. Each says by itself on which
+    side of it a row, or a missing value, lies.
+    """
     check_node(tree, node)
     if tree.kind[node] == SplitKind.LEAF:
         raise ValueError(
@@ -166,7 +150,15 @@ def conditions_at(
         if side == "left" or tree.kind[parent] != SplitKind.CONJUNCTION
         for part in comparisons_at(tree, parent)
     ]
-    return [(part, _comparison(part, node, way)) for part in comparisons_at(tree, node)]
+    return [
+        (
+            part,
+            _category_split(part, node, way)
+            if part.kind[node] == SplitKind.DISCRETE
+            else _linear_split(part, node),
+        )
+        for part in comparisons_at(tree, node)
+    ]
 
 
 def comparisons_at(tree: Tree, node: int) -> list[Tree]:
@@ -175,17 +167,13 @@ def comparisons_at(tree: Tree, node: int) -> list[Tree]:
     return [part for part in tree.comparisons if part.kind[node] not in none]
 
 
-def _comparison(
-    tree: Tree, node: int, way: list[tuple[Tree, int, Side]]
-) -> LinearSplit | CategorySplit:
-    """Convert a split on attributes, with those that hold on the way to its node."""
-    if tree.kind[node] == SplitKind.DISCRETE:
-        return _category_split(tree, node, way)
+def _linear_split(tree: Tree, node: int) -> LinearSplit:
     schema, attribute = tree.schema, int(tree.attribute[node])
     effect = np.asarray(tree.direction[node], np.float64)
     missing_value = missing_left = None
+    on_one = tree.kind[node] == SplitKind.AXIS
     indicator = dict(schema.missing_columns).get(attribute)
-    if tree.kind[node] == SplitKind.AXIS and indicator is not None:
+    if on_one and indicator is not None:
         # The weight of the indicator is what a missing value counts as.
         counts_as = float(effect[indicator] / effect[attribute])
         missing_left = bool(tree.direction[node, indicator] <= tree.threshold[node])
@@ -200,8 +188,7 @@ def _comparison(
     first = effect[order[0]] / spread[0] if len(order) else 1.0
     coefficient = effect[order] / spread / first
     terms = _terms(tree, order, coefficient)
-    if tree.kind[node] == SplitKind.AXIS and not tree.gate_width[node]:
-        # No threshold lies beyond a bound.
+    if on_one and not tree.gate_width[node]:  # no threshold lies beyond a bound
         terms = tuple(t._replace(low=-math.inf, high=math.inf) for t in terms)
     return LinearSplit(
         terms=terms,
@@ -211,43 +198,6 @@ def _comparison(
         missing_value=missing_value,
         missing_left=missing_left,
     )
-
-
-def model_in_original_units(tree: Tree, node: int) -> LinearModel:
-    """Convert the model of a leaf or inner node to units and names of the data."""
-    check_node(tree, node)
-    schema = tree.schema
-    low, high = range_of_node(tree, node)
-    effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
-    order = _by_effect(effect, tree.spread[node])
-    slope = effect[order] * schema.target_scale / schema.scale[order]
-    at_center = float(schema.restore_target(tree.coefficient[node, 0, 0]))
-    return LinearModel(
-        target=schema.target_name,
-        intercept=float(at_center - slope @ schema.center[order]),
-        terms=_terms(tree, order, slope, node),
-        low=low,
-        high=high,
-        level_error=float(tree.standard_error[node, 0, 0] * schema.target_scale),
-        target_spread=schema.target_scale,
-    )
-
-
-def range_of_node(tree: Tree, node: int) -> tuple[float, float]:
-    """Range to which the predictions of a node are clipped, or infinities."""
-    return _range(tree, node, clips=not tree.is_soft or tree.clip_leaves)
-
-
-def mixture_range(tree: Tree) -> tuple[float, float]:
-    """Range to which the mixture of a soft tree's leaves is clipped, or infinities."""
-    return _range(tree, 0, clips=tree.is_soft and not tree.clip_leaves)
-
-
-def _range(tree: Tree, node: int, *, clips: bool) -> tuple[float, float]:
-    if not clips:
-        return -math.inf, math.inf
-    low, high = (tree.schema.restore_target(s[node, 0]) for s in tree.clip_range())
-    return float(low), float(high)
 
 
 def _category_split(
@@ -278,6 +228,39 @@ def _category_split(
     )
 
 
+def model_in_original_units(tree: Tree, node: int) -> LinearModel:
+    """Convert the model of a leaf or inner node to units and names of the data."""
+    check_node(tree, node)
+    schema = tree.schema
+    low, high = clip_range_of(tree, node)
+    effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
+    order = _by_effect(effect, tree.spread[node])
+    slope = effect[order] * schema.target_scale / schema.scale[order]
+    at_center = float(schema.restore_target(tree.coefficient[node, 0, 0]))
+    return LinearModel(
+        target=schema.target_name,
+        intercept=float(at_center - slope @ schema.center[order]),
+        terms=_terms(tree, order, slope, node),
+        low=low,
+        high=high,
+        level_error=float(tree.standard_error[node, 0, 0] * schema.target_scale),
+        target_spread=schema.target_scale,
+    )
+
+
+def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
+    """Range to which the predictions of a node are clipped, or infinities.
+
+    None: that to which the mixture of a soft tree's leaves is clipped.
+    """
+    clips_leaves = not tree.is_soft or tree.clip_leaves
+    if clips_leaves == (node is None):
+        return -math.inf, math.inf
+    ends = (end[node or 0, 0] for end in tree.clip_range())
+    low, high = (float(tree.schema.restore_target(end)) for end in ends)
+    return low, high
+
+
 def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
     """Positions of the effects that are not zero, the largest first.
 
@@ -304,26 +287,22 @@ def _terms(
     for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
         column = schema.input_columns[position]
         center, spread = float(schema.center[position]), float(schema.scale[position])
-        names = schema.names[column], schema.labels[position]
-        term = Term(factor, column, *names, position, center, spread)
-        term = term._replace(whole=column in schema.whole)
+        more: dict[str, Any] = {"whole": column in schema.whole}
         if node is not None:
             error = tree.standard_error[node, 0, 1 + position]
-            term = term._replace(
-                here=center + float(spread * tree.center[node, position]),
-                moves=float(spread * tree.spread[node, position]),
-                error=float(error * schema.target_scale / spread),
-            )
+            more["here"] = center + float(spread * tree.center[node, position])
+            more["moves"] = float(spread * tree.spread[node, position])
+            more["error"] = float(error * schema.target_scale / spread)
         if position in categories:
             attribute, code = categories[position]
             category = schema.categories[attribute][code]
-            share = shares.get(position)
-            term = term._replace(asks="category", category=category, missing_as=share)
+            more |= {"asks": "category", "category": category}
+            more["missing_as"] = shares.get(position)
         elif position in missing:
-            term = term._replace(asks="missing")
+            more["asks"] = "missing"
         else:
-            low, high = tails.get(column, (-math.inf, math.inf))
-            missing_as = center if schema.allow_missing else None
-            term = term._replace(missing_as=missing_as, low=low, high=high)
-        terms.append(term)
+            more["low"], more["high"] = tails.get(column, (-math.inf, math.inf))
+            more["missing_as"] = center if schema.allow_missing else None
+        names = schema.names[column], schema.labels[position]
+        terms.append(Term(factor, column, *names, position, center, spread, **more))
     return tuple(terms)

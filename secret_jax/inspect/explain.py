@@ -1,21 +1,198 @@
-"""Contributions of the columns to predictions, and paths in words."""
+"""Predictions taken apart: contributions of the columns, and paths in words."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from secret_jax.data.columns import is_missing
 from secret_jax.data.rows import Table
-from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.explanation import Explanation
-from secret_jax.inspect.importances import node_levels, split_levels
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view, estimator_of
+from secret_jax.inspect.frame import import_pandas
+from secret_jax.inspect.importances import split_columns
+from secret_jax.inspect.printing import entry, number, quoted
+from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
 
 _ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
+# What a screen has room for.
+_ROWS_SHOWN = 5
+_CLASSES_SHOWN, _LEAST = 4, 5e-4  # the likeliest, and what rounds to 0.1 %
+_DIGITS_SHOWN = 4  # of the largest figure of a row
+# Clipping and missing shares that float64 rounding makes out of nothing.
+_EXACT, _WHOLE = 1e-12, 1e-9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation:
+    """Predictions taken apart; `str` shows the first rows.
+
+    For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
+    float64 rounding.
+
+    Attributes
+    ----------
+    target : str, or tuple of str
+        Name of what is taken apart: the target, or its logarithm; of classes their
+        log-odds, of several the score of each row's predicted class.
+    names : tuple of str
+        The input columns.
+    values : ndarray of shape (n_rows, n_columns), object
+        What the rows hold.
+    categorical : tuple of bool
+        Whether a column holds categories, which have all their digits in words.
+    unknown : ndarray of shape (n_rows, n_columns), bool
+        Whether it is a category, or a gap among them, that training never saw.
+    baseline : float, or ndarray of shape (n_rows,) where the targets differ
+        Where the root starts: its equation at the mean of the training rows, which is
+        the mean of the target.
+    linear : ndarray of shape (n_rows, n_columns), float64
+        Slope of the leaf's equation times the deviation of the column from its mean in
+        the leaf (of categories: of their indicators).
+    splits : ndarray of shape (n_rows, n_columns), float64
+        Steps of the level, a node's equation at the center of its own rows, by splits
+        on the column; a split on several is shared by the squares of their standardised
+        coefficients.
+    clipping : ndarray of shape (n_rows,), float64
+        What clipping to the range of the leaf's outputs adds.
+    prediction : ndarray of shape (n_rows,), float64
+        What is taken apart: as `predict` gives it, without its float32 rounding, or the
+        logarithm of that; of classes as `decision_function` does.
+    leaf : ndarray of shape (n_rows,), int32
+        Node id of the leaf, of a soft tree the one with the largest share.
+    share : ndarray of shape (n_rows,), float64
+        Share of that leaf in the prediction; 1 of a hard tree.
+    path : tuple of str
+        The conditions on the way to that leaf, in words.
+    classes : tuple
+        Labels; empty where numbers are predicted.
+    outcome : str
+        Name of the number that is predicted where its logarithm is taken apart;
+        otherwise empty.
+    predicted : ndarray of shape (n_rows,)
+        As `predict` gives it: of classes their labels, of numbers ``prediction`` or
+        what it is the logarithm of.
+    probability : ndarray of shape (n_rows, n_classes), float64
+        As `predict_proba` gives it.
+    """
+
+    target: str | tuple[str, ...]
+    names: tuple[str, ...]
+    values: np.ndarray = field(repr=False)
+    categorical: tuple[bool, ...] = field(repr=False)
+    unknown: np.ndarray = field(repr=False)
+    baseline: float | np.ndarray
+    linear: np.ndarray = field(repr=False)
+    splits: np.ndarray = field(repr=False)
+    clipping: np.ndarray = field(repr=False)
+    prediction: np.ndarray = field(repr=False)
+    leaf: np.ndarray = field(repr=False)
+    share: np.ndarray = field(repr=False)
+    path: tuple[str, ...] = field(repr=False)
+    classes: tuple[Any, ...]
+    outcome: str
+    predicted: np.ndarray = field(repr=False)
+    probability: np.ndarray = field(repr=False)
+
+    @property
+    def contributions(self) -> np.ndarray:
+        """``linear + splits``: what every column adds, shape (n_rows, n_columns)."""
+        return self.linear + self.splits
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __str__(self) -> str:
+        shown = [self.row_text(row) for row in range(min(len(self), _ROWS_SHOWN))]
+        more = len(self) - len(shown)
+        return "\n\n".join(shown + ([f"... {more} more rows"] if more else []))
+
+    def row_text(self, row: int) -> str:
+        """Write one row in words, its largest contributions first."""
+        contributions, prediction = self.contributions[row], self.prediction[row]
+        step = max(abs(prediction), np.abs(contributions).max(initial=0.0))
+        digits = 0
+        if step > 0:
+            digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
+        share = self.share[row]
+        part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
+        target = self.target if isinstance(self.target, str) else self.target[row]
+        value = f"{quoted(target)} = {prediction:.{digits}f}"
+        head, told_apart = value, [f"  {value}"] * bool(self.classes or self.outcome)
+        if self.classes:
+            chance = self.probability[row]
+            order = np.argsort(-chance, kind="stable").tolist()
+            order = [i for i in order if chance[i] >= _LEAST]
+            chances = [
+                f"{quoted(self.classes[i])} {100 * chance[i]:.1f} %"
+                for i in order[:_CLASSES_SHOWN]
+            ]
+            chances += ["..."] * (len(order) > _CLASSES_SHOWN)
+            label = quoted(self.predicted.tolist()[row])
+            head = f"predicted {label} ({', '.join(chances)})"
+        elif self.outcome:
+            mean = number(self.predicted[row], digits=_DIGITS_SHOWN)
+            head = f"{quoted(self.outcome)} = {mean}"
+        lines = [
+            f"row {row}: {head}",
+            f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
+            *told_apart,
+        ]
+        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
+        steps = self.steps(row)
+        if abs(self.clipping[row]) > _EXACT * step:
+            steps.append(("clipping to the outputs of the leaf", self.clipping[row]))
+        figures = [f"{baseline:.{digits}f}", *(f"{v:+.{digits}f}" for _, v in steps)]
+        words = ["baseline", *(name for name, _ in steps)]
+        width = max(map(len, figures))
+        pairs = zip(figures, words, strict=True)
+        return "\n".join([*lines, *(f"  {f:>{width}}  {name}" for f, name in pairs)])
+
+    def steps(self, row: int) -> list[tuple[str, float]]:
+        """Contributions to a row in words, the largest first, without the baseline."""
+        added, steps = self.contributions[row], []
+        for column in np.argsort(-np.abs(added), kind="stable").tolist():
+            if added[column] != 0:
+                value = self.values[row, column]
+                word = quoted if self.categorical[column] else entry
+                held = "missing" if is_missing(value) else word(value)
+                new = " (not in training)" * bool(self.unknown[row, column])
+                words = f"{quoted(self.names[column])} = {held}{new}"
+                steps.append((words, float(added[column])))
+        return steps
+
+    def to_dataframe(self) -> Any:
+        """Make a DataFrame of the contributions.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per row; ``baseline``, a column for every input column,
+            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes and where
+            logarithms are taken apart the sum is called ``score``, and ``prediction``
+            is as `predict` gives it; of classes there is a ``probability of ...`` each.
+            An underscore is added to those of these names that an input column has.
+        """
+        before = {"baseline": np.broadcast_to(self.baseline, len(self))}
+        after: dict[str, Any] = {"clipping": self.clipping}
+        if self.classes or self.outcome:
+            after["score"] = self.prediction
+        after["prediction"] = self.predicted
+        for label, chance in zip(self.classes, self.probability.T, strict=True):
+            after[f"probability of {label}"] = chance
+        after |= {"leaf": self.leaf, "path": np.array(self.path, object)}
+
+        def free(columns: dict[str, Any]) -> dict[str, list[Any]]:
+            named = {}
+            for name, values in columns.items():
+                while name in self.names:
+                    name += "_"
+                named[name] = values.tolist()
+            return named
+
+        columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
+        return import_pandas().DataFrame(free(before) | columns | free(after))
 
 
 def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanation:
@@ -36,7 +213,7 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
     Returns
     -------
-    secret_jax.inspect.explanation.Explanation
+    Explanation
         Of classes with their probabilities; what is taken apart are log-odds. Of
         losses whose equations are of logarithms these are.
 
@@ -57,7 +234,7 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     return explain_rows(view, table.on_host(), values)
 
 
-def explain_rows(view: TreeView, table: Table, values: np.ndarray) -> Explanation:
+def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
     """Take the predictions for encoded rows apart; ``values`` are those of the words.
 
     Of several classes, unless the view reads one, each row tells of the one that is
@@ -67,9 +244,9 @@ def explain_rows(view: TreeView, table: Table, values: np.ndarray) -> Explanatio
     schema, n_rows = equations[0].schema, len(table.x)
     of_row = np.zeros(n_rows, int)
     classes, probability, predicted = (), np.zeros((n_rows, 0)), None
-    if isinstance(view, ClassView):
+    if view.classes:
         classes = view.classes.labels
-        probability = replace(view, only=None).said(table)
+        probability = replace(view, only=None).predict(table)
         chosen = view.classes.chosen(probability)
         of_row = chosen if len(equations) > 1 else of_row
         labels = np.empty(len(classes), object)
@@ -88,23 +265,24 @@ def explain_rows(view: TreeView, table: Table, values: np.ndarray) -> Explanatio
             part = _contributions(equations[which], table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
-    levels = [(tree.schema, node_levels(tree)[0]) for tree in equations]
-    starts = [float(schema.restore_target(level)) for schema, level in levels]
-    alike, baseline = len(shown) == 1, np.array(starts)[of_row]
+    starts = np.array([one.schema.restore_target(_levels(one)[0]) for one in equations])
     targets = [tree.schema.target_name for tree in equations]
+    baseline, target = starts[of_row], tuple(targets[i] for i in of_row)
     words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
+    if len(shown) == 1:
+        baseline, target = float(starts[shown[0]]), targets[shown[0]]
     outcome = ""
     if not (classes or view.tree.says_targets):
         outcome = view.target
         predicted = view.tree.loss.prediction(prediction)
     return Explanation(
-        target=targets[shown[0]] if alike else tuple(targets[i] for i in of_row),
+        target=target,
         names=schema.names,
         values=values,
         categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
         unknown=unknown,
-        baseline=starts[shown[0]] if alike else baseline,
+        baseline=baseline,
         linear=linear,
         splits=splits,
         clipping=clipping,
@@ -144,6 +322,26 @@ def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
         mixed = (shares * value).sum(axis=1)
         clipping = np.clip(mixed, low[0], high[0]) - mixed
     largest = np.argmax(shares, axis=1)
-    share, of_splits = shares[np.arange(len(x)), largest], split_levels(tree)[leaves]
-    parts = (moved @ to_input, shares @ of_splits, clipping)
+    share = shares[np.arange(len(x)), largest]
+    parts = (moved @ to_input, shares @ split_levels(tree)[leaves], clipping)
     return *(scale * part for part in parts), leaves[largest], share
+
+
+def split_levels(tree: Tree) -> np.ndarray:
+    """Steps of the level from the root to every node, by the columns of the splits.
+
+    Standardised, shape (n_nodes, n_columns).
+    """
+    level = _levels(tree)
+    moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
+    for node in range(1, tree.n_nodes):  # parents come before their children
+        parent = int(tree.parent[node])
+        step = (level[node] - level[parent]) * split_columns(tree, parent)
+        moved[node] = moved[parent] + step
+    return moved
+
+
+def _levels(tree: Tree) -> np.ndarray:
+    """Value of every node's equation at the center of its own rows, standardised."""
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
+    return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)

@@ -5,11 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from secret_jax.inspect import equations
+from secret_jax.inspect.equations import CategorySplit, clip_range_of, conditions_at
 from secret_jax.inspect.rounding import rounded_split
-from secret_jax.inspect.views import Readable, outputs_of
+from secret_jax.inspect.view import Readable, outputs_of
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -62,31 +60,43 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
         If pandas is not installed.
     """
     tree = outputs_of(tree, output)
-    nodes = range(tree.n_nodes)
-    rows = [_row(tree, node) for node in nodes]
-    types = dict(_OF_NODE)
+    loss, several, types = tree.loss, tree.n_outputs > 1, dict(_OF_NODE)
+    rows = [_row(tree, node) for node in range(tree.n_nodes)]
     for which, name in enumerate(tree.schema.target_names):
-        several = tree.n_outputs > 1
         one, suffix = (tree.output(which), f" of {name}") if several else (tree, "")
         types |= {what + suffix: kind for what, kind in _OF_OUTPUT.items()}
-        for node in nodes:
-            facts = _row_of_output(one, node)
-            rows[node] |= {what + suffix: fact for what, fact in facts.items()}
+        schema = one.schema
+        for node, row in enumerate(rows):
+            mean_loss = max(float(one.train_error[node, 0]), 0.0)
+            low, high = clip_range_of(one, node)
+            row |= {
+                f"mean{suffix}": float(schema.restore_target(one.mean[node, 0])),
+                f"error{suffix}": loss.reported(mean_loss, schema.target_scale),
+                f"model{suffix}": model_equation(one, node),
+                f"low{suffix}": low,
+                f"high{suffix}": high,
+            }
     return made_table(rows, types)
 
 
 def _row(tree: Tree, node: int) -> dict[str, Any]:
-    kind = SplitKind(int(tree.kind[node]))
-    is_leaf = kind == SplitKind.LEAF
-    split = None if is_leaf else equations.split_in_original_units(tree, node)
+    """Describe a node, whatever its outputs."""
+    kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
     attribute, factors, threshold = None, None, math.nan
-    if isinstance(split, equations.CategorySplit):
-        attribute = split.name
-    elif isinstance(split, equations.LinearSplit):
-        split = split if split.width else rounded_split(split)
-        attribute = split.terms[0].name if kind == SplitKind.AXIS else None
-        factors = json.dumps({term.label: term.factor for term in split.terms})
-        threshold = split.threshold
+    if kind in (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE):
+        ((_, split),) = conditions_at(tree, node)
+        if isinstance(split, CategorySplit):
+            attribute = split.name
+        else:
+            split = split if split.width else rounded_split(split)
+            attribute = split.terms[0].name if kind == SplitKind.AXIS else None
+            factors = json.dumps({term.label: term.factor for term in split.terms})
+            threshold = split.threshold
+    gain = float(tree.gain[node])
+    if not math.isfinite(gain):  # of a fixed split
+        error = tree.weight * tree.train_error.sum(axis=1)
+        saved = error[node] - error[tree.left[node]] - error[tree.right[node]]
+        gain = max(float(saved), 0.0)
     reason = StopReason(int(tree.stop_reason[node])).sentence
     return {
         "node": node,
@@ -98,29 +108,8 @@ def _row(tree: Tree, node: int) -> dict[str, Any]:
         "threshold": threshold,
         "rows": float(tree.weight[node]),
         "share": float(tree.weight[node] / tree.weight[0]),
-        "gain": _gain(tree, node),
+        "gain": gain,
         "stop_reason": reason if is_leaf else None,
-    }
-
-
-def _gain(tree: Tree, node: int) -> float:
-    if np.isfinite(tree.gain[node]):
-        return float(tree.gain[node])
-    error = tree.weight * tree.train_error.sum(axis=1)
-    saved = error[node] - error[tree.left[node]] - error[tree.right[node]]
-    return max(float(saved), 0.0)
-
-
-def _row_of_output(tree: Tree, node: int) -> dict[str, Any]:
-    """Describe the model of a node of one output."""
-    low, high = equations.range_of_node(tree, node)
-    mean_loss = max(float(tree.train_error[node, 0]), 0.0)
-    return {
-        "mean": float(tree.schema.restore_target(tree.mean[node, 0])),
-        "error": tree.loss.reported(mean_loss, tree.schema.target_scale),
-        "model": model_equation(tree, node),
-        "low": low,
-        "high": high,
     }
 
 

@@ -52,7 +52,14 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     weight = tree.weight
     if weight[0] <= 0:
         return np.zeros(len(tree.schema.names))
-    square = float(weight[0] * _without_root(tree, output))
+    # The mean error if the root said the same of all rows.
+    constant = tree.loss.of_constant(tree.mean[0])
+    if constant is None:  # as if errors grew with the variance of values
+        error = tree.train_error[0]
+        noise = np.maximum(tree.loss.noise(error, tree.mean[0]), _NOTHING)
+        slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
+        constant = error * (1.0 + sum_variances(tree, 0, slopes).sum() / noise)
+    square = float(weight[0] * constant[output])
     importance = savings(tree.restricted(output), square)
     total = importance.sum()
     explained = total > _ROUNDING * weight[0]
@@ -88,19 +95,6 @@ def savings(tree: Tree, square: float) -> np.ndarray:
             of_split = (1.0 - half) * of_split + half * in_proportion(joint)
         importance += saved * of_split
     return importance
-
-
-def _without_root(tree: Tree, output: int) -> float:
-    """Mean error of an output if the root said the same of all rows."""
-    constant = tree.loss.of_constant(tree.mean[0])
-    if constant is not None:
-        return float(constant[output])
-    # As if errors grew with the variance of values.
-    error = tree.train_error[0]
-    noise = max(float(tree.loss.noise(error, tree.mean[0])[output]), _NOTHING)
-    slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
-    of_root = sum_variances(tree, 0, slopes)
-    return float(error[output]) * (1.0 + float(of_root.sum()) / noise)
 
 
 def in_proportion(parts: np.ndarray) -> np.ndarray:
@@ -145,23 +139,3 @@ def split_columns(tree: Tree, node: int) -> np.ndarray:
         np.add.at(shares, np.array(columns, int), parts)
         total += in_proportion(shares)
     return in_proportion(total)
-
-
-def node_levels(tree: Tree) -> np.ndarray:
-    """Value of every node's equation at the center of its own rows, standardised."""
-    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
-    return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)
-
-
-def split_levels(tree: Tree) -> np.ndarray:
-    """Steps of the level from the root to every node, by the columns of the splits.
-
-    Standardised, shape (n_nodes, n_columns).
-    """
-    level = node_levels(tree)
-    moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
-    for node in range(1, tree.n_nodes):  # parents come before their children
-        parent = int(tree.parent[node])
-        step = (level[node] - level[parent]) * split_columns(tree, parent)
-        moved[node] = moved[parent] + step
-    return moved

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from secret_jax.data.attributes import Role
-from secret_jax.inspect.equations import mixture_range
+from secret_jax.inspect.equations import clip_range_of
 from secret_jax.inspect.printing import counted, number, quoted, some
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -18,8 +18,8 @@ _DIGITS_OF_RANGE = 5
 
 def facts_of(tree: Tree) -> list[str]:
     """Sentences about size, missing values and tails; empty where there is nothing."""
-    of_size = longer_facts(tree), shortening_facts(tree)
-    return [*of_size, column_facts(tree), missing_facts(tree), tail_facts(tree)]
+    facts = _longer_tree, _full_equations, _unused_columns, _missing_values, _tails
+    return [sentence(tree) for sentence in facts]
 
 
 def one_leaf_sentence(tree: Tree) -> str:
@@ -35,7 +35,7 @@ def one_leaf_sentence(tree: Tree) -> str:
     return f"{why}: this is {what}"
 
 
-def shortening_facts(tree: Tree) -> str:
+def _full_equations(tree: Tree) -> str:
     """Compare short equations with the full ones; empty if these explain little more.
 
     Both by the training rows, which flatter full equations most.
@@ -52,7 +52,7 @@ def shortening_facts(tree: Tree) -> str:
     )
 
 
-def longer_facts(tree: Tree) -> str:
+def _longer_tree(tree: Tree) -> str:
     """Compare the tree with a longer one; empty if that errs hardly less.
 
     Both by rows that did not grow them.
@@ -79,7 +79,7 @@ def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     return what, [number(value, digits=3) for value in told or errors]
 
 
-def column_facts(tree: Tree) -> str:
+def _unused_columns(tree: Tree) -> str:
     """Say how many columns were left out; empty if none were."""
     schema = tree.schema
     unused = schema.of_role(Role.UNUSED)
@@ -93,11 +93,13 @@ def column_facts(tree: Tree) -> str:
     )
 
 
-def missing_facts(tree: Tree) -> str:
+def _missing_values(tree: Tree) -> str:
     """Say what unknown categories and missing numbers count as in the sums."""
-    schema, in_sums, compared = tree.schema, _in_sums(tree), _compared_alone(tree)
+    schema, in_sums = tree.schema, _in_sums(tree)
+    compared = np.zeros(len(in_sums), bool)
     # Otherwise splits on one column know a side of its gaps.
-    compared &= not schema.missing_columns
+    for part in tree.comparisons if not schema.missing_columns else ():
+        compared |= np.any(part.direction[part.kind == SplitKind.AXIS], axis=0)
     means, in_splits, nothing = [], [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
@@ -127,16 +129,14 @@ def missing_facts(tree: Tree) -> str:
     return "; ".join(facts)
 
 
-def tail_facts(tree: Tree) -> str:
+def _tails(tree: Tree) -> str:
     """Say at which bounds columns are flat in the sums of a tree."""
     schema, in_sums = tree.schema, _in_sums(tree)
     bounded = []
     for column, low, high in schema.tails:
         if in_sums[schema.position_of(column)]:
             ends = ((low, "at least"), (high, "at most"))
-            words = [
-                f"{word} {number(end, 6)}" for end, word in ends if math.isfinite(end)
-            ]
+            words = [f"{w} {number(end, 6)}" for end, w in ends if math.isfinite(end)]
             bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
     if not bounded:
         return ""
@@ -154,30 +154,17 @@ def _in_sums(tree: Tree) -> np.ndarray:
     return in_sums | np.any(tree.direction[sums], axis=0)
 
 
-def _compared_alone(tree: Tree) -> np.ndarray:
-    """Mask of the columns with splits on them alone."""
-    compared = np.zeros(tree.direction.shape[1], bool)
-    for part in tree.comparisons:
-        axis = part.kind == SplitKind.AXIS
-        compared |= np.any(part.direction[axis], axis=0)
-    return compared
-
-
 def mixture_facts(tree: Tree) -> str:
     """Say to which range mixtures of leaves are clipped; empty if each leaf is."""
     if tree.n_outputs == 1:
-        low, high = mixture_range(tree)
+        low, high = clip_range_of(tree)
+        if math.isinf(low):
+            return ""
         # A bound as good as zero is zero to the digits of the other one.
         least = 10.0**-_DIGITS_OF_RANGE * (high - low)
         ends = (0.0 if abs(end) < least else end for end in (low, high))
-        return clipped_to(*ends, digits=_DIGITS_OF_RANGE)
+        low, high = (number(end, _DIGITS_OF_RANGE) for end in ends)
+        return f"clipped to [{low}, {high}]"
     outputs = [tree.output(which) for which in range(tree.n_outputs)]
     facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
     return ", ".join(f"{name} {fact}" for name, fact in facts if fact)
-
-
-def clipped_to(low: float, high: float, digits: int | None = None) -> str:
-    """Say to which range predictions are clipped; empty if it is infinite."""
-    if math.isinf(low):
-        return ""
-    return f"clipped to [{number(low, digits)}, {number(high, digits)}]"

@@ -58,6 +58,21 @@ def short_number(value: float) -> str:
     return number(value, digits=_DIGITS_OF_MARKS)
 
 
+def percent(share: float) -> str:
+    """Write a share to three digits, near 0 and 1 no nearer than a thousandth.
+
+    Examples
+    --------
+    >>> [percent(share) for share in (0.1234, 0.99996, 0.00001, 1.0)]
+    ['12.3 %', '> 99.9 %', '< 0.1 %', '100 %']
+    """
+    if 0 < share < 0.001:
+        return "< 0.1 %"
+    if 0.999 < share < 1:
+        return "> 99.9 %"
+    return f"{number(100 * float(share), digits=3)} %"
+
+
 def quoted(name: Any) -> str:
     """Write a column or category, in quotes unless it is plain words.
 

@@ -41,66 +41,55 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
     The precision is that of a gate. A hard split has numbers of few digits already, and
     gets as many as it needs: no row may change sides.
     """
-    if not split.terms:
+    terms, width = split.terms, split.width
+    if not terms:
         return split
-    if split.width == 0:
-        return _written_out(split)
-    digits = checked_precision(precision)
-    width = float(f"{split.width:.{digits}g}")
-    # Correlated columns make a sum far narrower than its terms: one digit more.
-    digits += len(split.terms) > 1
-    effect = np.array([term.factor * term.spread for term in split.terms])
-    step = 10.0**-digits * float(np.linalg.norm(effect))
-    factors = [_rounded(term.factor, step / term.spread) for term in split.terms]
-    factors[0] = 1.0
-    threshold = _rounded(split.threshold + _moved(split.terms, factors), step)
-    missing = _on_its_side(split, threshold, step)
+    if width == 0:
+        factors, threshold = _hard_numbers(split)
+        step = 1e-3 * terms[0].spread
+    else:
+        digits = checked_precision(precision)
+        width = float(f"{width:.{digits}g}")
+        # Correlated columns make a sum far narrower than its terms: one digit more.
+        digits += len(terms) > 1
+        effect = np.array([term.factor * term.spread for term in terms])
+        step = 10.0**-digits * float(np.linalg.norm(effect))
+        factors = [_rounded(term.factor, step / term.spread) for term in terms]
+        factors[0] = 1.0
+        threshold = _rounded(split.threshold + _moved(terms, factors), step)
+    missing = split.missing_value
+    if missing is not None:  # unless it moved across
+        rounded = _rounded(missing, step)
+        left = rounded <= threshold if split.at_most else rounded >= threshold
+        missing = rounded if left == split.missing_left else missing
     return replace(
         split,
-        terms=_with_factors(split.terms, factors),
+        terms=_with_factors(terms, factors),
         threshold=threshold,
         width=width,
         missing_value=missing,
     )
 
 
-def _written_out(split: LinearSplit) -> LinearSplit:
-    """Remove from the numbers of a hard split what float32 has added."""
-    factors = [float(f"{term.factor:.{_SINGLE_DIGITS}g}") for term in split.terms]
-    factors[0] = 1.0
-    centers = [term.center for term in split.terms]
-    from_center = split.threshold - float(
-        np.dot([term.factor for term in split.terms], centers)
-    )
+def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
+    """Factors and threshold of a hard split, without what float32 has added."""
+    terms, centers = split.terms, [term.center for term in split.terms]
+    given = [term.factor for term in terms]
+    factors = [1.0, *(float(f"{one:.{_SINGLE_DIGITS}g}") for one in given[1:])]
+    from_center = split.threshold - float(np.dot(given, centers))
     threshold = from_center + float(np.dot(factors, centers))
-    spread = split.terms[0].spread
-    rounding = max(_SINGLE * abs(from_center), _DOUBLE * spread)
+    rounding = max(_SINGLE * abs(from_center), _DOUBLE * terms[0].spread)
     threshold = plain_number(threshold - rounding, threshold + rounding)
-    if len(split.terms) == 1 and split.terms[0].whole:
+    if len(terms) == 1 and terms[0].whole:
         whole = float(round(threshold))
         if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, centers[0]):
             threshold = whole
-    return replace(
-        split,
-        terms=_with_factors(split.terms, factors),
-        threshold=threshold,
-        missing_value=_on_its_side(split, threshold, 1e-3 * spread),
-    )
-
-
-def _on_its_side(split: LinearSplit, threshold: float, step: float) -> float | None:
-    """Round what a missing value counts as, unless that moves it across."""
-    missing = split.missing_value
-    if missing is None:
-        return None
-    rounded = _rounded(missing, step)
-    left = rounded <= threshold if split.at_most else rounded >= threshold
-    return rounded if left == split.missing_left else missing
+    return factors, threshold
 
 
 def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:
     """Round the numbers of a model, and leave out the terms that round to zero."""
-    step = _step(model.target_spread, precision)
+    step = _step(model, precision)
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     return replace(
         model,
@@ -127,34 +116,42 @@ class PrintedTerm(NamedTuple):
     categories: tuple[Any, ...] = ()
 
 
+class PrintedModel(NamedTuple):
+    """An equation as it is printed; hidden terms add a mean in the node."""
+
+    constant: float
+    terms: list[PrintedTerm]
+    hidden: list[PrintedTerm]
+    hidden_mean: float
+
+
 def printed_model(
     model: LinearModel,
     precision: int | None = None,
     max_terms: int | None = None,
     *,
     merged: bool = True,
-) -> tuple[float, list[PrintedTerm], list[PrintedTerm]]:
-    """Constant, terms and left out terms of an equation as they are printed.
+) -> PrintedModel:
+    """Choose the numbers of an equation as they are printed.
 
     A column whose zero is far from its values is counted from a round number near those
     of the node. The constant is the same however many terms are left out: those that
     move least in the node. Terms of one column stand side by side; ``merged`` puts its
     categories with the same factor in one term.
     """
-    model = rounded_model(model, precision)
+    step, model = _step(model, precision), rounded_model(model, precision)
     groups: dict[Any, list[Term]] = {}
     for term in model.terms:
         same = merged and term.asks == "category"
         key = (term.column, term.factor) if same else (term.position,)
         groups.setdefault(key, []).append(term)
-    printed = [_printed(group) for group in groups.values()]
-    printed.sort(key=lambda term: -term.effect)  # stable
-    constant = model.intercept + sum(term.factor * term.at for term in printed)
-    constant = _rounded(constant, _step(model.target_spread, precision))
-    shown = printed[:max_terms]
+    terms = sorted(map(_printed, groups.values()), key=lambda term: -term.effect)
+    constant = model.intercept + sum(term.factor * term.at for term in terms)
+    shown, hidden = terms[:max_terms], terms[len(terms[:max_terms]) :]
     columns = [term.main.column for term in shown]
-    together = sorted(shown, key=lambda term: columns.index(term.main.column))
-    return constant, together, printed[len(shown) :]
+    shown.sort(key=lambda term: columns.index(term.main.column))  # stable
+    mean = sum(term.factor * (term.here - term.at) for term in hidden)
+    return PrintedModel(_rounded(constant, step), shown, hidden, _rounded(mean, step))
 
 
 def _printed(group: list[Term]) -> PrintedTerm:
@@ -162,20 +159,14 @@ def _printed(group: list[Term]) -> PrintedTerm:
     main = max(group, key=lambda term: term.here)
     if main.asks == "category":
         share = sum(term.here for term in group)
-        moves = math.sqrt(max(share * (1.0 - share), 0.0))
+        effect = abs(main.factor) * math.sqrt(max(share * (1.0 - share), 0.0))
         in_order = sorted(group, key=lambda term: term.position)
         categories = tuple(term.category for term in in_order)
-        effect = abs(main.factor) * moves
         return PrintedTerm(main.factor, 0.0, share, effect, main, categories)
     at = 0.0
     if main.asks == "number" and abs(main.center) > _FAR_FROM_ZERO * main.spread:
         at = _rounded(main.here, 10.0 ** math.floor(math.log10(main.spread)))
     return PrintedTerm(main.factor, at, main.here, main.effect, main)
-
-
-def rounded_output(value: float, target_spread: float, precision: int | None) -> float:
-    """Round a value of the target as a model's intercept."""
-    return _rounded(value, _step(target_spread, precision))
 
 
 def in_steps(value: float, target_scale: float) -> str:
@@ -203,7 +194,7 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
         if tree.is_leaf[node]:
             for output in outputs:
                 model = model_in_original_units(output, node)
-                _, terms, _ = printed_model(model, precision)
+                terms = printed_model(model, precision).terms
                 cost += 1 + sum(1 + (term.at != 0) for term in terms)
             continue
         for _, split in conditions_at(tree, node):
@@ -214,8 +205,8 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
     return cost
 
 
-def _step(target_spread: float, precision: int | None) -> float:
-    return 10.0 ** -checked_precision(precision) * target_spread
+def _step(model: LinearModel, precision: int | None) -> float:
+    return 10.0 ** -checked_precision(precision) * model.target_spread
 
 
 def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from secret_jax.data.validation import checked_weight
 from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.rounding import rounded_split
-from secret_jax.inspect.views import estimator_of
+from secret_jax.inspect.view import estimator_of
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_integer
@@ -113,16 +113,20 @@ def stability(
 
 def _frequencies(trees: list[Tree]) -> Any:
     """Count what the first tree, and the others, split on."""
-    pandas = import_pandas()
-    asked = pandas.DataFrame(
-        [
-            (tree, node == 0, term, cut)
-            for tree, one in enumerate(trees)
-            for node in np.flatnonzero(~one.is_leaf).tolist()
-            for term, cut in _asked(one, node)
-        ],
-        columns=["tree", "at_root", "column", "threshold"],
-    ).astype({"at_root": bool, "threshold": float})
+    pandas, rows = import_pandas(), []
+    for which, tree in enumerate(trees):
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            for _, split in conditions_at(tree, node):
+                cut = np.nan
+                if isinstance(split, CategorySplit):
+                    columns = [split.column]
+                else:
+                    columns = [term.column for term in split.terms]
+                    if [term.asks for term in split.terms] == ["number"]:
+                        cut = rounded_split(split).threshold
+                rows += [(which, node == 0, column, cut) for column in columns]
+    asked = pandas.DataFrame(rows, columns=["tree", "at_root", "column", "threshold"])
+    asked = asked.astype({"at_root": bool, "threshold": float})
     own, others = asked[asked["tree"] == 0], asked[asked["tree"] > 0]
     names, n_resamples = trees[0].schema.names, len(trees) - 1
 
@@ -145,16 +149,3 @@ def _frequencies(trees: list[Tree]) -> Any:
     table = table.sort_values(["resamples", "at_root"], ascending=False, kind="stable")
     table.attrs["n_leaves"] = [tree.n_leaves for tree in trees[1:]]
     return table
-
-
-def _asked(tree: Tree, node: int) -> list[tuple[int, float]]:
-    """Columns that a split asks for, and the thresholds of numbers alone."""
-    asked = []
-    for _, split in conditions_at(tree, node):
-        if isinstance(split, CategorySplit):
-            asked.append((split.column, np.nan))
-            continue
-        alone = len(split.terms) == 1 and split.terms[0].asks == "number"
-        cut = rounded_split(split).threshold if alone else np.nan
-        asked += [(term.column, cut) for term in split.terms]
-    return asked

@@ -7,7 +7,7 @@ from typing import Any
 from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording, check_counts
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.totals import Side, leaves_below
@@ -97,7 +97,7 @@ def export_text(
                 parts = model_parts(equation, node, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
-            facts = [*view.fact_parts(node), view.range_facts(node, precision)]
+            facts = [*view.facts(node), view.range_facts(node, precision)]
             first, *rest = [fact for fact in facts if fact]
             facts, hanging = [indent + label + first, *rest], indent + " " * len(label)
             lines.extend(in_lines(facts, _WIDTH, hanging, ", "))

@@ -18,7 +18,6 @@ from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import (
     PrintedTerm,
     printed_model,
-    rounded_output,
     rounded_split,
 )
 from secret_jax.tree.structure import SplitKind, Tree
@@ -80,14 +79,20 @@ def _comparison_parts(
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
     place = _place(tree, split, side)
-    if place is not None:
-        return [place + _remark(split, side)]
-    split = rounded_split(split, wording.precision)
-    summands = [(term.factor, quoted(term.label)) for term in split.terms]
-    shown = summands[: wording.max_terms]
-    terms = _sum(shown, bare=True) + ["+ ..."] * (len(shown) < len(summands))
-    bound = f"{split.sign(side)} {number(split.threshold)}"
-    return [*terms, bound + _remark(split, side)]
+    parts = [place or ""]
+    if place is None:
+        split = rounded_split(split, wording.precision)
+        summands = [(term.factor, quoted(term.label)) for term in split.terms]
+        shown = summands[: wording.max_terms]
+        parts = _sum(shown, bare=True) + ["+ ..."] * (len(shown) < len(summands))
+        parts.append(f"{split.sign(side)} {number(split.threshold)}")
+    if split.width > 0:
+        filled = split.missing_value
+        missing = "" if filled is None else f", missing as {number(filled)}"
+        parts[-1] += f" (soft, width {number(split.width)}{missing})"
+    elif split.missing_left == (side == "left"):  # neither where None
+        parts[-1] += _OR_MISSING
+    return parts
 
 
 def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
@@ -96,31 +101,19 @@ def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
         return None
     schema, column, threshold = tree.schema, split.terms[0].column, split.threshold
     place = math.floor(threshold) if split.at_most else math.ceil(threshold)
-    written = schema.place_written(column, place)
-    if written is None or schema.origin(column).part != WEEKDAY:
-        return (
-            written and f"{quoted(written[0])} {split.sign(side)} {quoted(written[1])}"
-        )
-    ends = {
-        "<=": (1, place),
-        "<": (1, place - 1),
-        ">=": (place, 7),
-        ">": (place + 1, 7),
-    }
-    days = [schema.place_written(column, end) for end in ends[split.sign(side)]]
+    written, sign = schema.place_written(column, place), split.sign(side)
+    if written is None:
+        return None
+    name, word = map(quoted, written)
+    if schema.origin(column).part != WEEKDAY:
+        return f"{name} {sign} {word}"
+    before, after = (1, place - (sign == "<")), (place + (sign == ">"), 7)
+    days = [
+        schema.place_written(column, end)
+        for end in (before if sign in ("<", "<=") else after)
+    ]
     first, last = (day[1] for day in days if day is not None)
-    return f"{quoted(written[0])} in {first}{f'..{last}' * (first != last)}"
-
-
-def _remark(split: LinearSplit, side: Side) -> str:
-    """Write where missing values go, and the width of a gate."""
-    if split.width > 0:
-        filled = split.missing_value
-        missing = "" if filled is None else f", missing as {number(filled)}"
-        return f" (soft, width {number(split.width)}{missing})"
-    if split.missing_left is None:
-        return ""
-    return _OR_MISSING if split.missing_left == (side == "left") else ""
+    return f"{name} in {first}{f'..{last}' * (first != last)}"
 
 
 def _membership(
@@ -153,16 +146,15 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     told.
     """
     model = model_in_original_units(tree, node)
-    constant, terms, hidden = printed_model(model, wording.precision, wording.max_terms)
+    printed = printed_model(model, wording.precision, wording.max_terms)
     most = wording.max_categories
-    summands = [(term.factor, term_words(term, most)) for term in terms]
-    if constant != 0 or not summands:
-        summands.insert(0, (constant, ""))
+    summands = [(term.factor, term_words(term, most)) for term in printed.terms]
+    if printed.constant != 0 or not summands:
+        summands.insert(0, (printed.constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
-    if hidden:
-        mean = sum(term.factor * (term.here - term.at) for term in hidden)
-        mean = rounded_output(mean, model.target_spread, wording.precision)
-        count = counted(len(hidden), "smaller term adds", "smaller terms add")
+    if printed.hidden:
+        mean, n = printed.hidden_mean, len(printed.hidden)
+        count = counted(n, "smaller term adds", "smaller terms add")
         sign = "-" if mean < 0 else "+"
         parts.append(f"{sign} {number(abs(mean))} (what {count} on average)")
     return parts
@@ -227,8 +219,14 @@ def path_sentence(tree: Tree, node: int) -> str:
             continue
         for place, (part, one) in enumerate(conditions_at(tree, parent)):
             sentence = " ".join(_comparison_parts(part, parent, one, wording, side))
-            key, bound = _bound(one, side)
-            key = (parent, place) if key is None else key
+            key, bound = (parent, place), 0.0
+            # Where missing values have a side of their own, a looser bound is not
+            # implied by a tighter one.
+            if isinstance(one, LinearSplit) and one.missing_left is None:
+                below = one.at_most == (side == "left")
+                if len(one.terms) == 1:
+                    key = one.terms[0].label, below, one.width > 0
+                    bound = one.threshold if below else -one.threshold
             if key in conditions and bound > conditions[key][0]:
                 continue
             conditions.pop(key, None)
@@ -237,16 +235,3 @@ def path_sentence(tree: Tree, node: int) -> str:
     if len(told) > 1:  # "and" binds more closely than the "or" of gaps
         told = [f"({one})" if one.endswith(_OR_MISSING) else one for one in told]
     return " and ".join(told) or "all rows"
-
-
-def _bound(split: LinearSplit | CategorySplit, side: Side) -> tuple[Any, float]:
-    """What a split bounds, and how tightly; None where a bound is not all it says."""
-    # Where missing values have a side of their own, a looser bound is not implied by a
-    # tighter one.
-    if isinstance(split, CategorySplit) or split.missing_left is not None:
-        return None, 0.0
-    if len(split.terms) != 1:
-        return None, 0.0
-    below = split.at_most == (side == "left")
-    key = (split.terms[0].label, below, split.width > 0)
-    return key, split.threshold if below else -split.threshold

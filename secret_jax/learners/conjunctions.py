@@ -7,187 +7,110 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from secret_jax.runtime.arrays import taken, weighted_quantiles, where_each
-from secret_jax.runtime.linalg import AnyArray, matvec, namespace
-from secret_jax.runtime.pieces import for_rows, heads
-from secret_jax.splits.chosen import Candidates, split_of
-from secret_jax.splits.interface import NO_CONDITION, Conditions, Split
-from secret_jax.splits.one_node import Node
-from secret_jax.splits.rss_search import Begun
-from secret_jax.splits.scoring import fit_sides
+from secret_jax.splits.chosen import Pick, chosen_rows, split_of
+from secret_jax.splits.interface import NO_CONDITION, Conditions, Level, Split
 from secret_jax.tree.structure import SplitKind
-
-# Rows whose quantiles are thresholds, and how many times the share of rows between two
-# coarse thresholds is looked at about one.
-_QUANTILE_ROWS, _NEAR = 2048, 2.0
 
 
 class Condition(NamedTuple):
     """A condition of each node: one side of a split on one attribute."""
 
-    pick: Candidates  # the split
-    above: AnyArray  # (...), bool: whether its right side is meant
+    pick: Pick  # the split
+    above: np.ndarray  # (n_nodes,), bool: whether its right side is meant
 
-    def holds(self, batch: Node) -> AnyArray:
-        """Mask of the rows that meet it, shape (..., n_rows)."""
-        threshold = for_rows(self.pick.threshold, batch.pieces)[..., None]
-        below = self.pick.projection <= threshold
-        return below ^ for_rows(self.above, batch.pieces)[..., None]
+    def holds(self, level: Level) -> Bool[np.ndarray, " rows"]:
+        """Mask of the rows that meet it."""
+        below = self.pick.projection <= level.rows.spread(self.pick.threshold)
+        return below ^ level.rows.spread(self.above)
 
-    def where(self, chosen: AnyArray, other: Condition, batch: Node) -> Condition:
+    def where(self, chosen: np.ndarray, other: Condition, level: Level) -> Condition:
         """This condition in some nodes, and another one in all others."""
-        pick = self.pick.where(chosen, other.pick, batch.pieces)
-        return Condition(pick, where_each(chosen, self.above, other.above))
-
-
-def sharpened(
-    conditions: Sequence[Condition],
-    n_held: AnyArray,
-    gain: AnyArray,
-    start: Begun,
-    batch: Node,
-    n_thresholds: int,
-) -> tuple[list[Condition], AnyArray]:
-    """Move each threshold to the best of some near it, the others being what they are.
-
-    A conjunction is as good as the product of its thresholds: the few quantiles that
-    found it are too coarse for it.
-
-    ``n_held`` (...), int: how many of the conditions, the first ones, are those of each
-    node; ``gain`` (...). Only thresholds change.
-    """
-    xp, pieces, node = namespace(batch.x), batch.pieces, start.node
-    share = (np.arange(n_thresholds, dtype=np.float32) + 0.5) / n_thresholds
-
-    def quantiles_of(values: AnyArray, weight: AnyArray, share: np.ndarray) -> AnyArray:
-        pair = (heads(array, pieces, _QUANTILE_ROWS) for array in (values, weight))
-        values, weight = pair
-        return weighted_quantiles(values[..., None, :], weight, share)[..., 0, :]
-
-    found = list(conditions)
-    for place, (pick, above) in enumerate(conditions):
-        has = n_held > place
-        weight = xp.where(_others(found, n_held, place, batch), batch.weight, 0.0)
-        threshold = for_rows(pick.threshold, pieces)[..., None]
-        apart = xp.abs(pick.projection - threshold)
-        near = quantiles_of(apart, weight, np.array([_NEAR / n_thresholds], np.float32))
-        near = xp.where(apart <= for_rows(near, pieces), weight, 0.0)
-        cuts = quantiles_of(pick.projection, near, share)
-        below = pick.projection[..., None, :] <= for_rows(cuts, pieces)[..., None]
-        left = below ^ for_rows(above, pieces)[..., None, None]
-        left = left & (weight > 0)[..., None, :]
-        models = fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
-        best = xp.argmax(models.gain, axis=-1)
-        better = has & (models.gain.max(axis=-1) > gain)
-        gain = xp.where(better, models.gain.max(axis=-1), gain)
-        cut = xp.where(better, taken(cuts, best, best.ndim), pick.threshold)
-        found[place] = Condition(pick._replace(threshold=cut), above)
-    return found, gain
-
-
-def _others(
-    conditions: Sequence[Condition], n_held: AnyArray, place: int, batch: Node
-) -> AnyArray:
-    """Mask of the rows that meet all conditions of their node but one."""
-    masks = [
-        one.holds(batch) | (for_rows(n_held, batch.pieces) <= other)[..., None]
-        for other, one in enumerate(conditions)
-        if other != place
-    ]
-    return namespace(batch.x).stack(masks).all(axis=0)
+        pick = self.pick.where(chosen, other.pick, level)
+        return Condition(pick, np.where(chosen, self.above, other.above))
 
 
 def split_on(
     conditions: Sequence[Condition],
-    n_held: AnyArray,
-    gain: AnyArray,
-    start: Begun,
-    batch: Node,
+    n_held: Int[np.ndarray, " n_nodes"],
+    gain: Float[np.ndarray, " n_nodes"],
+    level: Level,
+    *,
+    pure: Bool[np.ndarray, " n_nodes"],
+    chance_gain: Float[np.ndarray, " n_nodes"],
 ) -> Split:
     """Make splits of conditions: an ordinary one, or a conjunction of several.
 
     Cuts go between the rows for which the other conditions hold, one condition after
     the other, so that no row changes sides.
 
-    ``n_held`` (...), int: how many of the conditions, the first ones, are those of each
-    node; ``gain`` (...): in the units of the search.
+    ``n_held``: how many of the conditions, the first ones, are those of each node.
     """
-    xp, gain = namespace(batch.x), gain * start.unit**2
 
-    def split(condition: Condition, rows: Node) -> Split:
+    def split(condition: Condition, of: Level) -> Split:
         pick = condition.pick._replace(gain=gain)
-        return split_of(pick, rows, pure=start.pure, chance_gain=start.chance_gain)
+        return split_of(pick, of, pure=pure, chance_gain=chance_gain)
 
-    alone = split(conditions[0], batch)
+    alone = split(conditions[0], level)
     several = (n_held > 1) & (alone.kind != SplitKind.LEAF)
     held = [several & (n_held > place) for place in range(len(conditions))]
     holds = [
-        one.holds(batch) | ~for_rows(has, batch.pieces)[..., None]
+        one.holds(level) | ~level.rows.spread(has)
         for one, has in zip(conditions, held, strict=True)
     ]
     found = []
     for place, (condition, has) in enumerate(zip(conditions, held, strict=True)):
-        others = xp.stack(holds[:place] + holds[place + 1 :]).all(axis=0)
-        rows = replace(batch, weight=xp.where(others, batch.weight, 0.0))
-        side = _only_if(has, _side(split(condition, rows), condition.above))
-        holds[place] = _left_of(side, batch)
+        others = np.all(holds[:place] + holds[place + 1 :], axis=0)
+        of = replace(level, weight=np.where(others, level.weight, 0.0))
+        side = _only_if(has, _side(split(condition, of), condition.above))
+        holds[place] = _left_of(side, level)
         found.append(side)
-    own = _only_if(
-        ~several, Conditions(*(getattr(alone, f) for f in NO_CONDITION._fields))
-    )
-    own = own._replace(kind=xp.where(several, SplitKind.CONJUNCTION, own.kind))
-    every = (xp.stack(each, axis=several.ndim) for each in zip(*found, strict=True))
-    return alone._replace(
-        **own._asdict(),
-        chance_gain=alone.chance_gain + (n_held - 1).astype(gain.dtype) * start.noise,
-        conditions=Conditions(*every),
-    )
+    own = Conditions(*(getattr(alone, name) for name in NO_CONDITION._fields))
+    own = _only_if(~several, own)
+    own = own._replace(kind=np.where(several, SplitKind.CONJUNCTION, own.kind))
+    every = (np.stack(each, axis=1) for each in zip(*found, strict=True))
+    return alone._replace(**own._asdict(), conditions=Conditions(*every))
 
 
-def _side(split: Split, above: AnyArray) -> Conditions:
+def _side(split: Split, above: np.ndarray) -> Conditions:
     """The split as a condition whose left side is the split's left or right one."""
-    threshold = split.threshold
+    threshold = split.threshold.astype(np.float32)
     return Conditions(
         kind=split.kind,
         attribute=split.attribute,
-        direction=where_each(above, -split.direction, split.direction),
-        threshold=where_each(above, -next_above(threshold), threshold),
-        goes_left=split.goes_left ^ above[..., None],
+        direction=np.where(above[:, None], -split.direction, split.direction),
+        threshold=np.where(above, -_next_above(threshold), threshold),
+        goes_left=split.goes_left ^ above[:, None],
     )
 
 
-def next_above(threshold: AnyArray) -> AnyArray:
+def _next_above(threshold: np.ndarray) -> np.ndarray:
     """The next float; about zero the smallest normal one, as some devices know none
     between them."""
-    xp = namespace(threshold)
-    above = xp.nextafter(threshold, xp.full_like(threshold, xp.inf))
-    tiny = xp.finfo(threshold.dtype).tiny
-    nearly = xp.minimum(xp.abs(threshold), xp.abs(above)) < tiny
-    return xp.where(nearly, tiny, above)
+    above = np.nextafter(threshold, np.float32(np.inf))
+    tiny = np.finfo(np.float32).tiny
+    nearly = np.minimum(np.abs(threshold), np.abs(above)) < tiny
+    return np.where(nearly, tiny, above)
 
 
-def _only_if(chosen: AnyArray, condition: Conditions) -> Conditions:
-    xp = namespace(chosen)
-    return Conditions(
-        *(
-            where_each(chosen, own, xp.full_like(own, none))
-            for own, none in zip(condition, NO_CONDITION, strict=True)
-        )
-    )
+def _only_if(chosen: np.ndarray, condition: Conditions) -> Conditions:
+    found = []
+    for own, none in zip(condition, NO_CONDITION, strict=True):
+        mask = chosen.reshape(len(chosen), *(1,) * (own.ndim - 1))
+        found.append(np.where(mask, own, np.full_like(own, none)))
+    return Conditions(*found)
 
 
-def _left_of(condition: Conditions, batch: Node) -> AnyArray:
-    """Mask of the rows that meet a condition of each node, shape (..., n_rows)."""
-    xp, pieces = namespace(batch.x), batch.pieces
-    threshold = for_rows(condition.threshold, pieces)[..., None]
-    left = matvec(batch.x, for_rows(condition.direction, pieces)) <= threshold
-    if not batch.codes.shape[-1]:
+def _left_of(condition: Conditions, level: Level) -> Bool[np.ndarray, " rows"]:
+    """Mask of the rows that meet a condition of each node."""
+    rows = level.rows
+    direction = condition.direction[:, None].astype(np.float32)
+    along = rows.transformed(direction, level.x)[0]
+    left = along <= rows.spread(condition.threshold)
+    if not len(level.codes):
         return left
-    attribute = xp.clip(condition.attribute, 0, batch.codes.shape[-1] - 1)
-    codes = xp.swapaxes(batch.codes, -1, -2)
-    codes = taken(codes, for_rows(attribute, pieces), left.ndim - 1)
-    listed = for_rows(condition.goes_left, pieces)
-    listed = xp.take_along_axis(listed, codes, axis=-1)
-    discrete = for_rows(condition.kind == SplitKind.DISCRETE, pieces)[..., None]
-    return xp.where(discrete, listed, left)
+    attribute = np.clip(condition.attribute, 0, len(level.codes) - 1)
+    code = chosen_rows(level.codes, attribute, level)
+    listed = condition.goes_left[rows.slot, code]
+    return np.where(rows.spread(condition.kind == SplitKind.DISCRETE), listed, left)

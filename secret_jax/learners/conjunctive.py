@@ -13,25 +13,27 @@ from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.learners.conjunctions import Condition, next_above, sharpened, split_on
+from secret_jax.learners.conjunctions import Condition, split_on
+from secret_jax.learners.residuals import Residuals, quantiles, residuals
+from secret_jax.learners.screened import Cuts, Screen
 from secret_jax.models.ridge import Ridge
-from secret_jax.runtime.arrays import largest, where_each
-from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.runtime.values import Range, at_least, real
-from secret_jax.splits.axis import leading_component, projections
-from secret_jax.splits.candidates import PreparedNodes, axis_candidates, scored
-from secret_jax.splits.chosen import Candidates
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import Columns, Node, OneNodeFinder
+from secret_jax.splits.chosen import Pick, chosen_rows
+from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.rss import RssSplits
-from secret_jax.splits.rss_search import Begun, begun, finalists_of
 from secret_jax.tree.structure import SplitKind
+
+# How many times the share of rows between two coarse thresholds is looked at about one.
+_NEAR = 2.0
+# By chance alone models do not spend more degrees of freedom than this share of rows.
+_MOST_SPENT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConjunctiveSplits(OneNodeFinder):
+class ConjunctiveSplits(SplitFinder):
     """Conjunctions of conditions, such as ``age <= 30 and education in {HS}``.
 
     Rows that meet all conditions go one way, all others the other. As with `RssSplits`
@@ -107,35 +109,33 @@ class ConjunctiveSplits(OneNodeFinder):
     def n_conditions(self) -> int:
         return self.max_conditions
 
-    def needs_host_inputs(self, n_columns: int) -> bool:
-        return self.scores.needs_host_inputs(n_columns)
-
-    def host_inputs(
-        self, x: np.ndarray, weight: np.ndarray, columns: Columns
-    ) -> dict[str, np.ndarray]:
-        return self.scores.host_inputs(x, weight, columns)
-
-    def worth(self, gain: AnyArray, n_conditions: AnyArray) -> AnyArray:
-        """What a gain is worth that takes so many conditions."""
-        n_more = namespace(gain).asarray(n_conditions, gain.dtype) - 1.0
-        return gain / (1.0 + self.least_rise) ** n_more
-
-    def __call__(self, node: Node) -> Split:
-        """Best split of one node, or of each of many; see `RssSplits`."""
-        start = begun(self.scores, node)
-        found = _greedy(self, start, node)
-        n_thresholds = self.scores.n_thresholds
-        conditions, gain = sharpened(*found, start, node, n_thresholds)
-        return split_on(conditions, found[1], gain, start, node)
+    def find(self, level: Level) -> Split:
+        """The best split of every node; see `RssSplits` for its gain."""
+        options = self.scores
+        left = residuals(
+            level, linear=True, ridge=options.ridge, most=options.most_regressors
+        )
+        screen = Screen.of(level, left, options.n_thresholds)
+        found, n_held = _greedy(self, screen)
+        found = _sharpened(found, n_held, left, level, options.n_thresholds)
+        chance_gain, noise = _by_chance(left, level)
+        return split_on(
+            found.conditions,
+            n_held,
+            found.gain,
+            level,
+            pure=left.pure,
+            chance_gain=chance_gain + (n_held - 1) * noise,
+        )
 
 
 class _Found(NamedTuple):
     """Conditions of each node that hold together, and what they gain."""
 
     conditions: list[Condition]
-    gain: AnyArray
+    gain: Float[np.ndarray, " n_nodes"]
 
-    def where(self, chosen: AnyArray, other: _Found, batch: Node) -> _Found:
+    def where(self, chosen: np.ndarray, other: _Found, level: Level) -> _Found:
         """These conditions in some nodes, and others in the rest.
 
         Where they are more, the last ones are theirs in all nodes.
@@ -143,100 +143,192 @@ class _Found(NamedTuple):
         pairs = zip_longest(self.conditions, other.conditions)
         return _Found(
             [
-                own if one is None else own.where(chosen, one, batch)
+                own if one is None else own.where(chosen, one, level)
                 for own, one in pairs
             ],
-            where_each(chosen, self.gain, other.gain),
+            np.where(chosen, self.gain, other.gain),
         )
 
 
-def _greedy(
-    finder: ConjunctiveSplits, start: Begun, batch: Node
-) -> tuple[list[Condition], AnyArray, AnyArray]:
-    """Conditions of each node, how many, the first ones, it has, and their gain."""
-    node, scores, pieces = start.node, finder.scores, batch.pieces
-    xp = namespace(node.z)
-    singles, _ = finalists_of(axis_candidates(node, scores), node, scores)
-    n_starts = min(finder.n_starts, singles.gain.shape[-1])
-    singles = singles.take(largest(singles.gain, n_starts), pieces)
-
-    def single(place: int, above: bool) -> _Found:
-        pick = singles.take(xp.full(singles.gain.shape[:-1], place), pieces)
-        return _Found([Condition(pick, xp.full(pick.gain.shape, above))], pick.gain)
+def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarray]:
+    """Conditions of each node that gain most, and how many, the first ones, it has."""
+    level = screen.level
 
     def longer(found: _Found) -> _Found:
-        one = _addition(found.conditions, scores, node, batch)
-        return _Found([*found.conditions, one], one.pick.gain)
+        one = _addition(found.conditions, finder, screen)
+        # Nothing comes of what is not allowed.
+        gain = np.where(np.isfinite(found.gain), one.pick.gain, -np.inf)
+        return _Found([*found.conditions, one], gain)
 
     def refined(found: _Found) -> _Found:
         """Look for a better condition in the place of each but the last."""
         for place in range(len(found.conditions) - 1):
             others = [*found.conditions]
             others.pop(place)
-            one = _addition(others, scores, node, batch)
+            one = _addition(others, finder, screen)
             other = [*found.conditions]
             other[place] = one
-            found = _Found(other, one.pick.gain).where(
-                one.pick.gain > found.gain, found, batch
-            )
+            better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
+            found = _Found(other, one.pick.gain).where(better, found, level)
         return found
 
+    singles = _singles(finder, screen)
+    below = np.zeros(level.n_nodes, bool)
+    best = _Found([Condition(singles[0], below)], singles[0].gain)
     starts = [
-        longer(single(i, above)) for i in range(n_starts) for above in (False, True)
+        longer(_Found([Condition(pick, side)], pick.gain))
+        for pick in singles
+        for side in (below, ~below)
     ]
     found = starts[0]
     for other in starts[1:]:
-        found = other.where(other.gain > found.gain, found, batch)
-    best = single(0, False)
-    n_held = xp.ones(best.gain.shape, np.int32)
+        found = other.where(other.gain > found.gain, found, level)
+    n_held = np.ones(level.n_nodes, int)
+    worth = best.gain
     for n in range(2, finder.max_conditions + 1):
         found = refined(found if n == 2 else longer(found))
-        better = finder.worth(found.gain, n) > finder.worth(best.gain, n_held)
-        best = found.where(better, best, batch)
-        n_held = xp.where(better, n, n_held)
-    return best.conditions, n_held, best.gain
+        own = found.gain / (1.0 + finder.least_rise) ** (n - 1)
+        best = found.where(own > worth, best, level)
+        n_held, worth = np.where(own > worth, n, n_held), np.maximum(own, worth)
+    return best, n_held
+
+
+def _singles(finder: ConjunctiveSplits, screen: Screen) -> list[Pick]:
+    """The best splits on one attribute of each node, the best one first."""
+    level, chance = screen.level, screen.axis.chance
+    inside = np.ones(len(level.weight), bool)
+    cuts = screen.best(inside)
+    cuts = cuts._replace(gain=cuts.gain[:, :1] - chance[:, None])
+    which, gain = _finalists(cuts, screen.axis.allowed, inside, finder, screen)
+    gain = gain - np.take_along_axis(chance, which, axis=1)
+    order = np.argsort(-gain, axis=1, kind="stable")[:, : finder.n_starts]
+    which, gain = (np.take_along_axis(a, order, axis=1) for a in (which, gain))
+    return [_pick(cuts, *pair, screen) for pair in zip(which.T, gain.T, strict=True)]
 
 
 def _addition(
-    held: Sequence[Condition], scores: RssSplits, node: PreparedNodes, batch: Node
+    held: Sequence[Condition], finder: ConjunctiveSplits, screen: Screen
 ) -> Condition:
     """The condition that gains most where others hold already."""
-    xp, rows = namespace(node.z), node.rows
-    inside = xp.stack([one.holds(batch) for one in held]).all(axis=0)
-    part = replace(batch, weight=xp.where(inside, batch.weight, 0.0))
-    axis = projections(part, leading_component(rows.residual, part.weight, rows.pieces))
-    n = len(axis.kind)
-
-    def both(array: AnyArray, sign: float = 1.0, axis: int = -2) -> AnyArray:
-        """Of both sides of each attribute."""
-        return xp.concatenate([array, sign * array], axis=axis)
-
-    values = axis.projection if axis.value is None else axis.value
-    weight = part.weight if axis.weight is None else both(axis.weight)
-    sides = xp.where(inside[..., None, :], both(axis.projection, -1.0), xp.inf)
-    gain, threshold = scored(sides, node, scores, weight, both(values))
-    kind, attribute = np.tile(axis.kind, 2), xp.concatenate([axis.attribute] * 2)
-    above = np.arange(2 * n) >= n
-    allowed = xp.concatenate([axis.allowed] * 2, axis=-1)
+    level, axis = screen.level, screen.axis
+    inside = np.all([one.holds(level) for one in held], axis=0)
+    cuts, n = screen.best(inside), len(axis.kind)
+    upper = np.arange(2 * n) >= n
+    kind, attribute = np.tile(axis.kind, 2), np.tile(axis.attribute, 2)
+    allowed = np.tile(axis.allowed, 2)
     for one in held:  # another bound on the same side says nothing new
-        same = kind == one.pick.kind[..., None]
-        same = same & (attribute == one.pick.attribute[..., None])
-        alike = (kind == SplitKind.DISCRETE) | (above == one.above[..., None])
-        allowed = allowed & ~(same & alike)
-    gain = xp.where(allowed, gain, -xp.inf)
-    every = Candidates(
+        same = kind == one.pick.kind[:, None]
+        same &= attribute == one.pick.attribute[:, None]
+        alike = (kind == SplitKind.DISCRETE) | (upper == one.above[:, None])
+        allowed &= ~(same & alike)
+    which, gain = _finalists(cuts, allowed, inside, finder, screen)
+    best, node = gain.argmax(axis=1), np.arange(level.n_nodes)
+    which = which[node, best]
+    return Condition(_pick(cuts, which, gain[node, best], screen), which >= n)
+
+
+def _finalists(
+    cuts: Cuts,
+    allowed: Bool[np.ndarray, "n_nodes n_sides"],
+    inside: Bool[np.ndarray, " rows"],
+    finder: ConjunctiveSplits,
+    screen: Screen,
+) -> tuple[Int[np.ndarray, "n_nodes k"], Float[np.ndarray, "n_nodes k"]]:
+    """The most promising sides of each node, with their exact gains."""
+    level, n = screen.level, len(screen.axis.kind)
+    gain = np.where(allowed, cuts.gain.reshape(allowed.shape), -np.inf)
+    which = np.argsort(-gain, axis=1, kind="stable")[:, : finder.scores.n_finalists]
+    place = np.take_along_axis(cuts.place.reshape(level.n_nodes, -1), which, axis=1)
+    sides = []
+    for own, last in zip(which.T, place.T, strict=True):
+        code = chosen_rows(cuts.code, own % n, level)
+        below = code <= level.rows.spread(last)
+        sides.append((below ^ level.rows.spread(own >= n)) & inside)
+    exact = screen.left.models.saved(np.stack(sides), level.min_weight)
+    usable = np.isfinite(np.take_along_axis(gain, which, axis=1))
+    return which, np.where(usable, exact, -np.inf)
+
+
+def _pick(cuts: Cuts, which: np.ndarray, gain: np.ndarray, screen: Screen) -> Pick:
+    """The chosen side of each node as a split of its attribute."""
+    level, axis, n = screen.level, screen.axis, len(screen.axis.kind)
+    node, own = np.arange(level.n_nodes), which % n
+    return Pick(
         gain=gain,
-        projection=sides,
-        direction=both(axis.direction),
-        threshold=threshold,
-        kind=xp.broadcast_to(xp.asarray(kind, xp.int32), gain.shape),
-        attribute=xp.broadcast_to(xp.arange(2 * n), gain.shape),  # to know the best one
-        chance=xp.zeros_like(gain),
+        projection=chosen_rows(cuts.projection, own, level),
+        threshold=cuts.threshold.reshape(level.n_nodes, -1)[node, which],
+        kind=axis.kind[own],
+        attribute=axis.attribute[own],
+        direction=axis.direction[own],
     )
-    finalists, _ = finalists_of(every, node, scores)
-    best = finalists.take(xp.argmax(finalists.gain, axis=-1), rows.pieces)
-    is_above = best.attribute >= n
-    pick = axis.candidates(gain[..., :n], threshold[..., :n])
-    pick = pick.take(best.attribute % n, rows.pieces)
-    cut = xp.where(is_above, -next_above(best.threshold), best.threshold)
-    return Condition(pick._replace(gain=best.gain, threshold=cut), is_above)
+
+
+def _sharpened(
+    found: _Found,
+    n_held: Int[np.ndarray, " n_nodes"],
+    left: Residuals,
+    level: Level,
+    n_thresholds: int,
+) -> _Found:
+    """Move each threshold to the best of some near it, the others being what they are.
+
+    A conjunction is as good as the product of its thresholds: the few quantiles that
+    found it are too coarse for it.
+    """
+    rows, conditions, gain = level.rows, list(found.conditions), found.gain
+    products = left.models.of_rows().astype(np.float32)
+    node = np.repeat(np.arange(level.n_nodes), n_thresholds)
+    for place, (pick, above) in enumerate(conditions):
+        others = [
+            one.holds(level) | rows.spread(n_held <= which)
+            for which, one in enumerate(conditions)
+            if which != place
+        ]
+        inside = np.all(others, axis=0) & (level.weight > 0)
+        apart = np.abs(pick.projection - rows.spread(pick.threshold))
+        near = _quantiles(inside, apart, np.array([_NEAR / n_thresholds]), level)
+        near = inside & (apart <= rows.spread(near[:, 0]))
+        share = (np.arange(n_thresholds) + 0.5) / n_thresholds
+        cuts = _quantiles(near, pick.projection, share, level)
+        code = np.zeros((1, len(inside)), np.int32)
+        for cut in cuts.T:
+            code[0] += pick.projection > rows.spread(cut)
+        sums = rows.sums_by_code(code, n_thresholds + 1, products * inside)[:, 0]
+        below = np.cumsum(sums, axis=2)
+        upper = below[..., -1:] - below[..., :-1]
+        sums = np.where(above[:, None, None], upper, below[..., :-1])
+        sums = np.moveaxis(sums, 1, 0).reshape(len(products), -1)
+        gains = left.models.gains(sums, node, level.min_weight[node])
+        gains = gains.reshape(-1, n_thresholds)
+        best = gains.argmax(axis=1)
+        better = (n_held > place) & np.isfinite(gain) & (gains.max(axis=1) > gain)
+        gain = np.where(better, gains.max(axis=1), gain)
+        cut = np.where(better, cuts[np.arange(len(best)), best], pick.threshold)
+        conditions[place] = Condition(pick._replace(threshold=cut), above)
+    return _Found(conditions, gain)
+
+
+def _quantiles(
+    inside: Bool[np.ndarray, " rows"],
+    values: Float[np.ndarray, " rows"],
+    share: Float[np.ndarray, " k"],
+    level: Level,
+) -> Float[np.ndarray, "n_nodes k"]:
+    """Quantiles of the rows inside."""
+    part = replace(level, weight=np.where(inside, level.weight, 0.0))
+    return quantiles(part, values[None], share)[:, 0]
+
+
+def _by_chance(left: Residuals, level: Level) -> tuple[np.ndarray, np.ndarray]:
+    """What a split gains by chance alone, and what one more degree of freedom does.
+
+    A model with a ridge spends less than one degree of freedom on a regressor; the
+    split itself and the second mean are two more.
+    """
+    weight = level.weight.astype(np.float64)
+    total = level.rows.sums(weight)
+    square = level.rows.sums(weight * left.residual**2).sum(axis=1)
+    square += total * np.sum(left.offset**2, axis=1)
+    noise = square / np.maximum(total - level.degrees, 1.0)
+    spent = 2.0 + np.sum(1.0 - left.models.penalty[:, 1:], axis=1)
+    return noise * np.minimum(spent, _MOST_SPENT * total), noise

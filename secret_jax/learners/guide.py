@@ -8,21 +8,29 @@ thresholds have no advantage (Loh 2002).
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
-from secret_jax.learners.residuals import Residuals, Thresholds, residuals
+from secret_jax.learners.residuals import (
+    Residuals,
+    Thresholds,
+    quantile_places,
+    residuals,
+    tried_cuts,
+)
 from secret_jax.learners.sign_tests import (
+    Groups,
     advantage_of_discrete,
+    chance_scores,
     groups_of,
-    pairs_of,
     sign_scores,
 )
+from secret_jax.learners.thresholds import Ranked, ranked
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import POSITIVE, at_least
-from secret_jax.splits.axis import AxisGains, AxisSplits, Projections, projections
-from secret_jax.splits.one_node import Node
+from secret_jax.splits.axis import Attributes, AxisGains, AxisSplits, attributes
+from secret_jax.splits.chosen import chosen_rows
+from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
 
 
@@ -92,76 +100,82 @@ class GuideSplits(AxisSplits):
         """Number of random numbers: a seed, and the start of the sampled values."""
         return 2
 
-    def gains(self, node: Node) -> AxisGains:
-        left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
-        axis = projections(node, left.leading)
-
-        def cuts_along(projection):
-            return left.cuts(projection, node.random[1:], self.thresholds)
-
-        cuts = jax.lax.map(cuts_along, axis.projection)
-        usable = axis.allowed & cuts.allowed.any(axis=1)
-        two, curvature = _clearest(self, node, left, axis, usable)
-
-        # Of two continuous attributes the better split, else the clearer curvature. One
-        # split each: the best of many would favour attributes with many values.
-        def of_median(which):
-            projection = axis.projection[which]
-            return left.best(projection, left.cuts(projection, node.random[1:], 1))[0]
-
-        halves = jax.lax.cond(
-            two[0] != two[1],
-            lambda: jax.lax.map(of_median, two),
-            lambda: jnp.zeros(2, node.x.dtype),
+    def gains(self, level: Level) -> AxisGains:
+        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        axis = attributes(level, left.leading)
+        order = ranked(level, axis.projection, left.least)
+        tried = tried_cuts(level, order, self.thresholds, left.least)
+        usable = np.logical_or.reduceat(tried, level.rows.first, axis=1).T
+        usable &= axis.allowed
+        chosen = _chosen(self, level, left, axis, order, usable)
+        one = Ranked(*(chosen_rows(array, chosen, level)[None] for array in order))
+        gain, threshold = left.models.best(one, chosen_rows(tried, chosen, level)[None])
+        is_chosen = np.arange(len(axis.kind)) == chosen[:, None]
+        return (
+            axis,
+            np.where(is_chosen & usable, gain, -np.inf),
+            np.broadcast_to(threshold, usable.shape),
+            left.pure,
         )
-        is_discrete = jnp.asarray(axis.kind == SplitKind.DISCRETE)[two]
-        by_curvature = is_discrete.any() | ~jnp.isfinite(halves).any()
-        preferred = jnp.where(by_curvature, curvature[two], halves)
-        preferred = jnp.where(usable[two], preferred, -jnp.inf)
-        chosen = two[jnp.argmax(preferred)]
-        own = jax.tree.map(lambda array: array[chosen], cuts)
-        gain, threshold = left.best(axis.projection[chosen], own)
-        n = len(axis.kind)
-        at = jnp.arange(n) == chosen
-        gains = jnp.where(at & usable, gain * left.unit**2, -jnp.inf)
-        return axis, gains, jnp.full(n, threshold), left.pure
+
+
+def _chosen(
+    finder: GuideSplits,
+    level: Level,
+    left: Residuals,
+    axis: Attributes,
+    order: Ranked,
+    usable: np.ndarray,
+) -> np.ndarray:
+    """The attribute that is split in every node."""
+    two, curvature = _clearest(
+        finder, level, left, axis, groups_of(level, axis, order), usable
+    )
+    # Of two continuous attributes the better split, else the clearer curvature. One
+    # split each: the best of many would favour attributes with many values.
+    node = np.arange(level.n_nodes)
+    place = quantile_places(level, order, node, np.full(level.n_nodes, 0.5))
+    sides = []
+    for which in two.T:
+        median = level.rows.spread(order.value[which, place[which, node]])
+        sides.append(chosen_rows(axis.projection, which, level) <= median)
+    preferred = left.models.saved(np.stack(sides), left.least)
+    by_curvature = (axis.kind == SplitKind.DISCRETE)[two] | ~np.isfinite(preferred)
+    own = np.take_along_axis(curvature, two, axis=1)
+    preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
+    can_be = np.take_along_axis(usable, two, axis=1)
+    best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
+    return two[node, best]
 
 
 def _clearest(
     finder: GuideSplits,
-    node: Node,
+    level: Level,
     left: Residuals,
-    axis: Projections,
-    usable: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
+    axis: Attributes,
+    groups: Groups,
+    usable: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Attributes of the most significant test (two, or one twice), and curvatures."""
-    groups = groups_of(node, axis)
-    positive = ((left.leading > 0) & (node.weight > 0)).astype(node.x.dtype)
-    curvature, interaction = sign_scores(
-        positive, node.weight, groups, interactions=finder.interactions
-    )
-    pairs = pairs_of(groups)
-    possible = axis.allowed[pairs].all(axis=1) & usable[pairs].any(axis=1)
-    is_discrete = axis.kind == SplitKind.DISCRETE
-    if finder.n_bootstraps and len(groups.continuous) and len(groups.discrete):
-        advantage = advantage_of_discrete(
-            node,
-            left,
-            groups,
-            usable,
-            possible,
-            interactions=finder.interactions,
-            n_samples=finder.n_bootstraps,
+    positive = (left.leading > 0)[None]
+    found = sign_scores(positive, groups, interactions=finder.interactions)
+    curvature, interaction = found.curvature[:, 0], found.interaction[:, 0]
+    pairs, is_discrete = groups.pairs, groups.is_discrete
+    possible = axis.allowed[:, pairs].all(axis=2) & usable[:, pairs].any(axis=2)
+    if finder.n_bootstraps and is_discrete.any() and not is_discrete.all():
+        chance = chance_scores(
+            level, left, groups, finder.n_bootstraps, interactions=finder.interactions
         )
-        curvature = curvature - jnp.where(is_discrete, advantage, 0.0)
-        of_discrete = is_discrete[pairs].any(axis=1)[: interaction.shape[0]]
-        interaction = interaction - jnp.where(of_discrete, advantage, 0.0)
-    curvature = jnp.where(usable, curvature, -jnp.inf)
-    best = jnp.argmax(curvature)
-    two = jnp.stack([best, best])
-    if len(interaction):
-        interaction = jnp.where(possible, interaction, -jnp.inf)
-        first = jnp.argmax(interaction)
-        clearer = interaction[first] > curvature[best]
-        two = jnp.where(clearer, jnp.asarray(pairs, two.dtype)[first], two)
+        advantage = advantage_of_discrete(chance, groups, usable, possible)[:, None]
+        curvature = curvature - np.where(is_discrete, advantage, 0.0)
+        of_discrete = is_discrete[pairs].any(axis=1)[: interaction.shape[1]]
+        interaction = interaction - np.where(of_discrete, advantage, 0.0)
+    curvature = np.where(usable, curvature, -np.inf)
+    best = np.argmax(curvature, axis=1)
+    two = np.stack([best, best], axis=1)
+    if interaction.shape[1]:
+        interaction = np.where(possible, interaction, -np.inf)
+        clearer = interaction.max(axis=1) > curvature.max(axis=1)
+        pair = pairs[np.argmax(interaction, axis=1)]
+        two = np.where(clearer[:, None], pair, two)
     return two, curvature

@@ -1,31 +1,32 @@
 """M5: splits on one attribute by standard deviations, and pruning bottom-up."""
 
-import functools
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
-from secret_jax.learners.cart import best_cut
 from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.learners.thresholds import PURE, best_cuts, moments
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.runtime.values import real
-from secret_jax.splits.axis import AxisGains, AxisSplits, leading_component, projections
-from secret_jax.splits.one_node import Node
+from secret_jax.splits.axis import (
+    AxisGains,
+    AxisSplits,
+    attributes,
+    leading_component,
+)
+from secret_jax.splits.interface import Level
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import Tree
 
-# A deviation below this, in units of the whole table, is rounding.
-_PURE = 1e-6
+# Of no rows sums are zero, and so are their means.
+_NO_WEIGHT = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,37 +67,29 @@ class M5Splits(AxisSplits):
 
     least_deviation: Annotated[float, real(0.0)] = 0.05
 
-    def gains(self, node: Node) -> AxisGains:
-        _, mean, deviation = weighted_moments(node.targets, node.weight)
-        present = (node.weight > 0)[:, None]
-        centred = jnp.where(present, node.targets - mean, 0.0)
+    def gains(self, level: Level) -> AxisGains:
+        centred, deviation = moments(level, level.targets)
+        variance = level.rows.spread(deviation**2)
         # About their means: sums over many rows keep their digits.
-        squares = jnp.where(present, centred**2 - deviation**2, 0.0)
-        values = jnp.concatenate([centred, squares], axis=1)
-        purity = functools.partial(_less_deviation, deviation=deviation)
-        axis = projections(node, leading_component(centred, node.weight))
+        squares = np.where(level.weight > 0, centred**2 - variance, 0.0)
+        values = np.concatenate([centred, squares])
+        axis = attributes(level, leading_component(centred, level))
 
-        def cut(projection):
-            return best_cut(projection, values, node.weight, node.min_weight, purity)
+        def less_deviation(sums: np.ndarray, weight: np.ndarray) -> np.ndarray:
+            """Reduction of the standard deviation below the node's, times the weight.
 
-        gain, threshold = jax.lax.map(cut, axis.projection)
-        pure = (deviation <= jnp.maximum(self.least_deviation, _PURE)).all()
+            The difference of two roots is that of their squares over their sum: of
+            large nodes it would be rounding.
+            """
+            mean, excess = np.split(sums / np.maximum(weight, _NO_WEIGHT), 2)
+            whole = variance[:, None]
+            less = np.minimum(mean**2 - excess, whole)
+            deviations = np.sqrt(whole) + np.sqrt(whole - less)
+            return weight * np.sum(safe_divide(less, deviations), axis=0)
+
+        gain, threshold = best_cuts(level, axis.projection, values, less_deviation)
+        pure = (deviation <= max(self.least_deviation, PURE)).all(axis=1)
         return axis, gain, threshold, pure
-
-
-def _less_deviation(
-    moments: jax.Array, weight: jax.Array, deviation: jax.Array
-) -> jax.Array:
-    """Reduction of the standard deviation below the node's, times the weight.
-
-    From sums of the centred output, and of its squares less the node's variance. The
-    difference of two roots is that of their squares over their sum: of large nodes it
-    would be rounding.
-    """
-    mean, excess = jnp.split(safe_divide(moments, weight[:, None]), 2, axis=1)
-    less = jnp.minimum(mean**2 - excess, deviation**2)
-    own = jnp.sqrt(deviation**2 - less)
-    return weight * jnp.sum(safe_divide(less, deviation + own), axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,24 +3,32 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
-from secret_jax.learners.residuals import Residuals, Thresholds, residuals
+from secret_jax.learners.residuals import (
+    Residuals,
+    Thresholds,
+    best_thresholds,
+    components,
+    residuals,
+)
+from secret_jax.learners.thresholds import PURE
 from secret_jax.models.linear import LeastSquares
-from secret_jax.runtime.linalg import matmul, unit_vectors
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.runtime.linalg import unit_vectors
 from secret_jax.runtime.values import POSITIVE, at_least
-from secret_jax.splits.axis import projections
-from secret_jax.splits.chosen import Candidates, roles_of, split_of
-from secret_jax.splits.directions import hessian_directions
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import Node, OneNodeFinder
-from secret_jax.splits.scoring import node_rows
+from secret_jax.splits.axis import attributes
+from secret_jax.splits.chosen import Pick, chosen_rows, split_of
+from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
+
+# Residuals beyond so many deviations do not bend more: a bound against heavy tails.
+_MOST_BENDING = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhdSplits(OneNodeFinder):
+class PhdSplits(SplitFinder):
     """Splits along the direction in which the residuals curve most.
 
     The leading principal Hessian direction of the residuals of the node's linear model
@@ -78,60 +86,58 @@ class PhdSplits(OneNodeFinder):
         """Number of random numbers: the start of the sampled values."""
         return 1
 
-    def __call__(self, node: Node) -> Split:
-        """Find the best split of a node; its gain is the drop of the sum of squares."""
-        left = residuals(node, linear=True, ridge=self.ridge)
-        axis = projections(node, left.leading)
-        nothing = jnp.zeros(len(axis.kind), node.x.dtype)
-        single = axis.candidates(nothing, nothing)
-        allowed, candidates = axis.allowed, single
-        if node.columns.oblique:
-            along = _along_directions(self, node, left)
-            bends = node.oblique & (jnp.abs(along.direction).max(axis=1) > 0)
-            is_axis = axis.kind == SplitKind.AXIS
-            allowed = allowed & ~(is_axis & bends.any())
-            allowed = jnp.concatenate([bends, allowed])
-            candidates = Candidates(
-                *(jnp.concatenate(both) for both in zip(along, single, strict=True))
-            )
-
-        def best(projection):
-            cuts = left.cuts(projection, node.random, self.thresholds)
-            return left.best(projection, cuts)
-
-        def best_if_allowed(each):
-            nothing = jnp.full((), -jnp.inf, node.x.dtype)
-            return jax.lax.cond(each[1], best, lambda _: (nothing, nothing), each[0])
-
-        gain, threshold = jax.lax.map(best_if_allowed, (candidates.projection, allowed))
-        candidates = candidates._replace(gain=gain * left.unit**2, threshold=threshold)
+    def find(self, level: Level) -> Split:
+        """The best split of every node; its gain is the drop of the sum of squares."""
+        rows = level.rows
+        left = residuals(level, linear=True, ridge=self.ridge)
+        axis = attributes(level, left.leading)
+        direction = _directions(self, level, left)
+        n = direction.shape[1]
+        along = rows.transformed(direction, left.z).astype(np.float32)
+        bends = level.oblique[:, None] & (direction != 0).any(axis=2)
+        single = (axis.kind == SplitKind.DISCRETE) | ~bends.any(axis=1, keepdims=True)
+        allowed = np.concatenate([bends, axis.allowed & single], axis=1)
+        projection = np.concatenate([along, axis.projection])
+        gain, threshold = best_thresholds(
+            level, left, projection, allowed, self.thresholds
+        )
+        best = np.argmax(gain, axis=1)
+        node, which = np.arange(level.n_nodes), np.minimum(best, n - 1)
+        oblique = Pick(
+            gain=gain[node, best],
+            projection=chosen_rows(along, which, level),
+            threshold=threshold[node, best],
+            kind=np.full(level.n_nodes, SplitKind.OBLIQUE, np.int32),
+            attribute=np.full(level.n_nodes, -1, np.int32),
+            direction=direction[node, which],
+        )
+        own = np.maximum(best - n, 0), gain[:, n:], threshold[:, n:]
+        pick = oblique.where(best < n, axis.pick(*own, level), level)
+        nothing = np.zeros(level.n_nodes)
         return split_of(
-            candidates.take(jnp.argmax(candidates.gain)),
-            node,
-            pure=left.pure,
-            chance_gain=jnp.zeros((), node.x.dtype),
-            center=left.center,
-            scale=left.scale,
+            pick, level, pure=left.pure, chance_gain=nothing, units=left.units
         )
 
 
-def _along_directions(finder: PhdSplits, node: Node, left: Residuals) -> Candidates:
-    """Leading directions of the columns that a split may combine."""
-    n_columns = left.z.shape[1]
-    combined = roles_of(node).combined & node.allowed[:n_columns]
-    basis = jnp.where(combined, left.z, 0.0)
-    rows, whitener = node_rows(
-        basis, left.rows.residual, node.weight, n_model=n_columns, ridge=finder.ridge
-    )
+def _directions(
+    finder: PhdSplits, level: Level, left: Residuals
+) -> Float[np.ndarray, "n_nodes n_directions n_columns"]:
+    """Leading directions of the columns that a split may combine, in units of z."""
+    rows, n_columns = level.rows, len(left.z)
+    combined = level.roles.combined & level.allowed[:, :n_columns]
+    basis = np.where(rows.spread(combined), left.z, 0.0)
+    back, _ = components(level, basis, finder.ridge)
+    white, residual = rows.transformed(back, basis), left.residual
+    total = rows.sums(level.weight.astype(np.float64))[:, None]
+    # One unit for all outputs.
+    unit = np.sqrt(rows.sums(level.weight * residual**2) / total)
+    unit = np.sqrt(np.mean(unit**2, axis=1, keepdims=True))
+    most = _MOST_BENDING * rows.spread(np.maximum(unit, PURE))
+    bounded = np.clip(residual, -most, most)
+    bounded -= rows.spread(rows.sums(level.weight * bounded) / total)
+    hessian = [rows.products(level.weight * one * white, white) for one in bounded]
+    # The squares of several outputs have the same eigenvectors, and add up.
+    whole = hessian[0] if len(hessian) == 1 else sum(one @ one for one in hessian)
     n = min(finder.n_directions, n_columns)
-    found = hessian_directions(rows, n, n_model=n_columns)
-    direction = unit_vectors(jnp.where(combined, matmul(found, whitener), 0.0))
-    return Candidates(
-        gain=jnp.zeros(n, node.x.dtype),
-        projection=matmul(direction, left.z.T),
-        direction=direction,
-        threshold=jnp.zeros(n, node.x.dtype),
-        kind=jnp.full(n, SplitKind.OBLIQUE, jnp.int32),
-        attribute=jnp.full(n, -1, jnp.int32),
-        chance=jnp.zeros(n, node.x.dtype),
-    )
+    found = leading_eigenvectors(whole, n) @ back
+    return unit_vectors(np.where(combined[:, None], found, 0.0))

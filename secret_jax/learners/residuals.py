@@ -1,26 +1,18 @@
-"""Residuals of a node's own model, and the thresholds along projections of its rows.
+"""Residuals of the nodes' own models, and which thresholds are tried for them."""
 
-Thresholds are all, a number of quantiles, or a share of the observed values. The sums
-behind the models of their sides run along the sorted rows, from both ends: one solve
-for each side of each threshold, and no second pass over the rows.
-"""
+from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Bool, Float
 
-from secret_jax.runtime.linalg import matmul
-from secret_jax.runtime.pieces import weighted_moments
+from secret_jax.learners.side_models import SideModels
+from secret_jax.learners.thresholds import PURE, ROUNDING, Ranked, moments, ranked
 from secret_jax.runtime.values import SHARE, at_least, is_integer
 from secret_jax.splits.axis import leading_component
-from secret_jax.splits.one_node import Node
-from secret_jax.splits.scoring import NodeRows, fit_sums, n_model_products, node_rows
+from secret_jax.splits.interface import Level
 
-# Below this deviation, in units of the whole table, a column is constant or rounding.
-CONSTANT = 1e-6
 Thresholds: TypeAlias = (
     Literal["all"] | Annotated[int, at_least(1)] | Annotated[float, SHARE]
 )
@@ -30,166 +22,173 @@ random start on."""
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
 # follow their noise.
 _ROWS_PER_COEFFICIENT = 2.0
-# Thresholds whose models are fitted at once: their matrices stay in a cache.
-_AT_ONCE = 512
 # Multiples of it, less their whole parts, fill an interval as evenly as can be.
 _GOLDEN = 0.618033988749895
-# Float32 rounding of sums of weights.
-_ROUNDING = 1e-6
-
-
-class Cuts(NamedTuple):
-    """Thresholds along one projection, or with a leading axis along several."""
-
-    order: jax.Array  # (n_rows,), int32: rows by their values, padding last
-    # (n_cuts,), int32: position in the order of the last row on the left.
-    last: jax.Array
-    allowed: jax.Array  # (n_cuts,), bool: whether there is enough weight on both sides
 
 
 class Residuals(NamedTuple):
-    """Residuals of a node's model."""
+    """Residuals of the models of the nodes of a level."""
 
-    # (n_rows,): residuals of one output, or first principal component of several;
-    # centred.
-    leading: jax.Array
-    # (n_rows, n_columns): columns of mean zero and unit variance in the node; constant
-    # ones are zero.
-    z: jax.Array
-    # center, scale (n_columns,): by which they were standardised.
-    center: jax.Array
-    scale: jax.Array
-    rows: NodeRows  # for models of parts of the node
-    unit: jax.Array  # (): deviation of the residuals, in which ``rows`` are measured
-    n_model: int  # number of columns that these models use
-    least: jax.Array  # (): least weight of a part
-    pure: jax.Array  # (), bool: whether the model leaves nothing but rounding
-
-    def cuts(
-        self,
-        projection: Float[Array, " n_rows"],
-        random: Float[Array, " n_random"],
-        thresholds: Thresholds,
-    ) -> Cuts:
-        """Choose the thresholds to try along a projection.
-
-        ``random``: a number in (0, 1), if a share of the values is tried.
-        """
-        weight, least = self.rows.weight, self.least
-        n_rows = len(projection)
-        ranked = jnp.where(weight > 0, projection, jnp.inf)
-        order = jnp.argsort(ranked)
-        ranked = ranked[order]
-        below = jnp.cumsum(weight[order])
-        total = below[-1]
-        differs = jnp.append(ranked[1:] > ranked[:-1], False) & jnp.isfinite(ranked)
-        index = jnp.arange(n_rows)
-        if thresholds == "all":
-            last, tried = index, jnp.ones(n_rows, bool)
-        else:
-            share, tried = _shares(
-                thresholds, random, n_rows, jnp.sum((weight > 0).astype(weight.dtype))
-            )
-            lowest = jnp.zeros_like(total)
-            if not is_integer(thresholds):
-                # Of few there should be none that leaves a side too little.
-                lowest = jnp.minimum(least, 0.5 * total)
-            enough = lowest + share * (total - 2 * lowest)
-            enough = enough * (1 - _ROUNDING)
-            place = jnp.searchsorted(below, enough).astype(index.dtype)
-            # All rows of one value are on one side: up to the last one of them.
-            ends = jax.lax.cummin(jnp.where(differs, index, n_rows - 1), reverse=True)
-            last = ends[jnp.minimum(place, n_rows - 1)]
-        side = jnp.minimum(below[last], total - below[last])
-        allowed = tried & differs[last] & (side >= least * (1 - _ROUNDING)) & (side > 0)
-        return Cuts(order.astype(jnp.int32), last.astype(jnp.int32), allowed)
-
-    def best(
-        self, projection: Float[Array, " n_rows"], cuts: Cuts
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Find the threshold whose sides' models gain most: gain and threshold.
-
-        The gain is the drop of the penalised residual sum of squares, minus infinity
-        where no threshold is allowed; the threshold is the largest value on the left.
-        """
-        rows, least, n_model = self.rows, self.least, self.n_model
-
-        def search() -> tuple[jax.Array, jax.Array]:
-            n_products = n_model_products(rows, n_model)
-            products = rows.products[cuts.order, :n_products]
-            products = rows.weight[cuts.order, None] * products
-            # From both ends: the difference to the total would drown a small side in
-            # rounding.
-            left = jnp.cumsum(products, axis=0)[cuts.last]
-            right = jax.lax.cumsum(products, axis=0, reverse=True) - products
-            sides = jnp.stack([left, right[cuts.last]])
-
-            def gains(sides: jax.Array) -> jax.Array:
-                enough = least * (1 - _ROUNDING)
-                return fit_sums(rows, sides, enough, n_model=n_model).gain
-
-            gain = jnp.where(cuts.allowed, _in_blocks(gains, sides), -jnp.inf)
-            best = jnp.argmax(gain)
-            return gain[best], projection[cuts.order[cuts.last[best]]]
-
-        nothing = jnp.full((), -jnp.inf, projection.dtype)
-        return jax.lax.cond(cuts.allowed.any(), search, lambda: (nothing, nothing))
+    # (rows,): of one output, or first principal component of several; centred.
+    leading: np.ndarray
+    residual: np.ndarray  # (n_outputs, rows): centred
+    z: np.ndarray  # (n_columns, rows), standardised in their nodes; constants are zero
+    # center, scale (n_nodes, n_columns): by which they were.
+    units: tuple[np.ndarray, np.ndarray]
+    models: SideModels  # of parts of the nodes
+    least: np.ndarray  # (n_nodes,): least weight of a side
+    offset: np.ndarray  # (n_nodes, n_outputs): mean residual, before it was centred
+    pure: np.ndarray  # (n_nodes,), bool: whether only rounding is left
 
 
-def _shares(
-    thresholds: int | float, random: jax.Array, n_rows: int, n_present: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Shares of the rows left of each threshold, and a mask of those to try."""
-    if is_integer(thresholds):
-        share = (np.arange(thresholds, dtype=np.float32) + 0.5) / thresholds
-        if thresholds > 1:
-            share[0] = 0.0  # the smallest value: its group may be rare
-        return jnp.asarray(share), jnp.ones(thresholds, bool)
-    most = int(np.ceil(thresholds * n_rows))
-    share = (random[0] + _GOLDEN * np.arange(most, dtype=np.float32)) % 1.0
-    return share, jnp.arange(most, dtype=share.dtype) < jnp.ceil(thresholds * n_present)
-
-
-def _in_blocks(gains, sides: Float[Array, "2 n_cuts n_products"]) -> jax.Array:
-    n_cuts = sides.shape[1]
-    n_blocks = n_cuts // _AT_ONCE
-    if n_blocks < 2 or n_cuts % _AT_ONCE:
-        return gains(sides)
-    blocks = sides.reshape(2, n_blocks, _AT_ONCE, -1).swapaxes(0, 1)
-    return jax.lax.map(gains, blocks).reshape(n_cuts)
-
-
-def residuals(node: Node, *, linear: bool, ridge: float) -> Residuals:
-    """Compute the residuals of the node's model, and rows for models of its parts.
+def residuals(
+    level: Level, *, linear: bool, ridge: float, most: int | None = None
+) -> Residuals:
+    """Residuals of the nodes' models, and rows for models of their parts.
 
     ``linear``: whether parts get linear models, or constants; ``ridge``: penalty of
-    their models, in units of the regressors' variances.
+    their models, in units of the regressors' variances; ``most``: principal components
+    that they see.
     """
-    n = node.columns.n_regressors
-    fitted = node.coefficient[:, 0] + matmul(node.x[:, :n], node.coefficient[:, 1:].T)
-    residual = node.targets - fitted
-    _, mean, spread = weighted_moments(residual, node.weight)
-    present = (node.weight > 0)[:, None]
-    residual = jnp.where(present, residual - mean, 0.0)
-    _, center, deviation = weighted_moments(node.x, node.weight)
-    varies = deviation > CONSTANT
-    scale = jnp.where(varies, deviation, 1.0)
-    z = jnp.where(varies & present, (node.x - center) / scale, 0.0)
-    unit = jnp.maximum(jnp.sqrt(jnp.mean(spread**2)), CONSTANT)
+    rows, n = level.rows, level.n_regressors
+    x = level.x.astype(np.float64)
+    slopes = level.model[:, :, 1:].astype(np.float64)
+    fitted = rows.spread(level.model[:, :, 0]) + rows.transformed(slopes, x[:n])
+    raw = level.targets - fitted
+    residual, spread = moments(level, raw)
+    z, deviation = moments(level, x)
+    varies = deviation > PURE
+    scale = np.where(varies, deviation, 1.0)
+    z = np.where(rows.spread(varies), z / rows.spread(scale), 0.0)
     n_model = n if linear else 0
-    rows, _ = node_rows(
-        z[:, :n_model], residual / unit, node.weight, n_model=n_model, ridge=ridge
-    )
-    n_slopes = jnp.sum(varies[:n_model].astype(node.min_weight.dtype))
-    enough = jnp.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
+    back, penalty = components(level, z[:n_model], ridge)
+    if most is not None:
+        back, penalty = back[:, -most:], penalty[:, -most:]
+    ones = np.ones((1, x.shape[1]))
+    design = [ones, rows.transformed(back, z[:n_model]), residual]
+    penalty = np.concatenate([np.zeros((level.n_nodes, 1)), penalty], axis=1)
+    n_slopes = varies[:, :n_model].sum(axis=1)
+    enough = np.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
+    total = rows.sums(level.weight.astype(np.float64))[:, None]
     return Residuals(
-        leading=leading_component(residual, node.weight),
+        leading=leading_component(residual, level),
+        residual=residual,
         z=z,
-        center=center,
-        scale=scale,
-        rows=rows,
-        unit=unit,
-        n_model=n_model,
-        least=jnp.maximum(node.min_weight, enough),
-        pure=(spread <= CONSTANT).all(),
+        units=(rows.sums(level.weight * x) / total, scale),
+        models=SideModels(level, np.concatenate(design), penalty),
+        least=np.maximum(level.min_weight, enough),
+        offset=rows.sums(level.weight * raw) / total,
+        pure=(spread <= PURE).all(axis=1),
     )
+
+
+def components(
+    level: Level, z: Float[np.ndarray, "n rows"], ridge: float
+) -> tuple[Float[np.ndarray, "n_nodes n n"], Float[np.ndarray, "n_nodes n"]]:
+    """Principal components of about unit variance, and a ridge in their units.
+
+    ``z``: columns of mean zero; ``ridge``: in units of their variances. Returns the
+    matrix that makes components of the columns.
+    """
+    rows = level.rows
+    total = rows.sums(level.weight.astype(np.float64))[:, None, None]
+    value, vector = np.linalg.eigh(rows.products(level.weight * z, z) / total)
+    ridged = np.maximum(value, 0.0) + ridge
+    back = np.swapaxes(vector / np.sqrt(ridged)[:, None], 1, 2)
+    return np.ascontiguousarray(back), ridge / ridged
+
+
+def best_thresholds(
+    level: Level,
+    left: Residuals,
+    projection: Float[np.ndarray, "n rows"],
+    allowed: Bool[np.ndarray, "n_nodes n"],
+    thresholds: Thresholds,
+) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
+    """Gain and threshold of each projection that a node is allowed.
+
+    See `SideModels.best`: the best gain of a node is right, others may be too small.
+    """
+    gain, threshold = np.full((2, *allowed.shape), -np.inf)
+    some = np.flatnonzero(allowed.any(axis=0))
+    order = ranked(level, projection[some], left.least)
+    tried = tried_cuts(level, order, thresholds, left.least)
+    tried &= np.repeat(allowed[:, some], level.rows.length, axis=0).T
+    gain[:, some], threshold[:, some] = left.models.best(order, tried)
+    return gain, threshold
+
+
+def tried_cuts(
+    level: Level,
+    order: Ranked,
+    thresholds: Thresholds,
+    least: Float[np.ndarray, " n_nodes"],
+) -> Bool[np.ndarray, "n rows"]:
+    """Which of the cuts are tried; ``least``: least weight of a side.
+
+    A share of the values starts from the last random number of its node.
+    """
+    if thresholds == "all":
+        return order.cut
+    rows = level.rows
+    n_each = np.full(level.n_nodes, thresholds)
+    if not is_integer(thresholds):
+        n_each = np.ceil(thresholds * rows.sums((level.weight > 0).astype(int)))
+        n_each = n_each.astype(int)
+    node = np.repeat(np.arange(level.n_nodes), n_each)
+    nth = np.arange(len(node)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
+    if is_integer(thresholds):
+        share = (nth + 0.5) / thresholds
+        if thresholds > 1:
+            share[nth == 0] = 0.0  # the smallest value: its group may be rare
+    else:
+        share = (level.random[node, -1] + _GOLDEN * nth) % 1.0
+        # Of few there should be none that leaves a side too little.
+        total = rows.sums(level.weight.astype(np.float64))
+        lowest = np.minimum(least / total, 0.5)[node]
+        share = lowest + share * (1.0 - 2.0 * lowest)
+    tried = np.zeros(order.cut.shape, bool)
+    np.put_along_axis(tried, quantile_places(level, order, node, share), True, axis=1)
+    return tried & order.cut
+
+
+def quantile_places(
+    level: Level,
+    order: Ranked,
+    node: np.ndarray,
+    share: np.ndarray,
+) -> np.ndarray:
+    """Where quantiles of nodes stand in the order: the last row of their value.
+
+    ``node``, ``share`` (m,). Returns (n, m).
+    """
+    rows, last = level.rows, level.rows.first + level.rows.length - 1
+    total = order.left[:, last]
+    # Weights of all nodes one after the other, so that one search finds them all.
+    before = np.cumsum(total, axis=1) - total
+    below = order.left + np.repeat(before, rows.length, axis=1)
+    enough = before[:, node] + share * total[:, node] * (1 - ROUNDING)
+    place = np.array(list(map(np.searchsorted, below, enough)), int)
+    place = place.reshape(enough.shape)
+    place = np.clip(place, rows.first[node], last[node])
+    # All rows of one value are on one side.
+    number = np.arange(order.value.shape[1])
+    ends = np.full(order.value.shape, number[-1])
+    differs = order.value[:, 1:] != order.value[:, :-1]
+    ends[:, :-1] = np.where(differs, number[:-1], number[-1])
+    ends[:, last] = last
+    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    return np.take_along_axis(ends, place, axis=1)
+
+
+def quantiles(
+    level: Level,
+    projection: Float[np.ndarray, "n rows"],
+    share: Float[np.ndarray, " k"],
+) -> Float[np.ndarray, "n_nodes n k"]:
+    """Quantiles of projections over every node."""
+    order = ranked(level, projection, level.min_weight)
+    node = np.repeat(np.arange(level.n_nodes), len(share))
+    place = quantile_places(level, order, node, np.tile(share, level.n_nodes))
+    found = np.take_along_axis(order.value, place, axis=1)
+    return found.reshape(len(found), level.n_nodes, len(share)).swapaxes(0, 1)

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import jax
-
-from secret_jax.learners.residuals import Thresholds, residuals
+from secret_jax.learners.residuals import Thresholds, best_thresholds, residuals
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
-from secret_jax.splits.axis import AxisGains, AxisSplits, projections
-from secret_jax.splits.one_node import Node
+from secret_jax.splits.axis import AxisGains, AxisSplits, attributes
+from secret_jax.splits.interface import Level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +60,10 @@ class RetisSplits(AxisSplits):
         """Number of random numbers: the start of the sampled values."""
         return 1
 
-    def gains(self, node: Node) -> AxisGains:
-        left = residuals(node, linear=True, ridge=self.ridge)
-        axis = projections(node, left.leading)
-
-        def best(projection):
-            cuts = left.cuts(projection, node.random, self.thresholds)
-            return left.best(projection, cuts)
-
-        gain, threshold = jax.lax.map(best, axis.projection)
-        return axis, gain * left.unit**2, threshold, left.pure
+    def gains(self, level: Level) -> AxisGains:
+        left = residuals(level, linear=True, ridge=self.ridge)
+        axis = attributes(level, left.leading)
+        found = best_thresholds(
+            level, left, axis.projection, axis.allowed, self.thresholds
+        )
+        return axis, *found, left.pure

@@ -8,258 +8,214 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float, Int
 
-from secret_jax.learners.residuals import Residuals
-from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.splits.axis import Projections, leading_component
-from secret_jax.splits.one_node import Node
-from secret_jax.splits.screening import quantiles_at
+from secret_jax.learners.residuals import Residuals, quantile_places
+from secret_jax.learners.thresholds import Ranked, running
+from secret_jax.rows.ragged import RaggedRows
+from secret_jax.runtime.linalg import safe_divide
+from secret_jax.splits.axis import Attributes, leading_component
+from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
 
 # A curvature test looks at quartiles, an interaction test at both sides of the median
 # (Loh 2002, algorithms 1 and 2).
 _QUARTILES = (0.25, 0.5, 0.75)
+_MEDIAN = 1
 # Bits of a random number in (0, 1) that become a seed.
 _SEED_BITS = 24
+# Numbers that are counted, or counts that are made, at once.
+_AT_ONCE = 1 << 20
 
 
 class Groups(NamedTuple):
-    """Groups of rows by the attributes of a node."""
+    """Groups of the rows of a level by its attributes."""
 
-    # (n_continuous, n_rows, 4): indicators of the quarters of a continuous attribute.
-    quarter: jax.Array
-    half: jax.Array  # (n_continuous, n_rows, 2)
-    category: jax.Array  # (n_discrete, n_rows, n_categories)
-    # continuous, discrete: which projections these are.
-    continuous: np.ndarray
-    discrete: np.ndarray
+    level: Level
+    fine: Int[np.ndarray, "n rows"]  # quarters of a number, categories
+    coarse: Int[np.ndarray, "n rows"]  # halves of a number, categories
+    is_discrete: Bool[np.ndarray, " n"]
+
+    @property
+    def pairs(self) -> Int[np.ndarray, "n_pairs 2"]:
+        """Attributes that may interact: of both kinds the number first."""
+        pairs = np.stack(np.triu_indices(len(self.fine), 1), axis=1)
+        swapped = self.is_discrete[pairs[:, :1]] > self.is_discrete[pairs[:, 1:]]
+        return np.where(swapped, pairs[:, ::-1], pairs)
 
 
 class Scores(NamedTuple):
-    """Test scores for each set of signs."""
+    """Test scores of each node for each set of signs."""
 
-    curvature: jax.Array  # (..., n_projections)
-    interaction: jax.Array  # (..., n_pairs)
-
-
-def groups_of(node: Node, axis: Projections) -> Groups:
-    """Divide the rows of a node by quartiles, medians and categories."""
-    continuous = np.flatnonzero(axis.kind != SplitKind.DISCRETE)
-    discrete = np.flatnonzero(axis.kind == SplitKind.DISCRETE)
-    values = axis.projection[continuous]
-    quartile = quantiles_at(values, node.weight, jnp.array(_QUARTILES))
-    above = values[:, :, None] > quartile[:, None, :]
-    quarter = jnp.sum(above.astype(jnp.int32), axis=2)
-    half = above[:, :, 1].astype(jnp.int32)
-    dtype = node.x.dtype
-    return Groups(
-        quarter=jax.nn.one_hot(quarter, 4, dtype=dtype),
-        half=jax.nn.one_hot(half, 2, dtype=dtype),
-        category=jax.nn.one_hot(node.codes.T, node.columns.n_categories, dtype=dtype),
-        continuous=continuous,
-        discrete=discrete,
-    )
+    curvature: Float[np.ndarray, "n_nodes n_sets n"]
+    interaction: Float[np.ndarray, "n_nodes n_sets n_pairs"]
 
 
-def pairs_of(groups: Groups) -> np.ndarray:
-    """Pairs of projections that may interact, shape (n_pairs, 2).
-
-    Two continuous ones, one of each, and two discrete ones, in this order.
-    """
-    continuous, discrete = groups.continuous, groups.discrete
-    alike = [
-        some[np.stack(np.triu_indices(len(some), 1), axis=1)]
-        for some in (continuous, discrete)
-    ]
-    mixed = np.stack(np.meshgrid(continuous, discrete, indexing="ij"), axis=-1)
-    return np.concatenate([alike[0], mixed.reshape(-1, 2), alike[1]])
+def groups_of(level: Level, axis: Attributes, order: Ranked) -> Groups:
+    """Divide the rows of nodes by quartiles, medians and categories."""
+    every = np.arange(level.n_nodes)
+    is_discrete = axis.kind == SplitKind.DISCRETE
+    above = []
+    for quartile in _QUARTILES:
+        place = quantile_places(level, order, every, np.full(level.n_nodes, quartile))
+        cut = np.take_along_axis(order.value, place, axis=1)
+        above.append(axis.projection > level.rows.spread(cut.T))
+    quarter = np.sum(above, axis=0, dtype=np.int32)
+    half = above[_MEDIAN].astype(np.int32)
+    quarter[is_discrete] = half[is_discrete] = level.codes
+    return Groups(level, quarter, half, is_discrete)
 
 
 def sign_scores(
-    positive: Float[Array, "... n_rows"],
-    weight: Float[Array, " n_rows"],
-    groups: Groups,
-    *,
-    interactions: bool,
+    positive: Bool[np.ndarray, "n_sets rows"], groups: Groups, *, interactions: bool
 ) -> Scores:
     """Score the association of groups with the signs of residuals.
 
-    ``positive``: 1 where a residual is positive, else 0; ``interactions``: whether
-    pairs are tested. Minus infinity where all rows are in one group.
+    ``positive``: whether a residual is; ``interactions``: whether pairs are tested.
+    Minus infinity where all rows are in one group.
     """
-    sign = jnp.stack([positive, 1.0 - positive], axis=-2) * weight
-    n = len(groups.continuous) + len(groups.discrete)
-    curvature = jnp.zeros((*positive.shape[:-1], n), positive.dtype)
-
-    def of_one(member):
-        return chi_squared_score(matmul(sign, member))
-
-    def of_pairs(one, other, pairs):
-        """Score one pair at a time: the groups of all of them would fill the memory."""
-
-        def score(pair):
-            # Signs times members of the one, against members of the other.
-            first = sign[..., :, None, :] * one[pair[0]].T
-            table = matmul(first, other[pair[1]])
-            return chi_squared_score(table.reshape(*sign.shape[:-1], -1))
-
-        found = jax.lax.map(score, tuple(map(jnp.asarray, pairs)))
-        return jnp.moveaxis(found, 0, -1)
-
-    for which, member in (
-        (groups.continuous, groups.quarter),
-        (groups.discrete, groups.category),
+    level, pairs = groups.level, groups.pairs[: None if interactions else 0]
+    values = np.concatenate([level.weight[None], level.weight * positive])
+    shape = level.n_nodes, len(positive)
+    curvature = np.empty((*shape, len(groups.fine)))
+    for which, n in (
+        (~groups.is_discrete, 4),
+        (groups.is_discrete, level.n_categories),
     ):
-        if len(which):
-            found = jnp.moveaxis(jax.lax.map(of_one, member), 0, -1)
-            curvature = curvature.at[..., which].set(found)
-    n_continuous, n_discrete = len(groups.continuous), len(groups.discrete)
-    every = [jnp.zeros((*positive.shape[:-1], 0), positive.dtype)]
-    if interactions:
-        both = np.indices((n_continuous, n_discrete)).reshape(2, -1)
-        for one, other, pairs in (
-            (groups.half, groups.half, np.triu_indices(n_continuous, 1)),
-            (groups.half, groups.category, both),
-            (groups.category, groups.category, np.triu_indices(n_discrete, 1)),
-        ):
-            if len(pairs[0]):
-                every.append(of_pairs(one, other, pairs))
-    return Scores(curvature, jnp.concatenate(every, axis=-1))
+        curvature[..., which] = table_scores(level.rows, groups.fine[which], n, values)
+    interaction = np.empty((*shape, len(pairs)))
+    n_groups = np.where(groups.is_discrete, level.n_categories, 2)[pairs]
+    step = max(_AT_ONCE // values.size, 1)
+    for n in np.unique(n_groups.prod(axis=1)):
+        alike = np.flatnonzero(n_groups.prod(axis=1) == n)
+        for start in range(0, len(alike), step):
+            some = alike[start : start + step]
+            one, other = groups.coarse[pairs[some].T]
+            code = one * n_groups[some, 1:].astype(np.int32) + other
+            interaction[..., some] = table_scores(level.rows, code, int(n), values)
+    return Scores(curvature, interaction)
 
 
-def chi_squared_score(observed: Float[Array, "... 2 n_groups"]) -> Float[Array, ...]:
+def table_scores(
+    rows: RaggedRows,
+    code: Int[np.ndarray, "a rows"],
+    n_codes: int,
+    values: Float[np.ndarray, "1+n_sets rows"],
+) -> Float[np.ndarray, "n_nodes n_sets a"]:
+    """Scores of some attributes: ``values`` are weights, and those of each set."""
+    n_nodes = rows.n_nodes
+    if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
+        found = []
+        for some in np.array_split(np.arange(n_nodes), 2):
+            own, place = rows.take(some)
+            found.append(table_scores(own, code[:, place], n_codes, values[:, place]))
+        return np.concatenate(found)
+    table = rows.sums_by_code(code, n_codes, values)
+    return np.swapaxes(chi_squared_score(table[:, :, 1:], table[:, :, :1]), 1, 2)
+
+
+def chance_scores(
+    level: Level,
+    left: Residuals,
+    groups: Groups,
+    n_samples: int,
+    *,
+    interactions: bool,
+) -> Scores:
+    """Scores of bootstrap samples: attributes as they are, outputs drawn for every row.
+
+    The tests find only chance. A node's first random number seeds its samples.
+    """
+    rows, n_model = level.rows, left.models.penalty.shape[1]
+    weight = level.weight.astype(np.float64)
+    total = rows.sums(weight)
+    output = leading_component(level.targets, level)
+    below, random = running(rows, weight), []
+    for seed, first, length, most in zip(
+        level.random[:, 0], rows.first, rows.length, total, strict=True
+    ):
+        generator = np.random.default_rng(int(seed * 2**_SEED_BITS))
+        number = generator.random((n_samples, length), np.float32) * most
+        place = np.searchsorted(below[first : first + length], number, side="right")
+        random.append(first + np.minimum(place, length - 1))
+    drawn = output[np.concatenate(random, axis=1)].astype(np.float64)
+    basis = left.models.design[:n_model]
+    coefficient = rows.products(weight * drawn, basis) / total[:, None, None]
+    residual = drawn - rows.transformed(coefficient, basis)
+    return sign_scores(residual > 0, groups, interactions=interactions)
+
+
+def advantage_of_discrete(
+    chance: Scores,
+    groups: Groups,
+    allowed: Bool[np.ndarray, "n_nodes n"],
+    pair_allowed: Bool[np.ndarray, "n_nodes n_pairs"],
+) -> Float[np.ndarray, " n_nodes"]:
+    """Estimate the advantage of discrete attributes from scores of chance.
+
+    With the returned number taken from their scores, continuous attributes are chosen
+    as often as there are of them among all (Loh 2002, algorithm 3, where scores are
+    multiplied): by the clearest test, or as the one with the clearer test of its own
+    from the clearest pair of both kinds. Zero where all attributes that are allowed are
+    of one kind.
+    """
+    is_discrete, pairs = groups.is_discrete, groups.pairs
+    curvature = np.where(allowed[:, None], chance.curvature, -np.inf)
+    n_pairs = chance.interaction.shape[2]
+    kind = is_discrete[pairs].sum(axis=1)[:n_pairs]
+    pair = np.where(pair_allowed[:, None, :n_pairs], chance.interaction, -np.inf)
+
+    def clearest(of_one: np.ndarray, of_pairs: np.ndarray) -> np.ndarray:
+        both = [curvature[..., of_one], pair[..., of_pairs]]
+        return np.concatenate(both, axis=2).max(axis=2, initial=-np.inf)
+
+    discrete = clearest(is_discrete, kind > 0)
+    lacking = discrete - clearest(~is_discrete, kind == 0)
+    if (kind == 1).any():
+        # Of a pair of both kinds the number is chosen where its own test is clearer.
+        mixed = np.where(kind == 1, pair, -np.inf)
+        two = pairs[np.argmax(mixed, axis=2)]
+        number, other = np.moveaxis(np.take_along_axis(curvature, two, axis=2), -1, 0)
+        own = other - number
+        is_mixed = mixed.max(axis=2) >= discrete
+        lacking = np.where(is_mixed, np.minimum(lacking, own), lacking)
+    n_discrete = np.count_nonzero(allowed & is_discrete, axis=1)
+    n_continuous = np.count_nonzero(allowed & ~is_discrete, axis=1)
+    both = (n_discrete > 0) & (n_continuous > 0)
+    share = safe_divide(n_continuous, n_continuous + n_discrete)
+    lacking = np.where(np.isfinite(lacking), lacking, 0.0)
+    enough = [np.quantile(*pair) for pair in zip(lacking, share, strict=True)]
+    return np.where(both, enough, 0.0)
+
+
+def chi_squared_score(
+    positive: Float[np.ndarray, "... n_groups"],
+    weight: Float[np.ndarray, "... n_groups"],
+) -> Float[np.ndarray, ...]:
     """Score the chi-squared statistic of signs and groups as standard normal.
 
-    ``observed``: weights of the rows of each group with positive and with other
-    residuals. Minus infinity with a single group.
+    ``positive``: weights of the rows of each group with positive residuals; ``weight``:
+    of all its rows. Minus infinity with a single group.
     """
-    row = jnp.sum(observed, axis=-1, keepdims=True)
-    column = jnp.sum(observed, axis=-2, keepdims=True)
-    total = jnp.sum(row, axis=-2, keepdims=True)
-    expected = safe_divide(row * column, total)
-    statistic = jnp.sum(
-        safe_divide((observed - expected) ** 2, expected), axis=(-2, -1)
-    )
-    n_groups = jnp.sum((column > 0).astype(observed.dtype), axis=(-2, -1))
-    return normal_score(statistic, n_groups - 1.0)
+    positive, weight = positive.astype(np.float64), weight.astype(np.float64)
+    total = weight.sum(axis=-1, keepdims=True)
+    share = positive.sum(axis=-1, keepdims=True) / total
+    expected = weight * share
+    statistic = safe_divide((positive - expected) ** 2, expected * (1 - share))
+    n_groups = np.count_nonzero(weight > 0, axis=-1)
+    return normal_score(statistic.sum(axis=-1), n_groups - 1.0)
 
 
-def normal_score(statistic: jax.Array, degrees: jax.Array) -> jax.Array:
+def normal_score(
+    statistic: Float[np.ndarray, ...], degrees: Float[np.ndarray, ...]
+) -> Float[np.ndarray, ...]:
     """Convert a chi-squared statistic to a normal score of the same p-value.
 
     By the cube root of Wilson & Hilferty (1931); minus infinity without degrees of
     freedom.
     """
-    safe = jnp.maximum(degrees, 1.0)
+    safe = np.maximum(degrees, 1.0)
     share = 2.0 / (9.0 * safe)
-    score = (jnp.cbrt(statistic / safe) - (1.0 - share)) / jnp.sqrt(share)
-    return jnp.where(degrees > 0, score, -jnp.inf)
-
-
-def t_statistics(
-    values: Float[Array, "n rows"],
-    first: Float[Array, " rows"],
-    second: Float[Array, " rows"],
-) -> Float[Array, " n"]:
-    """Student's t for the difference of two class means, with equal variances.
-
-    ``first``, ``second``: weights of the rows in each class. Zero where a class is
-    empty or the values do not vary.
-    """
-    mass = jnp.stack([jnp.sum(first), jnp.sum(second)])
-    mean, rest = class_means(values, first, second)
-    within = matmul(rest**2, first + second)
-    degrees = jnp.maximum(jnp.sum(mass) - 2.0, 1.0)
-    variance = within / degrees * jnp.sum(safe_divide(1.0, mass))
-    difference = mean[0] - mean[1]
-    sound = (jnp.min(mass) > 0) & (variance > 0)
-    return jnp.where(sound, difference / jnp.sqrt(jnp.where(sound, variance, 1.0)), 0.0)
-
-
-def class_means(
-    values: Float[Array, "n rows"],
-    first: Float[Array, " rows"],
-    second: Float[Array, " rows"],
-) -> tuple[Float[Array, "2 n"], Float[Array, "n rows"]]:
-    """Means of two classes, and the values centred at them."""
-    both = jnp.stack([first, second])
-    mean = safe_divide(matmul(both, values.T), jnp.sum(both, axis=1, keepdims=True))
-    own = jnp.where(first > 0, mean[0][:, None], mean[1][:, None])
-    return mean, jnp.where(first + second > 0, values - own, 0.0)
-
-
-def advantage_of_discrete(
-    node: Node,
-    left: Residuals,
-    groups: Groups,
-    allowed: Bool[Array, " n_projections"],
-    pair_allowed: Bool[Array, " n_pairs"],
-    *,
-    interactions: bool,
-    n_samples: int,
-) -> Float[Array, ""]:
-    """Estimate the chance advantage of discrete attributes by bootstrap samples.
-
-    The attributes stay as they are, and the outputs are drawn anew for every row, so
-    that the tests find only chance. With the returned number added to their scores,
-    continuous attributes are chosen as often as there are of them among all (Loh 2002,
-    algorithm 3, where scores are multiplied): by the clearest test, or as the one with
-    the clearer test of its own from the clearest pair of both kinds.
-
-    ``node``: its first random number seeds the samples; ``pair_allowed``: in the order
-    of `pairs_of`. Zero where all attributes that are allowed are of one kind.
-    """
-    is_discrete = np.zeros(len(allowed), bool)
-    is_discrete[groups.discrete] = True
-    pairs = pairs_of(groups)
-    n_discrete_of_pair = is_discrete[pairs].sum(axis=1)
-    total = jnp.sum(node.weight)
-    present = node.weight > 0
-    output = leading_component(node.targets, node.weight)
-    below = jnp.cumsum(node.weight)
-    coordinates = left.rows.coordinates[:, : left.n_model]
-
-    def advantage(key):
-        """Compute what continuous scores lack for one of them to be chosen."""
-        number = jax.random.uniform(key, output.shape, output.dtype)
-        drawn = output[jnp.searchsorted(below, number * below[-1])]
-        drawn = drawn - safe_divide(matmul(node.weight, drawn), total)
-        slope = safe_divide(matmul(node.weight * drawn, coordinates), total)
-        residual = drawn - matmul(coordinates, slope)
-        positive = jnp.where(present & (residual > 0), 1.0, 0.0).astype(output.dtype)
-        scores = sign_scores(positive, node.weight, groups, interactions=interactions)
-        curvature = jnp.where(allowed, scores.curvature, -jnp.inf)
-        n = scores.interaction.shape[0]
-        pair = jnp.where(pair_allowed[:n], scores.interaction, -jnp.inf)
-        kind = n_discrete_of_pair[:n]
-
-        def clearest(of_one, of_pairs):
-            of_one = jnp.where(of_one, curvature, -jnp.inf)
-            of_pairs = jnp.where(of_pairs, pair, -jnp.inf)
-            return jnp.max(jnp.concatenate([of_one, of_pairs]))
-
-        discrete = clearest(is_discrete, kind > 0)
-        lacking = discrete - clearest(~is_discrete, kind == 0)
-        if not n or not len(np.flatnonzero(kind == 1)):
-            return lacking
-        # Of a pair of both kinds the number is chosen where its own test is clearer.
-        mixed = jnp.where(kind == 1, pair, -jnp.inf)
-        best = jnp.argmax(mixed)
-        two = curvature[jnp.asarray(pairs)[best]]
-        own = two[1] - two[0]
-        is_mixed = mixed[best] >= discrete
-        return jnp.where(is_mixed, jnp.minimum(lacking, own), lacking)
-
-    seed = (node.random[0] * 2**_SEED_BITS).astype(jnp.uint32)
-    keys = jax.random.split(jax.random.key(seed), n_samples)
-    found = jax.lax.map(advantage, keys)
-    n_discrete = jnp.sum((allowed & is_discrete).astype(found.dtype))
-    n_continuous = jnp.sum((allowed & ~is_discrete).astype(found.dtype))
-    share = safe_divide(n_continuous, n_continuous + n_discrete)
-    both = (n_discrete > 0) & (n_continuous > 0)
-    enough = jnp.quantile(jnp.where(jnp.isfinite(found), found, 0.0), share)
-    return jnp.where(both, enough, 0.0)
+    score = (np.cbrt(statistic / safe) - (1.0 - share)) / np.sqrt(share)
+    return np.where(degrees > 0, score, -np.inf)

@@ -3,24 +3,18 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float
 
 from secret_jax.learners.residuals import residuals
-from secret_jax.learners.sign_tests import (
-    class_means,
-    groups_of,
-    normal_score,
-    sign_scores,
-    t_statistics,
-)
+from secret_jax.learners.sign_tests import normal_score, table_scores
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
-from secret_jax.runtime.linalg import matmul
+from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import POSITIVE
-from secret_jax.splits.axis import AxisGains, AxisSplits, projections
-from secret_jax.splits.one_node import Node
-from secret_jax.splits.scoring import fit_sides
+from secret_jax.splits.axis import AxisGains, AxisSplits, attributes
+from secret_jax.splits.chosen import chosen_rows
+from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
 
 
@@ -71,32 +65,65 @@ class SupportSplits(AxisSplits):
         """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
 
-    def gains(self, node: Node) -> AxisGains:
-        left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
-        axis = projections(node, left.leading)
-        above = jnp.where(left.leading > 0, node.weight, 0.0)
-        below = node.weight - above
-        mean, rest = class_means(axis.projection, above, below)
-        statistic = jnp.maximum(
-            t_statistics(axis.projection, above, below) ** 2,
-            t_statistics(jnp.abs(rest), above, below) ** 2,
+    def gains(self, level: Level) -> AxisGains:
+        rows = level.rows
+        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        axis = attributes(level, left.leading)
+        above = left.leading > 0
+        mean, rest = class_means(level, axis.projection, above)
+        statistic = np.maximum(
+            t_statistics(level, axis.projection, above) ** 2,
+            t_statistics(level, np.abs(rest), above) ** 2,
         )
-        score = normal_score(statistic, jnp.ones_like(statistic))
+        score = normal_score(statistic, np.ones_like(statistic))
         is_discrete = axis.kind == SplitKind.DISCRETE
-        if is_discrete.any():
-            positive = (above > 0).astype(node.x.dtype)
-            groups = groups_of(node, axis)
-            table = sign_scores(positive, node.weight, groups, interactions=False)
-            score = jnp.where(is_discrete, table.curvature, score)
-        threshold = 0.5 * (mean[0] + mean[1])
-        goes_left = axis.projection <= threshold[:, None]
-        side = matmul(goes_left.astype(node.x.dtype), node.weight)
-        side = jnp.minimum(side, jnp.sum(node.weight) - side)
-        usable = axis.allowed & (side >= left.least) & (side > 0)
-        clearest = jnp.argmax(jnp.where(usable, score, -jnp.inf))
-        saved = fit_sides(
-            left.rows, goes_left[clearest][None], left.least, n_model=left.n_model
-        ).gain[0]
-        at = np.arange(len(axis.kind)) == clearest
-        gain = jnp.where(at & usable, saved * left.unit**2, -jnp.inf)
+        values = np.stack([level.weight, level.weight * above])
+        table = table_scores(level.rows, level.codes, level.n_categories, values)
+        score[:, is_discrete] = table[:, 0]
+        threshold = mean.mean(axis=1)
+        goes_left = axis.projection <= rows.spread(threshold)
+        side = rows.sums(np.where(goes_left, level.weight, 0.0))
+        side = np.minimum(side, rows.sums(level.weight)[:, None] - side)
+        usable = axis.allowed & (side >= left.least[:, None]) & (side > 0)
+        clearest = np.argmax(np.where(usable, score, -np.inf), axis=1)
+        goes_left = chosen_rows(goes_left, clearest, level)[None]
+        saved = left.models.saved(goes_left, left.least)
+        is_clearest = np.arange(len(axis.kind)) == clearest[:, None]
+        gain = np.where(is_clearest & usable, saved, -np.inf)
         return axis, gain, threshold, left.pure
+
+
+def t_statistics(
+    level: Level,
+    values: Float[np.ndarray, "n rows"],
+    above: Bool[np.ndarray, " rows"],
+) -> Float[np.ndarray, "n_nodes n"]:
+    """Student's t for the difference of two class means, with equal variances.
+
+    ``above``: the first class. Zero where a class is empty or the values do not vary.
+    """
+    mean, rest = class_means(level, values, above)
+    classes = np.stack([above, ~above])
+    mass = level.rows.sums(level.weight.astype(np.float64) * classes)
+    within = level.rows.sums(level.weight * rest**2)
+    degrees = np.maximum(mass.sum(axis=1) - 2.0, 1.0)
+    share = np.sum(safe_divide(1.0, mass), axis=1) / degrees
+    variance = within * share[:, None]
+    sound = (mass.min(axis=1) > 0)[:, None] & (variance > 0)
+    return np.where(
+        sound, (mean[:, 0] - mean[:, 1]) / np.sqrt(np.where(sound, variance, 1.0)), 0.0
+    )
+
+
+def class_means(
+    level: Level,
+    values: Float[np.ndarray, "n rows"],
+    above: Bool[np.ndarray, " rows"],
+) -> tuple[Float[np.ndarray, "n_nodes 2 n"], Float[np.ndarray, "n rows"]]:
+    """Means of two classes of the rows of every node, and the values less these."""
+    rows, values = level.rows, values.astype(np.float64)
+    weight = level.weight * np.stack([above, ~above]).astype(np.float64)
+    mean = rows.products(weight, values)
+    mean = safe_divide(mean, rows.sums(weight)[..., None])
+    first, second = (rows.spread(mean[:, which]) for which in range(2))
+    return mean, values - np.where(above, first, second)

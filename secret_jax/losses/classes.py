@@ -41,11 +41,10 @@ class ClassLoss(Loss):
         return "a loss of numbers; for classes use SecretClassifier"
 
     def degrees_of_row(self, degrees: np.ndarray, n_outputs: int) -> np.ndarray:
-        """See `Loss`: classes share their rows."""
-        return degrees * self.n_free(n_outputs)
+        return degrees * self.n_free(n_outputs)  # classes share their rows
 
     def labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See `Loss`: of two classes only the second is an output."""
+        # Of two classes only the second is an output.
         return tuple(names) if len(names) > 1 else (f"not {names[0]}", names[0])
 
 
@@ -56,13 +55,6 @@ class CrossEntropy(Likelihood, ClassLoss):
     Of two classes there is one output, the second: its value is the log-odds. Of more
     there is one output for each class, and probabilities are proportional to the
     exponentials of the values (symmetric multinomial logistic regression).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> loss = CrossEntropy()
-    >>> loss.prediction(np.array([[0.0], [np.log(3)]])).ravel()
-    array([0.5 , 0.75])
     """
 
     trains_gates: ClassVar[bool] = True
@@ -87,7 +79,7 @@ class CrossEntropy(Likelihood, ClassLoss):
         return -targets * log_softmax(value, axis=1)
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`: for one class at a time, with the others fixed."""
+        # For one class at a time, with the others fixed.
         probability = self.prediction(value)
         curvature = np.maximum(probability * (1.0 - probability), _LEAST_CURVATURE)
         return targets - probability, curvature
@@ -117,12 +109,6 @@ class Brier(ClassLoss):
 
     Models predict the class frequencies themselves; a single output stands for two
     classes. The training loss of the best constant is the Gini impurity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Brier().of_constant(np.array([0.5]))
-    array([0.5])
     """
 
     link: ClassVar = "clip"
@@ -145,7 +131,6 @@ class Brier(ClassLoss):
         return weight @ targets / weight.sum()
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
-        """Gini impurity of the class frequencies."""
         return (2.0 if len(mean) == 1 else 1.0) * mean * (1.0 - mean)
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:

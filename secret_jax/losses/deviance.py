@@ -37,7 +37,6 @@ class LogMean(Loss):
             raise ValueError(f"{self._needs}, some above zero, but all are zero.")
 
     def error_units(self, scale: np.ndarray) -> np.ndarray:
-        """See `Loss`: what a power of the mean divides squares by."""
         return scale ** (2.0 - self._power)
 
     def name_of_value(self, target: str, several: bool) -> str:
@@ -48,7 +47,7 @@ class LogMean(Loss):
         return xlogy(targets, targets) - targets * value - targets + mean
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`; the curvature is what is expected (Fisher's scores)."""
+        # The curvature is what is expected (Fisher's scores).
         mean = self.prediction(value)
         slope = (targets - mean) * mean ** (1.0 - self._power)
         return slope, np.maximum(mean ** (2.0 - self._power), _LEAST_CURVATURE)
@@ -57,8 +56,7 @@ class LogMean(Loss):
         return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
 
     def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        """See `Loss`: those of logarithms are shares."""
-        return deviation * prediction
+        return deviation * prediction  # those of logarithms are shares
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return 2.0 * error / np.maximum(mean, _RAREST) ** (2.0 - self._power)

@@ -47,7 +47,7 @@ class Loss(Value, ABC):
 
     least_squares: ClassVar[bool] = False
     """Whether moments of a node's rows tell its models, errors, ranges and noise."""
-    says_means: ClassVar[bool] = True
+    predicts_mean: ClassVar[bool] = True
     """Whether predictions are means of the targets, which another tree can learn."""
     trains_gates: ClassVar[bool] = False
     """Whether it has `row_losses`, by which soft trees are trained."""
@@ -76,11 +76,7 @@ class Loss(Value, ABC):
     def scaling(
         self, targets: Weights, weight: Weights, moments: tuple[float, float]
     ) -> tuple[float, float]:
-        """Center and scale for encoding a target.
-
-        ``targets``: of all rows or of a sample; ``moments``: mean and standard
-        deviation of all rows.
-        """
+        """Center and scale for encoding a target, given its mean and deviation."""
         if self.units == "robust":
             return robust_units(targets, weight)
         if self.units == "means":
@@ -139,11 +135,7 @@ class Loss(Value, ABC):
         """
 
     def derivatives(self, targets: Rows, value: Rows) -> tuple[Rows, Rows]:
-        """Negative gradient and true second derivative, for standard errors.
-
-        They differ from `working` where that has the curvature of a parabola above the
-        loss.
-        """
+        """Negative gradient and true second derivative, for standard errors."""
         return self.working(targets, value)
 
     def steps(

@@ -15,11 +15,6 @@ class SquaredError(Loss):
     """Squared error of targets that are standardised: models predict their means.
 
     Its models are least squares, in closed form from sufficient statistics.
-
-    Examples
-    --------
-    >>> SquaredError().losses(np.array([[1.0]]), np.array([[3.0]]))
-    array([[4.]])
     """
 
     least_squares: ClassVar[bool] = True
@@ -36,15 +31,13 @@ class SquaredError(Loss):
         return 2.0 * (targets - value), np.full(value.shape, 2.0)
 
     def steps(self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray) -> Pair:
-        """Residuals of any length, and the weights as they are."""
         return targets - value, weight
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return weight @ targets / weight.sum()
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
-        """Variance of standardised targets: one."""
-        return np.ones_like(mean)
+        return np.ones_like(mean)  # variances of standardised targets
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return error
@@ -56,7 +49,6 @@ class SquaredError(Loss):
         return max(error, 0.0) ** 0.5 * scale
 
     def explained(self, error: float, variance: float) -> float | None:
-        """R², if the target varies."""
         return 1.0 - error / variance if variance > 0 else None
 
     def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:

@@ -48,16 +48,15 @@ class Quantile(Loss):
     level: Annotated[float, real(0.0, 1.0, closed="neither")] = 0.5
     link: ClassVar = "identity"
     units: ClassVar = "robust"
-    says_means: ClassVar = False
+    predicts_mean: ClassVar = False
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         residual = targets - value
         return np.maximum(self.level * residual, (self.level - 1.0) * residual)
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
-        """See `Loss`: for a corner that is hardly rounded."""
-        rounded = RoundedQuantile(level=self.level, width=np.full(value.shape, 1e-3))
-        return rounded.working(targets, value)
+        hardly = RoundedQuantile(level=self.level, width=np.full(value.shape, 1e-3))
+        return hardly.working(targets, value)
 
     def smoothed(
         self,
@@ -87,13 +86,13 @@ class Quantile(Loss):
         return np.array([quantile(y, weight, self.level) for y in targets.T])
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`: for normal targets of the same loss."""
+        # Of normal targets of the same loss.
         return (error / norm.pdf(norm.ppf(self.level))) ** 2
 
     def typical(
         self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """See `Loss`: for normal residuals of the same robust scale."""
+        # Of normal residuals of the same robust scale.
         scales = [
             robust_scale(residual - quantile(residual, weight, 0.5), weight)
             for residual in (targets - value).T

@@ -17,8 +17,6 @@ def quantile(
 ) -> float:
     """Smallest value with at least a share ``level`` of the weight up to it.
 
-    Examples
-    --------
     >>> quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
     2.0
     """
@@ -31,11 +29,8 @@ def robust_scale(
 ) -> float:
     """Standard deviation of normal numbers with the same median absolute deviation.
 
-    Deviations of zero are left out, so that a value that most rows share is no scale;
-    0 where there are no others.
+    Without deviations of zero: a value that most rows share is no scale.
 
-    Examples
-    --------
     >>> round(robust_scale(np.array([-1.0, 1.0, 0.0, 1.0, 1e6]), np.ones(5)), 4)
     1.4826
     """
@@ -50,8 +45,6 @@ def robust_units(
 ) -> tuple[float, float]:
     """Median and robust scale about it; the scale is 1 if nothing varies.
 
-    Examples
-    --------
     >>> robust_units(np.array([1.0, 2.0, 3.0, 1e9]), np.ones(4))[0]
     2.0
     """

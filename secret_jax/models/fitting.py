@@ -1,27 +1,26 @@
 """Fit models for the nodes of grown trees, from the rows that reach them."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
-from secret_jax.data.sharded import ShardedRows
-from secret_jax.data.source import AddingSource, EncodedRows, RowSource
+from secret_jax.data.source import EncodedRows, RowSource
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
+from secret_jax.models.resident import resident_statistics
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
-from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
+    BLOCK_ROWS,
     NodeStatistics,
     accumulate_to_root,
-    block_rows,
-    block_statistics,
     empty_statistics,
+    group_statistics,
     merge_into,
-    slice_statistics,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.scratch import Scratch
@@ -30,8 +29,8 @@ from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend
 
-# Maximum number of rows for statistics in float64; more use float32 on the device.
-_FLOAT64_ROWS = 1 << 15
+# Of parts with no more rows all trees are looked at together.
+_FEW_ROWS = 1 << 15
 
 
 class NodeSummary(NamedTuple):
@@ -118,37 +117,29 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
     """Compute the statistics of every node in one pass over rows, or over sources.
 
-    Those of many rows are products of float32 numbers, in blocks; see
-    `block_statistics`.
+    The rows come block by block, wherever they lie; see `RowSource.blocks`.
     """
-    if isinstance(rows, Rows):
-        if rows.n_rows <= _FLOAT64_ROWS:
-            root = np.zeros(rows.n_rows, int)
-            return _sums(tree, rows, descend(tree, rows.table, root, tree.max_depth))
-        rows = [EncodedRows(rows)]
+    sources = [EncodedRows(rows)] if isinstance(rows, Rows) else rows
+    n_regressors, scratch = tree.schema.n_regressors, Scratch()
+
+    def of_block(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
+        if not isinstance(rows.table.x, np.ndarray):
+            return resident_statistics(tree, rows)
+        leaf = apply(tree, rows.table, scratch)
+        return group_statistics(rows, n_regressors, leaf, tree.n_nodes, scratch)
+
+    blocks = (source.blocks(of_block, BLOCK_ROWS) for source in sources)
+    return _added_up(tree, itertools.chain.from_iterable(blocks))
+
+
+def _added_up(
+    tree: Tree, parts: Iterable[tuple[np.ndarray, NodeStatistics]]
+) -> NodeStatistics:
+    """Statistics of every node from those of leaves in parts of the rows."""
     schema = tree.schema
-    n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
-    leaves = np.flatnonzero(tree.is_leaf)
-    number = np.cumsum(tree.is_leaf) - 1
-    block, scratch = block_rows(len(leaves)), Scratch()
-
-    def part(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
-        group = number.take(apply(tree, rows.table, scratch))
-        occupied, sums = block_statistics(
-            rows, n_regressors, group, len(leaves), scratch
-        )
-        return leaves[occupied], sums
-
-    statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
-    for source in rows:
-        if isinstance(source, ShardedRows):
-            merge_into(statistics, *sharded_statistics(tree, source))
-            continue
-        if isinstance(source, AddingSource):
-            source.add_up(part, block, statistics, merge_into)
-            continue
-        for node, sums in source.blocks(part, block):
-            merge_into(statistics, node, sums)
+    statistics = empty_statistics(tree.n_nodes, schema.n_regressors, schema.n_outputs)
+    for leaf, found in parts:
+        merge_into(statistics, leaf, found)
     accumulate_to_root(statistics, tree.parent, tree.depth)
     return statistics
 
@@ -161,31 +152,18 @@ def _statistics(
     leaves: Sequence[np.ndarray] | None,
 ) -> NodeStatistics:
     """Statistics of the nodes of several trees, each of its own rows."""
-    if leaves is None and max(part.n_rows for part in parts) > _FLOAT64_ROWS:
-        each = map(node_statistics, trees, [[EncodedRows(part)] for part in parts])
+    if leaves is None and max(part.n_rows for part in parts) > _FEW_ROWS:
+        each = map(node_statistics, trees, parts)
         return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
     rows = join(list(parts))
-    if leaves is not None:
-        first = root[np.cumsum([len(own) for own in leaves]) - 1]
-        leaves = [own + before for own, before in zip(leaves, first, strict=True)]
-        return _sums(forest, rows, np.concatenate(leaves))
-    return _sums(forest, rows, descend(forest, rows.table, root, forest.max_depth))
-
-
-def _sums(tree: Tree, rows: Rows, leaf: np.ndarray) -> NodeStatistics:
-    """Statistics of every node from rows with known leaves, in float64."""
-    schema = tree.schema
-    n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
-    order = np.argsort(leaf, kind="stable")
-    occupied, first = np.unique(leaf[order], return_index=True)
-    last = np.append(first, len(order))[1:]
-    (x, _), targets, weight, _ = rows
-    sums = slice_statistics(x, None, targets, weight, n_regressors, order, first, last)
-    statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
-    for every, some in zip(statistics, sums, strict=True):
-        every[occupied] = some
-    accumulate_to_root(statistics, tree.parent, tree.depth)
-    return statistics
+    if leaves is None:
+        leaf = descend(forest, rows.table, root, forest.max_depth)
+    else:
+        leaf = root + np.concatenate(leaves)
+    n_regressors = forest.schema.n_regressors
+    return _added_up(
+        forest, [group_statistics(rows, n_regressors, leaf, forest.n_nodes)]
+    )
 
 
 def with_models(

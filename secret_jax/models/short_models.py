@@ -94,7 +94,7 @@ def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
     every node back to that of the full model. Losses without means keep their level.
     """
     loss, coefficient = short.loss, short.coefficient.copy()
-    if not loss.says_means:
+    if not loss.predicts_mean:
         return short
     for group in levels:
         wanted = loss.prediction(group.values(full.coefficient[group.node]))

@@ -1,14 +1,13 @@
 """Sufficient statistics of nodes, for linear models of several outputs.
 
-Statistics are taken once, at the leaves; an inner node's are the sums of its
-children's. They are centred (mean and scatter, not raw moments), sums in float64. Rows
-are sorted by node, and those of a node are products of matrices, one for each piece
-that a cache holds.
+Statistics are taken once, at the leaves, block of rows by block of rows; an inner
+node's are the sums of its children's. They are centred (mean and scatter, not raw
+moments). The rows of a block are sorted by node, and those of a node are products of
+matrices of float64, one for each piece that a cache holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,18 +17,14 @@ from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.scratch import Scratch
-from secret_jax.runtime.shapes import next_power_of_two, slice_positions
+from secret_jax.runtime.shapes import slice_positions
 
-# Rows of a leaf in a block: so many that calls of NumPy cost less than the work. Blocks
-# stay in a cache.
-_MANY = 512
-_SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
-# Share of a sum of squares that is left about the mean, below which the mean is
-# subtracted before.
-_CANCELLED = 1e-4
-# Maximum number of rows of which products are made at once. In one thread: to share
-# them out takes as long as it saves.
-_PIECE = 4096
+# Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
+# the work, also of a thousand groups.
+BLOCK_ROWS = 1 << 16
+# Rows of which products are made at once, in one thread: to share them out takes as
+# long as it saves.
+_STRETCH = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-12, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
@@ -150,30 +145,19 @@ def slice_statistics(
     ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
     place; None: the places are the rows.
     """
-
-    def regressors_of(place: np.ndarray, out: np.ndarray) -> None:
-        # Whole rows are taken in a third of the time of some of their columns.
-        own = x.take(place if row is None else row.take(place), axis=0)
-        out[:, :n_regressors] = np.asarray(own)[:, :n_regressors]
-        out[:, -1] = 1.0
-
     statistics = empty_statistics(len(start), n_regressors, targets.shape[1])
     some = np.flatnonzero(stop > start)
-    width, slices = statistics.mean.shape[1], (start[some], stop[some])
-    found = _of_slices(regressors_of, targets, weight, width, order, *slices, Scratch())
+    place = order[slice_positions(start[some], stop[some])]
+    index = place if row is None else row.take(place)
+    known = targets.take(place, axis=0), weight.take(place)
+    length = (stop - start)[some]
+    found = _of_neighbours(x, index, *known, n_regressors, length, Scratch())
     for array, own in zip(statistics, found, strict=True):
         array[some] = own
     return statistics
 
 
-def block_rows(n_groups: int) -> int:
-    """Number of rows to give `block_statistics` at once: many in most groups."""
-    return min(
-        max(next_power_of_two(_MANY * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK
-    )
-
-
-def block_statistics(
+def group_statistics(
     rows: Rows,
     n_regressors: int,
     group: Int[np.ndarray, " n_rows"],
@@ -184,7 +168,7 @@ def block_statistics(
 
     ``group``: in [0, n_groups); ``scratch``: of calls for many blocks. Returns
     ``occupied`` (n_occupied,), int: the groups that have rows; ``statistics``: one
-    entry for each of them: of float32 numbers, in float64.
+    entry for each of them.
     """
     scratch = scratch or Scratch()
     # Keys of one or two bytes are sorted by counting.
@@ -192,102 +176,68 @@ def block_statistics(
     order = np.argsort(key, kind="stable")
     count = np.bincount(key, minlength=n_groups)
     occupied = np.flatnonzero(count)
-    stop = np.cumsum(count[occupied])
     # As wide as what they become: to copy whole rows takes half of the time.
     shape = rows.n_rows, n_regressors + rows.targets.shape[1] + 1
     narrow = scratch.array("narrow", shape, np.float32)
     narrow[:, :n_regressors] = np.asarray(rows.table.x)[:, :n_regressors]
-    for column in range(n_regressors, shape[1]):
-        narrow[:, column] = 1.0
-
-    def regressors_of(place: np.ndarray, out: np.ndarray) -> None:
-        own = scratch.array("taken", out.shape, np.float32)
-        out[:] = narrow.take(place, axis=0, out=own, mode="clip")
-
-    start, width = stop - count[occupied], shape[1] - 1
-    return occupied, _of_slices(
-        regressors_of, rows.targets, rows.weight, width, order, start, stop, scratch
+    narrow[:, n_regressors:] = 1.0
+    known = rows.targets.take(order, axis=0), rows.weight.take(order)
+    return occupied, _of_neighbours(
+        narrow, order, *known, n_regressors, count[occupied], scratch
     )
 
 
-def _of_slices(
-    regressors_of: Callable[[np.ndarray, np.ndarray], None],
+def _of_neighbours(
+    x: np.ndarray,
+    index: np.ndarray,
     targets: np.ndarray,
     weight: np.ndarray,
-    width: int,
-    order: np.ndarray,
-    start: np.ndarray,
-    stop: np.ndarray,
+    n_regressors: int,
+    length: np.ndarray,
     scratch: Scratch,
 ) -> NodeStatistics:
-    """Statistics of slices that have rows.
+    """Statistics of groups whose rows are neighbours; none is empty.
 
-    ``regressors_of``: writes the regressors of places, and a last 1, into rows of an
-    array; ``width``: number of regressors and targets. Long slices are cut in pieces,
-    and short ones are looked at together: a cache holds the rows, and calls are few.
+    ``index``: row of ``x`` of each place, ``length``: places of each group. The rows of
+    a group are measured from its first one, so that no large numbers cancel.
     """
-    length = stop - start
-    if len(order) > length.sum() or (start[1:] != stop[:-1]).any():
-        order = order[slice_positions(start, stop)]
-    targets = targets.take(order, axis=0)
-    factor = weight.take(order)[:, None] if (weight != 1.0).any() else None
+    n_rows, width = len(index), n_regressors + targets.shape[1]
     begin = np.cumsum(length) - length
-    n_pieces = -(-length // _PIECE)
-    first = np.cumsum(n_pieces) - n_pieces  # piece of each slice
-    owner = np.repeat(np.arange(len(start)), n_pieces)
-    starts = begin[owner] + _PIECE * (np.arange(len(owner)) - first[owner])
-    starts = starts.tolist()
-    stops = [*starts, len(order)][1:]
-    products = np.empty((len(starts), width + 1, width + 1))
-
-    def add(pieces: range, center: np.ndarray | None = None) -> None:
-        """Products of [x, y, 1], less the centers of slices, of some pieces."""
-        rows = slice(starts[pieces[0]], stops[pieces[-1]])
-        shape = 2, rows.stop - rows.start, width + 1
-        joint, other = scratch.array("joint", shape, np.float64)
-        regressors_of(order[rows], joint)
-        joint[:, width - targets.shape[1] : width] = targets[rows]
-        if center is not None:
-            of_row = np.repeat(owner[pieces], np.subtract(stops, starts)[pieces])
-            joint[:, :width] -= center[of_row]
+    slot = np.repeat(np.arange(len(length)), length)
+    pivot = np.zeros((len(length), width + 1))
+    pivot[:, :n_regressors] = x[index[begin], :n_regressors]
+    pivot[:, n_regressors:width] = targets[begin]
+    # A group is cut where a stretch of rows ends that a cache holds.
+    cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
+    products = np.empty((len(cuts), width + 1, width + 1))
+    n_copied = min(width + 1, x.shape[1])  # others are overwritten
+    factor = None if (weight == 1.0).all() else weight[:, None]
+    for start in range(0, n_rows, _STRETCH):
+        rows = slice(start, min(start + _STRETCH, n_rows))
+        n_taken = rows.stop - start
+        taken = scratch.array("taken", (n_taken, x.shape[1]), x.dtype)
+        x.take(index[rows], axis=0, out=taken, mode="clip")
         # In two arrays, as BLAS takes longer for half of the products of one.
+        joint, other = scratch.array("joint", (2, n_taken, width + 1), np.float64)
+        joint[:, :n_copied] = taken[:, :n_copied]
+        joint[:, n_regressors:width] = targets[rows]
+        joint[:, width] = 1.0
+        joint -= pivot.take(slot[rows], axis=0)
         np.multiply(joint, 1.0 if factor is None else factor[rows], out=other)
-        for piece in pieces:
-            own = slice(starts[piece] - rows.start, stops[piece] - rows.start)
+        first, last = np.searchsorted(cuts, [start, rows.stop])
+        edges = [*(cuts[first:last] - start).tolist(), n_taken]
+        for piece, part in enumerate(map(slice, edges[:-1], edges[1:]), first):
             # Not by `numpy.matmul`, which lets no other thread run meanwhile.
-            np.dot(other[own].T, joint[own], out=products[piece])
-
-    several = list(_together(starts, stops))
-    for pieces in several:
-        add(pieces)
-    total = np.add.reduceat(products, first)
-    weights = length.astype(np.float64)
-    if factor is not None:
-        np.add.reduceat(factor[:, 0], begin, out=weights)
-    mean = total[:, width, :width] / weights[:, None]
-    square = mean[:, :, None] * mean[:, None, :]
-    scatter = total[:, :width, :width] - weights[:, None, None] * square
-    # Of columns far from zero the difference has lost digits.
-    left, all_of_it = (np.einsum("nii->ni", array) for array in (scatter, total))
-    cancelled = (left < _CANCELLED * all_of_it[:, :width]).any(axis=1)
-    if cancelled.any():
-        for pieces in several:
-            if cancelled[owner[pieces]].any():
-                add(pieces, mean)
-        again = np.add.reduceat(products, first)[:, :width, :width]
-        scatter[cancelled] = again[cancelled]
-    lower = np.minimum.reduceat(targets, begin, axis=0)
-    upper = np.maximum.reduceat(targets, begin, axis=0)
-    rounding = np.full(len(length), _ROUNDING_64)
-    return NodeStatistics(weights, mean, scatter, lower, upper, rounding)
-
-
-def _together(starts: list[int], stops: list[int]) -> Iterator[range]:
-    """Runs of neighbouring pieces that have no more than ``_PIECE`` rows together."""
-    begin = 0
-    for piece, stop in enumerate(stops):
-        if stop - starts[begin] > _PIECE:
-            yield range(begin, piece)
-            begin = piece
-    if stops:
-        yield range(begin, len(stops))
+            np.dot(other[part].T, joint[part], out=products[piece])
+    total = np.add.reduceat(products, np.searchsorted(cuts, begin))
+    weights = total[:, width, width]
+    offset = total[:, width, :width] / weights[:, None]
+    between = weights[:, None, None] * offset[:, :, None] * offset[:, None, :]
+    return NodeStatistics(
+        weight=weights,
+        mean=pivot[:, :width] + offset,
+        scatter=total[:, :width, :width] - between,
+        lower=np.minimum.reduceat(targets, begin, axis=0),
+        upper=np.maximum.reduceat(targets, begin, axis=0),
+        rounding=np.full(len(length), _ROUNDING_64),
+    )

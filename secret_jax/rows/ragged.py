@@ -17,6 +17,8 @@ from scipy.sparse import csc_array
 
 from secret_jax.runtime.parallel import shared
 
+# The bit that says that a number is negative.
+_SIGN = np.int32(-(2**31))
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
 _CACHED = 1 << 17
 # Blocks from which on it is worth to share them among threads.
@@ -96,7 +98,8 @@ class RaggedRows:
         if left.ndim > 2:
             each = [self.products(*pair) for pair in zip(left, right, strict=True)]
             return np.stack(each, axis=1)
-        found = np.empty((self.n_nodes, len(left), len(right)), left.dtype)
+        dtype = np.result_type(left, right)
+        found = np.empty((self.n_nodes, len(left), len(right)), dtype)
         for one, rows in zip(found, self._slices, strict=True):
             _product(left[:, rows], right[:, rows], one)
         return found
@@ -119,22 +122,8 @@ class RaggedRows:
         values: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
         """Sums over the rows of each node with each code of each attribute."""
-        n_attributes, n_rows = code.shape
-        shape = n_codes, self.n_nodes, n_attributes, len(values)
-        if not n_attributes:
-            return np.moveaxis(np.zeros(shape, values.dtype), 0, -1)
-        cells = self.n_nodes * n_attributes
-        position = code.T * np.int32(cells)
-        position += n_attributes * self.slot[:, None]
-        position += np.arange(n_attributes, dtype=np.int32)
-        ones = np.ones(position.size, values.dtype)
-        starts = np.arange(0, position.size + 1, n_attributes, dtype=np.int32)
-        # One product with the matrix of who is where: 3 ns for a row and attribute.
-        member = csc_array(
-            (ones, position.ravel(), starts), shape=(n_codes * cells, n_rows)
-        )
-        found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
-        return np.moveaxis(found, 0, -1)
+        shape = n_codes, self.n_nodes, len(code), len(values)
+        return _added_up(self._member(code, n_codes), values, shape)
 
     def sums_below(
         self,
@@ -143,12 +132,74 @@ class RaggedRows:
         of: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut; cuts rise."""
-        code = np.zeros(values.shape, np.int32)
-        for cut in np.moveaxis(cuts, -1, 0):
-            code += values > self.spread(cut)
-        n_cuts = cuts.shape[-1]
-        found = self.sums_by_code(code, n_cuts + 1, of)
-        return np.cumsum(found[..., :n_cuts], axis=-1)
+        n_codes = cuts.shape[-1] + 1
+        found = self.sums_by_code(self._codes(values, cuts), n_codes, of)
+        return np.cumsum(found[..., :-1], axis=-1)
+
+    def moments_below(
+        self,
+        values: Float[np.ndarray, "d n_rows"],
+        cuts: Float[np.ndarray, "n_nodes d n_cuts"],
+        of: Float[np.ndarray, "m n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> tuple[
+        Float[np.ndarray, "n_nodes d m n_cuts"], Float[np.ndarray, "n_nodes d 2 n_cuts"]
+    ]:
+        """`sums_below`, and those of the weighted values and of their squares."""
+        shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
+        member = self._member(self._codes(values, cuts), shape[0])
+        found = _added_up(member, of, (*shape, len(of)))
+        own, powers = np.ascontiguousarray(values.T).ravel(), []
+        for power in (own, own**2):
+            member.data = power
+            powers.append(_added_up(member, weight[None], (*shape, 1)))
+        both = found, np.concatenate(powers, axis=2)
+        first, second = (np.cumsum(sums[..., :-1], axis=-1) for sums in both)
+        return first, second
+
+    def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+        """How many cuts of their node are below the values."""
+        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
+        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
+            code += values > cut.repeat(self.length, axis=-1)
+        return code
+
+    def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
+        """Which rows are of which code, node and attribute, (cells, n_rows)."""
+        n_attributes, n_rows = code.shape
+        cells = self.n_nodes * n_attributes
+        cell = code.T.astype(np.int32, order="C")
+        cell *= np.int32(cells)
+        cell += n_attributes * self.slot.astype(np.int32)[:, None]
+        cell += np.arange(n_attributes, dtype=np.int32)
+        ones = np.ones(cell.size, np.float32)
+        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
+        shape = n_codes * cells, n_rows
+        return csc_array((ones, cell.ravel(), starts), shape=shape)
+
+    def chosen(
+        self,
+        index: Int[np.ndarray, "n_nodes k"],
+        values: Shaped[np.ndarray, "n n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """Of each row the values that its node chooses."""
+        found = np.empty((index.shape[1], values.shape[1]), values.dtype)
+        for which, rows in zip(index, self._slices, strict=True):
+            found[:, rows] = values[which, rows]
+        return found
+
+    def looked_up(
+        self,
+        table: Shaped[np.ndarray, "n_nodes k n_codes"],
+        code: Int[np.ndarray, "k n_rows"],
+    ) -> Shaped[np.ndarray, "k n_rows"]:
+        """What the tables of each row's node have at its codes."""
+        return table[self.slot, np.arange(len(code))[:, None], code]
+
+    @property
+    def longest(self) -> int:
+        """Most rows of a node."""
+        return int(self.length.max())
 
     def head(
         self, values: Shaped[np.ndarray, "... n_rows"], n: int
@@ -157,8 +208,10 @@ class RaggedRows:
         column = np.arange(n)
         inside = column < self.length[:, None]
         place = np.where(inside, self.first[:, None] + column, 0)
-        found = np.where(inside, values[..., place], np.zeros((), values.dtype))
-        return np.moveaxis(found, -2, 0)
+        found = values.take(place, axis=-1)
+        if not inside.all():
+            found[..., ~inside] = 0
+        return found.transpose(values.ndim - 1, *range(values.ndim - 1), values.ndim)
 
     def total(
         self,
@@ -240,11 +293,23 @@ class RaggedRows:
     def sorted_by(
         self, values: Float[np.ndarray, "n_attributes n_rows"]
     ) -> Int[np.ndarray, "n_attributes n_rows"]:
-        """Positions of the rows of each node in the order of each attribute."""
-        order = np.argsort(values, axis=-1, kind="stable")
+        """Positions of the rows of each node in the order of each attribute.
+
+        Of equal values the first row comes first. Values are float32.
+        """
+        # Whole numbers in the order of the values: negative ones the other way round.
+        bits = (values + np.float32(0)).view(np.int32)  # zero has one sign
+        rising = np.where(bits < 0, ~bits, bits | _SIGN).view(np.uint32)
+        # Numbers of eight bytes are sorted six times as fast as places of others.
+        key = rising.astype(np.uint64) << 32
+        key |= np.arange(values.shape[-1], dtype=np.uint64)
+        key.sort(axis=-1)
+        order = (key & np.uint64(0xFFFFFFFF)).astype(np.intp)
+        if self.n_nodes == 1:
+            return order
         # Keys of two bytes are sorted by counting.
-        key = self.slot.astype(np.min_scalar_type(self.n_nodes))
-        by_node = np.argsort(key[order], axis=-1, kind="stable")
+        slot = self.slot.astype(np.min_scalar_type(self.n_nodes))
+        by_node = np.argsort(slot[order], axis=-1, kind="stable")
         return np.take_along_axis(order, by_node, axis=-1)
 
     def _blocks(
@@ -323,3 +388,12 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     np.matmul(first, second.swapaxes(1, 2)).sum(axis=0, out=out)
     if stop < n_rows:
         out += np.matmul(left[:, stop:], right[:, stop:].T)
+
+
+def _added_up(
+    member: csc_array, values: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Sums of values in all cells, with the first axis of the shape as the last."""
+    # One product with the matrix of who is where: 3 ns for a row and attribute.
+    found = (member @ np.ascontiguousarray(values.T)).reshape(shape)
+    return found.transpose(1, 2, 3, 0)

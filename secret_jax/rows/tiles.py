@@ -20,7 +20,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.lax import Precision
 from jaxtyping import Array, Float, Int, Shaped
 
@@ -92,6 +91,11 @@ class TiledRows:
         """Which places hold rows."""
         return jnp.arange(self.tile) < self.filled[:, None]
 
+    def filling(self, values: Shaped[Array, "n_tiles ... tile"]) -> Array:
+        """`inside`, of a shape that goes with values of rows."""
+        n_between = values.ndim - 2
+        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
+
     def spread(
         self, values: Shaped[Array, "n_nodes ..."]
     ) -> Shaped[Array, "n_tiles ... 1"]:
@@ -103,14 +107,14 @@ class TiledRows:
     ) -> Shaped[Array, "n_nodes ..."]:
         """Sums over the rows of each node."""
         zero = jnp.zeros((), values.dtype)
-        kept = jnp.where(self._inside_of(values), values, zero)
+        kept = jnp.where(self.filling(values), values, zero)
         return self._of_nodes(jnp.sum(kept, axis=-1))
 
     def least(
         self, values: Shaped[Array, "n_tiles ... tile"]
     ) -> Shaped[Array, "n_nodes ..."]:
         """Smallest value among the rows of each node; infinite where there is none."""
-        found = jnp.where(self._inside_of(values), values, jnp.inf).min(axis=-1)
+        found = jnp.where(self.filling(values), values, jnp.inf).min(axis=-1)
         if self.node is None:
             return found
         own = self.node == jnp.arange(self.n_nodes)[:, None]
@@ -151,6 +155,42 @@ class TiledRows:
     ) -> Float[Array, "n_nodes d m n_cuts"]:
         """Sums over the rows whose value is at most a cut."""
         return self._sums_where(values[:, :, None, :] <= self.spread(cuts), of)
+
+    def moments_below(
+        self,
+        values: Float[Array, "n_tiles d tile"],
+        cuts: Float[Array, "n_nodes d n_cuts"],
+        of: Float[Array, "n_tiles m tile"],
+        weight: Float[Array, "n_tiles tile"],
+    ) -> tuple[Float[Array, "n_nodes d m n_cuts"], Float[Array, "n_nodes d 2 n_cuts"]]:
+        """`sums_below`, and those of the weighted values and of their squares."""
+        below = values[:, :, None, :] <= self.spread(cuts)
+        known = jnp.where(jnp.isfinite(values), values, 0)
+        powers = (weight[:, None] * known, weight[:, None] * known**2)
+        own = [jnp.sum(jnp.where(below, a[:, :, None], 0), axis=-1) for a in powers]
+        return self._sums_where(below, of), self._of_nodes(jnp.stack(own, axis=2))
+
+    def chosen(
+        self,
+        index: Int[Array, "n_nodes k"],
+        values: Shaped[Array, "n_tiles n tile"],
+    ) -> Shaped[Array, "n_tiles k tile"]:
+        """Of each row the values that its node chooses."""
+        return values[jnp.arange(len(values))[:, None], self._of_tiles(index)]
+
+    def looked_up(
+        self,
+        table: Shaped[Array, "n_nodes k n_codes"],
+        code: Int[Array, "n_tiles k tile"],
+    ) -> Shaped[Array, "n_tiles k tile"]:
+        """What the tables of each row's node have at its codes."""
+        node = jnp.arange(self.n_nodes) if self.node is None else self.node
+        return table[node[:, None, None], jnp.arange(code.shape[1])[:, None], code]
+
+    @property
+    def longest(self) -> int:
+        """Most rows that a node may have."""
+        return len(self.filled) * self.tile if self.node is not None else self.tile
 
     def head(
         self, values: Shaped[Array, "n_tiles ... tile"], n: int
@@ -233,11 +273,6 @@ class TiledRows:
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
 
-    def _inside_of(self, values: Array) -> Array:
-        """Which places hold rows, for values with axes between tile and place."""
-        n_between = values.ndim - 2
-        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
-
     def _sums_where(self, chosen: Array, values: Array) -> Array:
         """Sums of values (n_tiles, m, tile) over chosen rows (n_tiles, a, b, tile)."""
         n_tiles, a, b, tile = chosen.shape
@@ -267,19 +302,3 @@ def _in_three(values: Array) -> list[Array]:
         parts.append(part.astype(jnp.bfloat16))
         values = values - part
     return parts
-
-
-def in_tiles(
-    values: Shaped[np.ndarray, "... n_rows"],
-    length: Int[np.ndarray, " n_nodes"],
-    n_tiles: int,
-    tile: int,
-) -> Shaped[np.ndarray, "n_tiles ... tile"]:
-    """Put rows of nodes, one node after the other, where `TiledRows.of` has them."""
-    n_own = -(-length // tile)
-    start = tile * (np.cumsum(n_own) - n_own) - (np.cumsum(length) - length)
-    place = np.arange(length.sum()) + np.repeat(start, length)
-    found = np.zeros((*values.shape[:-1], n_tiles * tile), values.dtype)
-    found[..., place] = values
-    found = found.reshape(*values.shape[:-1], n_tiles, tile)
-    return np.ascontiguousarray(np.moveaxis(found, -2, 0))

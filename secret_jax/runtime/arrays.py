@@ -17,10 +17,8 @@ from jaxtyping import Float, Int
 from secret_jax.runtime.linalg import (
     AnyArray,
     each,
-    is_written_out,
     matmul,
     namespace,
-    turns,
 )
 from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 
@@ -112,7 +110,9 @@ def improved(
     ``nodes`` and a mask to these alone: NumPy goes on with those that were improved.
     """
     if namespace(jax.tree.leaves(state)[0]) is not np:
-        return turns(n, lambda _, state: step(nodes, state)[0], state)
+        for _ in range(n):
+            state = step(nodes, state)[0]
+        return state
     found, going = state, None
     for _ in range(n):
         state, better = step(nodes, state)
@@ -229,13 +229,9 @@ def products_of_pairs(
     [[4.0, 6.0, 9.0, 10.0, 15.0, 25.0]]
     """
     width = design.shape[-1]
-    if namespace(design) is not np and is_written_out():
+    if namespace(design) is not np:
         column, row = np.tril_indices(width)
         return design[..., row] * design[..., column]
-    # A processor takes runs of neighbours in half the time of single columns.
-    if namespace(design) is not np:
-        runs = [design[..., : i + 1] * design[..., i, None] for i in range(width)]
-        return jnp.concatenate(runs, axis=-1)
     found = rows_last((*design.shape[:-1], width * (width + 1) // 2), design.dtype)
     for i in range(width):
         run = found[..., i * (i + 1) // 2 :][..., : i + 1]

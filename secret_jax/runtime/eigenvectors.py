@@ -1,6 +1,5 @@
 """Leading eigenvectors of small symmetric matrices."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -8,18 +7,14 @@ from jaxtyping import Array, Float
 from secret_jax.runtime.linalg import (
     AnyArray,
     each,
-    is_written_out,
     matmul,
     namespace,
     small_matmul,
-    turns,
     unit_vectors,
 )
 
-# Maximum number of successive squarings of a matrix before it is scaled again, when
-# unrolled: far from any overflow.
-_MOST_SQUARINGS = 3
-_N_SQUARINGS = 6
+# Squarings of a matrix, and most of them before it is scaled again.
+_N_SQUARINGS, _MOST_SQUARINGS = 7, 3
 
 
 def leading_eigenvectors(
@@ -47,13 +42,12 @@ def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
         size = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(size > 0, size, 1.0)
 
-    def squared(i, matrix):
-        if not is_written_out() or i % _MOST_SQUARINGS == 0:
-            matrix = normed(matrix)
-        return small_matmul(matrix, matrix)
-
-    def take(rest, _):
-        power = turns(_N_SQUARINGS + 1, squared, rest)
+    rest, found = matrix, []
+    for _ in range(n):
+        power = rest = normed(rest)
+        for i in range(_N_SQUARINGS):
+            power = normed(power) if i and not i % _MOST_SQUARINGS else power
+            power = small_matmul(power, power)
         # Nearly v v': every column is along v.
         vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
@@ -62,12 +56,6 @@ def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
         same, opposite = image + size * vector, image - size * vector
         vector = unit_vectors(jnp.where(jnp.dot(image, vector) >= 0, same, opposite))
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
-        return matmul(outside, matmul(rest, outside)), vector
-
-    if is_written_out():
-        rest, found = matrix, []
-        for _ in range(n):
-            rest, vector = take(rest, None)
-            found.append(vector)
-        return jnp.stack(found)
-    return jax.lax.scan(take, normed(matrix), None, length=n)[1]
+        rest = small_matmul(outside, small_matmul(rest, outside))
+        found.append(vector)
+    return jnp.stack(found)

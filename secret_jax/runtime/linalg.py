@@ -14,9 +14,7 @@ zero would poison the batch with NaN, or stop it; here it drops that column and 
 from __future__ import annotations
 
 import contextlib
-import contextvars
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -35,47 +33,6 @@ HIGHEST = jax.lax.Precision.HIGHEST
 _OF_NUMPY = (np.ndarray, np.generic)
 # Of fewer matrices LAPACK takes one after the other in less time.
 _FEW = 24
-
-_WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "written_out", default=False
-)
-
-
-@contextmanager
-def written_out(wanted: bool = True) -> Iterator[None]:
-    """Unroll short loops that are traced inside the block.
-
-    An accelerator starts several kernels for every iteration of a loop, some only to
-    copy its state, but few for steps that follow each other. On CPUs loops stay, as
-    they compile faster. Results are the same up to rounding.
-    """
-    token = _WRITTEN_OUT.set(wanted)
-    try:
-        yield
-    finally:
-        _WRITTEN_OUT.reset(token)
-
-
-def is_written_out() -> bool:
-    """Whether loops that are traced now are unrolled."""
-    return _WRITTEN_OUT.get()
-
-
-def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """Apply ``step(i, state)`` for all i below n, as a loop or unrolled.
-
-    Examples
-    --------
-    >>> turns(3, lambda i, state: state + i, 0).item()
-    3
-    """
-    of_numpy = namespace(jax.tree.leaves(start)[0]) is np
-    if not (of_numpy or is_written_out()):
-        return jax.lax.fori_loop(0, n, step, start)
-    state = start
-    for i in range(n):
-        state = step(i, state)
-    return state
 
 
 def namespace(array: Any) -> Any:
@@ -98,11 +55,8 @@ def matmul(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def small_matmul(a: AnyArray, b: AnyArray) -> AnyArray:
-    """Multiply small matrices, fused with other kernels.
-
-    Unrolled, it is a sum of products, which a compiler can fuse with its neighbours.
-    """
-    if not is_written_out():
+    """Multiply small matrices: JAX as a sum of products, fused with its neighbours."""
+    if namespace(a) is np:
         return matmul(a, b)
     return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
@@ -165,66 +119,54 @@ def inverse_cholesky(
     if namespace(matrix) is np:
         inverse = _inverse_at_once(matrix, tolerance)
     else:
-        inverse_of = _inverse_written_out if is_written_out() else _inverse_in_a_loop
-        inverse = each(lambda matrix: inverse_of(matrix, tolerance), matrix.ndim - 2)(
-            matrix
-        )
+        inverse = _inverse_traced(matrix, tolerance)
     xp = namespace(inverse)
     return inverse, xp.diagonal(inverse, axis1=-2, axis2=-1) > 0
 
 
-def _inverse_in_a_loop(
-    matrix: Float[Array, "n n"], tolerance: jax.Array | float
-) -> Float[Array, "n n"]:
-    n = len(matrix)
-    index = jnp.arange(n)
+def _traced_elimination(both: Array, tolerance: Any, *, upwards: bool) -> Array:
+    """Eliminate the first columns of (..., n, n + k), below pivots or on both sides.
 
-    def eliminate(j, both):
-        factor = _factor(both[j, j], tolerance)
-        row = factor * both[j]
-        below = jnp.where(index > j, factor * both[:, j], 0.0)
-        rest = both - below[:, None] * row[None, :]
-        return jnp.where(index[:, None] == j, row[None, :], rest)
-
-    # Side by side with the identity: one operation on one array for each column.
-    both = jnp.concatenate([matrix, jnp.eye(n, dtype=matrix.dtype)], axis=1)
-    return jax.lax.fori_loop(0, n, eliminate, both)[:, n:]
-
-
-def _factor(pivot: jax.Array, tolerance: jax.Array | float) -> jax.Array:
-    ok = pivot > tolerance
-    return jnp.where(ok, 1.0 / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
-
-
-def _inverse_written_out(
-    matrix: Float[Array, "n n"], tolerance: jax.Array | float
-) -> Float[Array, "n n"]:
-    """Compute `inverse_cholesky` unrolled, two pivots per step.
-
-    In place: what has been eliminated makes room for a column of the inverse. A step
-    is one kernel. The barriers keep a compiler from merging steps: each would then be
-    computed again for everything that reads it.
+    On both sides rows are divided by their pivots. Written out, as an accelerator
+    starts several kernels for every turn of a loop, two pivots a kernel: the barriers
+    keep a compiler from merging steps, of which each would then be computed again for
+    everything that reads it.
     """
-    n = len(matrix)
+    n = both.shape[-2]
     index = jnp.arange(n)
     for first in range(0, n, 2):
-        pivots, rows, belows = range(first, min(first + 2, n)), [], []
-        for pivot in pivots:
-            row, column = matrix[pivot], matrix[:, pivot]
-            for earlier, above, below in zip(pivots, rows, belows, strict=False):
-                row = jnp.where(index == earlier, 0.0, row) - below[pivot] * above
-                column = column - below * above[pivot]
-            factor = _factor(column[pivot], tolerance)
-            rows.append(factor * jnp.where(index == pivot, 1.0, row))
-            belows.append(jnp.where(index > pivot, factor * column, 0.0))
-        for pivot, row, below in zip(pivots, rows, belows, strict=True):
-            matrix = jnp.where(index == pivot, 0.0, matrix) - below[:, None] * row
-        for pivot, row in zip(pivots, rows, strict=True):
-            matrix = jnp.where(index[:, None] == pivot, row, matrix)
-        if pivots[-1] == n - 1:
-            matrix = jnp.where(index <= index[:, None], matrix, 0.0)
-        matrix = jax.lax.optimization_barrier(matrix)
-    return matrix
+        pair, rows, columns = range(first, min(first + 2, n)), [], []
+        for pivot in pair:
+            row, column = both[..., pivot, :], both[..., pivot]
+            for earlier, above, beside in zip(pair, rows, columns, strict=False):
+                row = row - beside[..., pivot, None] * above
+                left = above[..., pivot, None]
+                column = jnp.where(index == earlier, left, column - beside * left)
+            size = column[..., pivot, None]
+            ok = size > tolerance
+            rows.append(jnp.where(ok, row / jnp.where(ok, size, 1.0), 0.0))
+            columns.append(column)
+        if upwards:
+            outside = (index < first) | (index > pair[-1])
+            both = jnp.where(outside[:, None], both, 0.0)
+        for pivot, row, column in zip(pair, rows, columns, strict=True):
+            share = jnp.where(index > pivot, column, 0.0)
+            if upwards:
+                share = jnp.where((index > pivot) & (index <= pair[-1]), 0.0, column)
+                share = jnp.where(index == pivot, -1.0, share)
+            both = both - share[..., None] * row[..., None, :]
+        both = jax.lax.optimization_barrier(both)
+    return both
+
+
+def _inverse_traced(matrix: Array, tolerance: Any) -> Array:
+    n = matrix.shape[-1]
+    one = jnp.broadcast_to(jnp.eye(n, dtype=matrix.dtype), matrix.shape)
+    both = jnp.concatenate([matrix, one], axis=-1)
+    both = _traced_elimination(both, tolerance, upwards=False)
+    pivot = jnp.diagonal(both, axis1=-2, axis2=-1)[..., None]
+    ok = pivot > tolerance
+    return jnp.where(ok, both[..., n:] / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
 
 
 def guarded_solve(
@@ -239,8 +181,8 @@ def guarded_solve(
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
     if namespace(matrix) is np:
         return _solved(matrix, rhs, tolerance)
-    inverse, _ = inverse_cholesky(matrix, tolerance)
-    return matmul(jnp.swapaxes(inverse, -1, -2), matmul(inverse, rhs))
+    both = jnp.concatenate([matrix, rhs], axis=-1)
+    return _traced_elimination(both, tolerance, upwards=True)[..., matrix.shape[-1] :]
 
 
 def _eliminated(

@@ -1,23 +1,21 @@
 """Splits on one attribute: thresholds, orders of categories, sides of missing values.
 
-What all finders share: attributes as projections of the rows, and the chosen projection
-as a split of the table.
+What all finders share: the attributes of a level as projections of its rows.
 """
+
+from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
-from secret_jax.runtime.arrays import stacked, sums_by_code
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
-from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
-from secret_jax.splits.chosen import Candidates, least_of_rows, roles_of, split_of
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import Node, OneNodeFinder
+from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
+from secret_jax.splits.chosen import Pick, chosen_rows, split_of
+from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
@@ -27,38 +25,123 @@ CATEGORY_PRIOR = 2.0
 _FREE_CATEGORIES = 7
 
 
-class Projections(NamedTuple):
-    """Attributes as projections, in units of the table."""
+class Attributes(NamedTuple):
+    """The attributes that a split may cut, as projections of the rows of a level.
 
-    # (..., n, n_rows): values of a continuous attribute, ranks of the categories of a
-    # discrete one.
+    Numbers first, then discrete ones, then those with gaps, twice: once with missing
+    values on the left of all others, once on the right.
+    """
+
+    # (n, rows): values of a number, ranks of the categories of a discrete one.
     projection: AnyArray
-    kind: np.ndarray  # (n,), int
-    attribute: AnyArray  # (n,), int32: -1 is padding
-    # (..., n, n_columns), float32: of attributes with missing values, which side these
-    # go to; else zero.
-    direction: AnyArray
-    # (..., n, n_rows), or None: the rows whose values may be thresholds, where these
-    # are not all.
-    weight: AnyArray | None
-    # (..., n, n_rows), or None: what models see of an attribute, where that is not the
-    # projection.
+    kind: np.ndarray  # (n,), int: AXIS or DISCRETE
+    attribute: np.ndarray  # (n,), int32: the column or the discrete attribute
+    # (n, n_columns), float32: at the column that tells of gaps -1 where they go to the
+    # left, 1 where to the right; else zero.
+    direction: np.ndarray
+    # (n, rows), bool, or None: where a value was observed, if not everywhere; others
+    # are no thresholds.
+    observed: AnyArray | None
+    # (n, rows), or None: what models see of an attribute, if not the projection.
     value: AnyArray | None
-    allowed: AnyArray  # (..., n), bool
-    chance: AnyArray  # (..., n): see `gain_of_order`
+    allowed: AnyArray  # (n_nodes, n), bool
+    chance: AnyArray  # (n_nodes, n): see `gain_of_order`
 
-    def candidates(self, gain: AnyArray, threshold: AnyArray) -> Candidates:
-        """Splits at a threshold each; what is not allowed gains nothing."""
-        xp = namespace(gain)
-        return Candidates(
-            gain=xp.where(self.allowed, gain, -xp.inf),
-            projection=self.projection,
-            direction=self.direction,
-            threshold=threshold,
-            kind=xp.broadcast_to(xp.asarray(self.kind, xp.int32), gain.shape),
-            attribute=xp.broadcast_to(xp.asarray(self.attribute), gain.shape),
-            chance=self.chance,
+    def pick(
+        self,
+        which: AnyArray,
+        gain: Float[AnyArray, "n_nodes n"],
+        threshold: Float[AnyArray, "n_nodes n"],
+        level: Level,
+    ) -> Pick:
+        """Splits at a threshold along one attribute of every node.
+
+        ``which`` (n_nodes,), int.
+        """
+        xp = level.rows.xp
+
+        def own(values: AnyArray) -> AnyArray:
+            return xp.take_along_axis(values, which[:, None], axis=1)[:, 0]
+
+        return Pick(
+            gain=own(gain),
+            projection=chosen_rows(self.projection, which, level),
+            threshold=own(threshold),
+            kind=xp.asarray(self.kind)[which],
+            attribute=xp.asarray(self.attribute)[which],
+            direction=xp.asarray(self.direction)[which],
         )
+
+
+def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
+    """Every continuous attribute, and every discrete one by its mean score.
+
+    ``score`` (rows,): orders the categories: of the best binary split for one output
+    they are a prefix of the order of their means (Breiman et al. 1984, Proposition
+    8.16).
+    """
+    xp, roles, dtype = level.rows.xp, level.roles, level.x.dtype
+    n_columns, n_discrete = level.x.shape[-2], level.codes.shape[-2]
+    n_axis, n_missing = len(roles.thresholded), 2 * len(roles.missing)
+    kind = np.repeat(
+        np.array([SplitKind.AXIS, SplitKind.DISCRETE, SplitKind.AXIS], np.int32),
+        [n_axis, n_discrete, n_missing],
+    )
+    column, indicator = np.concatenate([roles.missing] * 2).T
+    attribute = np.concatenate(
+        [roles.thresholded, np.arange(n_discrete, dtype=np.int32), column]
+    )
+    direction = np.zeros((len(kind), n_columns), dtype)
+    side = np.repeat(np.array([-1, 1], dtype), n_missing // 2)
+    direction[np.arange(len(kind) - n_missing, len(kind)), indicator] = side
+    parts = [level.x[..., roles.thresholded, :]]
+    chance = [xp.zeros((level.n_nodes, n_axis), dtype)]
+    if n_discrete:
+        rank, by_chance = _ranked(level, score)
+        parts.append(looked_up(level, rank.astype(dtype)))
+        chance.append(by_chance.astype(dtype))
+    value = observed = None
+    if n_missing:
+        seen = level.x[..., roles.missing[:, 1], :] <= 0
+        given = level.x[..., roles.missing[:, 0], :]
+        everywhere = xp.ones(xp.concatenate(parts, axis=-2).shape, bool)
+        observed = xp.concatenate([everywhere, seen, seen], axis=-2)
+        value = xp.concatenate([*parts, given, given], axis=-2)
+        parts += _beyond(level, given, seen)
+        chance.append(xp.zeros((level.n_nodes, n_missing), dtype))
+    place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
+    return Attributes(
+        projection=xp.concatenate(parts, axis=-2),
+        kind=kind,
+        attribute=attribute,
+        direction=direction,
+        observed=observed,
+        value=value,
+        allowed=level.allowed[:, place],
+        chance=xp.concatenate(chance, axis=1),
+    )
+
+
+def looked_up(
+    level: Level, table: Shaped[AnyArray, "n_nodes n_discrete n_categories"]
+) -> Shaped[AnyArray, "n_discrete rows"]:
+    """What a row's node has for its category of each discrete attribute."""
+    n_nodes, n_discrete, n_categories = table.shape
+    first = level.rows.xp.arange(n_nodes * n_discrete, dtype=np.int32) * n_categories
+    place = level.rows.spread(first.reshape(n_nodes, n_discrete)) + level.codes
+    return table.reshape(-1)[place]
+
+
+def _ranked(level: Level, score: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Ranks of categories by their mean score, and what that order gains by chance."""
+    xp, rows, weight = level.rows.xp, level.rows, level.weight
+    both = xp.stack([weight, weight * score], axis=-2)
+    found = rows.sums_by_code(level.codes, level.n_categories, both)
+    mass, moment = found[..., 0, :], found[..., 1, :]
+    mean = xp.where(mass > 0, moment / (mass + CATEGORY_PRIOR), xp.inf)
+    order = xp.argsort(mean, axis=-1, stable=True)
+    square = rows.sums(weight * score**2)
+    return xp.argsort(order, axis=-1, stable=True), gain_of_order(mass, square[:, None])
 
 
 def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
@@ -78,86 +161,28 @@ def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
     return np.float32(2.0 / np.pi) * number * noise
 
 
-class _Missing(NamedTuple):
-    """Projections on attributes with missing values, once for each side of these.
+def _beyond(level: Level, value: AnyArray, seen: AnyArray) -> list[AnyArray]:
+    """Values with missing ones to the left of all others, and to their right.
 
-    As candidates their ``direction`` says where missing values go: it is -1 (to the
-    left) or 1 at the column of the indicator. That of all other axis splits is zero.
+    ``value``, ``seen`` (n_missing, rows).
     """
-
-    projection: AnyArray  # (..., n, n_rows); missing ones lie beyond
-    value: AnyArray  # (..., n, n_rows); missing ones count as means
-    weight: AnyArray  # (..., n, n_rows); zero for missing ones
-    direction: AnyArray  # (n, n_columns)
-    attribute: AnyArray  # (n,)
-
-
-def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections:
-    """Every continuous attribute, and every discrete one by its mean score.
-
-    ``score`` (..., n_rows): orders the categories: of the best binary split for one
-    output they are a prefix of the order of their means (Breiman et al. 1984,
-    Proposition 8.16).
-    """
-    xp = namespace(node.x)
-    n_columns, n_discrete = node.x.shape[-1], node.codes.shape[-1]
-    roles, pieces = roles_of(node), node.pieces
-    column = xp.swapaxes(node.x, -1, -2)
-    projection = column[..., xp.maximum(roles.thresholded, 0), :]
-    n_axis = len(roles.thresholded)
-    kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [n_axis, n_discrete])
-    attribute = xp.concatenate(
-        [roles.thresholded, np.arange(n_discrete, dtype=np.int32)]
-    )
-    nodes = node.allowed.shape[:-1]
-    chance = xp.zeros((*nodes, len(kind)), node.x.dtype)
-    if n_discrete:
-
-        def ranked(codes):
-            n = node.columns.n_categories
-            weight = sums_by_code(codes, node.weight, n, pieces)
-            moment = sums_by_code(codes, node.weight * score, n, pieces)
-            mean = moment / (weight + CATEGORY_PRIOR)
-            mean = xp.where(weight > 0, mean, xp.inf)
-            order = xp.argsort(mean, axis=-1, stable=True)
-            rank = xp.argsort(order, axis=-1, stable=True)
-            rank = for_rows(rank.astype(node.x.dtype), pieces)
-            chance = gain_of_order(weight, square)
-            return xp.take_along_axis(rank, codes, axis=-1), chance
-
-        square = over_rows(xp.sum(node.weight * score**2, axis=-1), pieces)
-        ranks, own = stacked(ranked, xp.moveaxis(node.codes, -1, 0))
-        ranks, own = xp.moveaxis(ranks, 0, -2), xp.moveaxis(own, 0, -1)
-        projection = xp.concatenate([projection, ranks], axis=-2)
-        chance = xp.concatenate([chance[..., :n_axis], own], axis=-1)
-    direction = xp.zeros((*nodes, len(kind), n_columns), node.x.dtype)
-    weight = value = None
-    if len(roles.missing):
-        missing = _missing(node, roles.missing)
-        weight = xp.broadcast_to(node.weight[..., None, :], projection.shape)
-        weight = xp.concatenate([weight, missing.weight], axis=-2)
-        value = xp.concatenate([projection, missing.value], axis=-2)
-        projection = xp.concatenate([projection, missing.projection], axis=-2)
-        sides = xp.broadcast_to(missing.direction, (*nodes, *missing.direction.shape))
-        direction = xp.concatenate([direction, sides], axis=-2)
-        attribute = xp.concatenate([attribute, missing.attribute])
-        n_missing = len(missing.attribute)
-        kind = np.concatenate([kind, np.full(n_missing, SplitKind.AXIS)])
-        none = xp.zeros((*nodes, n_missing), node.x.dtype)
-        chance = xp.concatenate([chance, none], axis=-1)
-    place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
-    allowed = (attribute >= 0) & node.allowed[..., xp.maximum(place, 0)]
-    return Projections(
-        projection, kind, attribute, direction, weight, value, allowed, chance
-    )
+    xp, rows = level.rows.xp, level.rows
+    known = seen & (level.weight > 0)[..., None, :]
+    lowest = rows.least(xp.where(known, value, xp.inf))
+    highest = -rows.least(xp.where(known, -value, xp.inf))
+    # A threshold is a value that occurs: the lowest is never right of it.
+    lowest = xp.where(xp.isfinite(lowest), lowest, 0.0)
+    highest = xp.where(xp.isfinite(highest), highest, 0.0)
+    after = xp.nextafter(highest, xp.full_like(highest, xp.inf))
+    return [xp.where(seen, value, rows.spread(bound)) for bound in (lowest, after)]
 
 
-AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
-"""Attributes as projections, gain and threshold of each, whether the node is pure."""
+AxisGains: TypeAlias = tuple[Attributes, AnyArray, AnyArray, AnyArray]
+"""Attributes, gain and threshold of each (n_nodes, n), whether nodes are pure."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxisSplits(OneNodeFinder):
+class AxisSplits(SplitFinder):
     """Base of the finders that split on one attribute."""
 
     @property
@@ -165,53 +190,24 @@ class AxisSplits(OneNodeFinder):
         return 1
 
     @abstractmethod
-    def gains(self, node: Node) -> AxisGains:
-        """Gain and threshold of every attribute, and whether the node is pure."""
+    def gains(self, level: Level) -> AxisGains:
+        """Gain and threshold of every attribute of every node, and which are pure."""
 
-    def __call__(self, node: Node) -> Split:
-        """Find the split of the attribute that gains most."""
-        axis, gain, threshold, pure = self.gains(node)
-        candidates = axis.candidates(gain, threshold)
-        xp = namespace(gain)
-        best = candidates.take(xp.argmax(candidates.gain, axis=-1), node.pieces)
-        return split_of(best, node, pure=pure, chance_gain=xp.zeros_like(best.gain))
+    def find(self, level: Level) -> Split:
+        """The split on the attribute that gains most, of every node."""
+        axis, gain, threshold, pure = self.gains(level)
+        xp = level.rows.xp
+        gain = xp.where(axis.allowed, gain, -xp.inf)
+        pick = axis.pick(xp.argmax(gain, axis=1), gain, threshold, level)
+        return split_of(pick, level, pure=pure, chance_gain=xp.zeros_like(pick.gain))
 
 
 def leading_component(
-    values: AnyArray, weight: AnyArray, pieces: Pieces | None = None
-) -> AnyArray:
-    """A column, or the first principal component of several, shape (..., n_rows)."""
-    if values.shape[-1] == 1:
-        return values[..., 0]
-    xp = namespace(values)
-    covariance = matmul(xp.swapaxes(weight[..., None] * values, -1, -2), values)
-    leading = leading_eigenvectors(over_rows(covariance, pieces), 1)[..., 0, :]
-    return matvec(values, for_rows(leading, pieces))
-
-
-def _missing(batch: Node, pairs: AnyArray) -> _Missing:
-    xp = namespace(batch.x)
-    column, indicator = pairs[:, 0], xp.maximum(pairs[:, 1], 0)
-    columns = xp.swapaxes(batch.x, -1, -2)
-    value = columns[..., xp.maximum(column, 0), :]
-    missing = columns[..., indicator, :] > 0
-    weight = xp.where(missing, 0.0, batch.weight[..., None, :])
-    observed = weight > 0
-    lowest = least_of_rows(xp.where(observed, value, xp.inf), batch.pieces)
-    highest = -least_of_rows(xp.where(observed, -value, xp.inf), batch.pieces)
-    lowest, highest = (
-        for_rows(bound, batch.pieces)[..., None] for bound in (lowest, highest)
-    )
-    # A threshold is a value that occurs: the lowest is never right of it.
-    before = xp.where(missing, xp.where(lowest < xp.inf, lowest, 0.0), value)
-    highest = xp.where(highest > -xp.inf, highest, 0.0)
-    after = xp.nextafter(highest, xp.full_like(highest, xp.inf))
-    after = xp.where(missing, after, value)
-    unit = xp.eye(batch.x.shape[-1], dtype=batch.x.dtype)[indicator]
-    return _Missing(
-        projection=xp.concatenate([before, after], axis=-2),
-        value=xp.concatenate([value, value], axis=-2),
-        weight=xp.concatenate([weight, weight], axis=-2),
-        direction=xp.concatenate([-unit, unit]),
-        attribute=xp.concatenate([column, column]),
-    )
+    values: Float[AnyArray, "n rows"], level: Level
+) -> Float[AnyArray, " rows"]:
+    """A list of numbers of the rows, or the first principal component of several."""
+    if values.shape[-2] == 1:
+        return values[..., 0, :]
+    covariance = level.rows.products(level.weight[..., None, :] * values, values)
+    leading = leading_eigenvectors(covariance, 1)[:, 0]
+    return (level.rows.spread(leading) * values).sum(axis=-2)

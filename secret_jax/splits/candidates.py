@@ -13,10 +13,10 @@ import numpy as np
 from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import AnyArray, matmul, namespace, unit_vectors
 from secret_jax.runtime.pieces import for_rows
-from secret_jax.splits.axis import Projections, leading_component, projections
-from secret_jax.splits.chosen import Candidates, roles_of
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.node_axis import Projections, leading_component, projections
+from secret_jax.splits.node_chosen import Candidates, roles_of
 from secret_jax.splits.one_node import Node
 from secret_jax.splits.scoring import (
     NodeRows,

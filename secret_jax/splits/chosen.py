@@ -1,142 +1,132 @@
-"""Candidate splits of nodes, and the chosen one as a split of the table."""
+"""The chosen split of every node of a level, as a split of the table."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.runtime.arrays import sums_by_code, taken, where_each
-from secret_jax.runtime.linalg import AnyArray, matvec, namespace, safe_divide
-from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
-from secret_jax.splits.interface import Roles, Split
-from secret_jax.splits.one_node import Node
+from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 
 
-class Candidates(NamedTuple):
-    """Splits of the rows by projections and thresholds."""
+class Pick(NamedTuple):
+    """One split of every node: a threshold along a projection of its rows.
 
-    gain: AnyArray  # (..., n)
-    projection: AnyArray  # (..., n, n_rows)
-    direction: AnyArray  # (..., n, n_columns), standardised; of axis see `_Missing`
-    threshold: AnyArray  # (..., n)
-    kind: AnyArray  # (..., n)
-    attribute: AnyArray  # (..., n)
-    chance: AnyArray  # (..., n): see `secret_jax.splits.axis.gain_of_order`
+    ``direction``: of an oblique split, in standardised columns; of one on an attribute
+    with gaps the side that missing values go to, see
+    `secret_jax.splits.axis.Attributes`; else zero.
+    """
 
-    def take(self, index: AnyArray, pieces: Pieces | None = None) -> Candidates:
-        """Take candidates at places of shape (..., k), or (...): one of each node."""
-        n_axes = self.gain.ndim - 1
+    gain: AnyArray  # (n_nodes,)
+    projection: AnyArray  # (rows,); up to the threshold they go left
+    threshold: AnyArray  # (n_nodes,)
+    kind: AnyArray  # (n_nodes,), int
+    attribute: AnyArray  # (n_nodes,), int: see `Split`
+    direction: AnyArray  # (n_nodes, n_columns)
 
-        def of_nodes(array: AnyArray) -> AnyArray:
-            return taken(array, index, n_axes)
-
-        return Candidates(
-            of_nodes(self.gain),
-            taken(self.projection, for_rows(index, pieces), n_axes),
-            *(of_nodes(array) for array in self[2:]),
-        )
-
-    def where(
-        self, chosen: AnyArray, other: Candidates, pieces: Pieces | None
-    ) -> Candidates:
-        """These candidates in some nodes, one in each, and others in the rest."""
+    def where(self, chosen: AnyArray, other: Pick, level: Level) -> Pick:
+        """These splits in some nodes, and others in the rest."""
+        xp = level.rows.xp
         masks = [chosen] * len(self)
-        masks[1] = for_rows(chosen, pieces)  # of the projections
-        return Candidates(*map(where_each, masks, self, other))
+        masks[1] = level.rows.spread(chosen)  # of the projections
+        masks[-1] = chosen[:, None]
+        return Pick(*map(xp.where, masks, self, other))
 
 
-def roles_of(node: Node) -> Roles:
-    """The roles of a node's columns, where none are given those of plain numbers."""
-    return Roles.alike(node.x.shape[-1]) if node.roles is None else node.roles
+def chosen_rows(values: AnyArray, which: AnyArray, level: Level) -> AnyArray:
+    """Of what is known of the rows, what their node has chosen.
 
-
-def least_of_rows(values: AnyArray, pieces: Pieces | None) -> AnyArray:
-    """Least value of the rows of each node."""
-    return over_rows(values.min(axis=-1), pieces, np.minimum)
+    ``values`` (n, rows); ``which`` (n_nodes,), int: below n. Returns (rows,).
+    """
+    place = level.rows.spread(which)[..., None, :]
+    return level.rows.xp.take_along_axis(values, place, axis=-2)[..., 0, :]
 
 
 def split_of(
-    pick: Candidates,
-    node: Node,
+    pick: Pick,
+    level: Level,
     *,
-    pure: Bool[AnyArray, ...],
-    chance_gain: Float[AnyArray, ...],
-    center: Float[AnyArray, "... n_columns"] | None = None,
-    scale: Float[AnyArray, "... n_columns"] | None = None,
+    pure: Bool[AnyArray, " n_nodes"],
+    chance_gain: Float[AnyArray, " n_nodes"],
+    units: tuple[AnyArray, AnyArray] | None = None,
 ) -> Split:
-    """The chosen candidate as a split of the table; the cut goes between the rows.
+    """The chosen splits as splits of the table; the cut goes between the rows.
 
-    ``pick``: one of each node; ``pure``, ``chance_gain`` (...): as in `Split`;
-    ``center``, ``scale`` (..., n_columns): by which oblique directions were
-    standardised.
+    ``pure``, ``chance_gain``: as in `Split`; ``units``: center and scale, of shape
+    (n_nodes, n_columns), by which oblique directions were standardised, if any is
+    there.
     """
-    xp = namespace(node.x)
-    n_columns = node.x.shape[-1]
-    center = xp.zeros(n_columns, node.x.dtype) if center is None else center
-    scale = xp.ones(n_columns, node.x.dtype) if scale is None else scale
-    present, pieces = node.weight > 0, node.pieces
-    below = pick.projection <= for_rows(pick.threshold, pieces)[..., None]
+    rows, xp = level.rows, level.rows.xp
+    n_columns = level.x.shape[-2]
+    present = level.weight > 0
+    below = pick.projection <= rows.spread(pick.threshold)
     left, right = below & present, ~below & present
-    highest = -least_of_rows(xp.where(left, -pick.projection, xp.inf), pieces)
-    lowest = least_of_rows(xp.where(right, pick.projection, xp.inf), pieces)
+    highest = -rows.least(xp.where(left, -pick.projection, xp.inf))
+    lowest = rows.least(xp.where(right, pick.projection, xp.inf))
     usable = xp.isfinite(highest) & xp.isfinite(lowest)
     middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
     # Between neighbouring floats the middle is one of them: never the right one.
     cut = xp.where(usable, xp.where(middle < lowest, middle, highest), 0.0)
-    is_axis = pick.kind == SplitKind.AXIS
-    oblique = pick.direction / scale
-    length = xp.sqrt(xp.sum(oblique**2, axis=-1))
-    length = xp.where(length > 0, length, 1.0)
-    axis = pick.attribute[..., None] == np.arange(n_columns)
-    axis = axis.astype(node.x.dtype)
-    if len(roles_of(node).missing):
-        # A missing value counts as the mean of the side that it goes to.
-        indicator = xp.abs(pick.direction)
-        goes_left = xp.sum(pick.direction, axis=-1) < 0
-        value = matvec(node.x, for_rows(axis, pieces))
-        observed = matvec(node.x, for_rows(indicator, pieces)) <= 0
-        side = xp.where(for_rows(goes_left, pieces)[..., None], left, right)
-        weight = xp.where(observed & side, node.weight, 0.0)
-        total = over_rows(xp.sum(weight, axis=-1), pieces)
-        mean = over_rows(xp.sum(weight * value, axis=-1), pieces)
-        mean = safe_divide(mean, total)
-        inside = xp.where(goes_left, xp.minimum(mean, cut), xp.maximum(mean, lowest))
+
+    direction = (pick.attribute[:, None] == xp.arange(n_columns)).astype(cut.dtype)
+    if len(level.roles.missing):
+        side = xp.sum(pick.direction, axis=1)
+        inside = _inside(pick, level, xp.where(rows.spread(side < 0), left, right))
+        # It stays on its side of the cut, which lies between the rows.
+        inside = xp.where(side < 0, xp.minimum(inside, cut), xp.maximum(inside, lowest))
         inside = xp.where(xp.isfinite(inside), inside, 0.0)
-        axis = axis + inside[..., None] * indicator
-    direction = xp.where(is_axis[..., None], axis, oblique / length[..., None])
-    # An axis split compares the attribute itself, so its cut is exact.
-    from_center = xp.sum(oblique * center, axis=-1)
-    threshold = xp.where(is_axis, cut, (cut + from_center) / length)
+        direction = direction + inside[:, None] * xp.abs(pick.direction)
+    threshold = cut
+    if units is not None:
+        # An axis split compares the attribute itself, so its cut is exact.
+        is_axis = pick.kind == SplitKind.AXIS
+        center, scale = units
+        oblique = pick.direction / scale
+        length = xp.sqrt(xp.sum(oblique**2, axis=1))
+        length = xp.where(length > 0, length, 1.0)
+        from_center = xp.sum(oblique * center, axis=1)
+        oblique = oblique / length[:, None]
+        direction = xp.where(is_axis[:, None], direction, oblique)
+        threshold = xp.where(is_axis, cut, (cut + from_center) / length)
 
     discrete = pick.kind == SplitKind.DISCRETE
     usable = (pick.gain > 0) & xp.isfinite(pick.gain) & ~pure
     return Split(
-        kind=xp.where(usable, pick.kind, SplitKind.LEAF).astype(xp.int32),
-        attribute=pick.attribute.astype(xp.int32),
-        direction=xp.where(discrete[..., None], 0.0, direction),
+        kind=xp.where(usable, pick.kind, int(SplitKind.LEAF)),
+        attribute=pick.attribute,
+        direction=xp.where(discrete[:, None], 0.0, direction),
         threshold=xp.where(discrete, 0.0, threshold),
-        goes_left=_subset(node, pick, left & for_rows(discrete, pieces)[..., None]),
+        goes_left=_categories(pick, level, left) & discrete[:, None],
         gain=xp.where(usable, pick.gain, 0.0),
         chance_gain=chance_gain,
         pure=pure,
     )
 
 
-def _subset(node: Node, pick: Candidates, left: AnyArray) -> AnyArray:
+def _inside(pick: Pick, level: Level, side: AnyArray) -> AnyArray:
+    """Mean of the values on the side that missing ones go to, (n_nodes,)."""
+    xp, n_columns = level.rows.xp, level.x.shape[-2]
+    attribute = xp.clip(pick.attribute, 0, n_columns - 1)
+    value = chosen_rows(level.x, attribute, level)
+    indicator = xp.argmax(xp.abs(pick.direction), axis=1)
+    observed = chosen_rows(level.x, indicator, level) <= 0
+    weight = xp.where(observed & side, level.weight, 0.0)
+    total, moment = (level.rows.sums(own) for own in (weight, weight * value))
+    return safe_divide(moment, total)
+
+
+def _categories(pick: Pick, level: Level, left: AnyArray) -> AnyArray:
     """Categories of the left side; absent ones follow the larger side."""
-    xp = namespace(left)
-    n = node.columns.n_categories
-    n_discrete = node.codes.shape[-1]
+    xp, n, n_discrete = level.rows.xp, level.n_categories, level.codes.shape[-2]
     if not n_discrete:
-        return xp.zeros((*pick.gain.shape, n), bool)
+        return xp.zeros((level.n_nodes, n), bool)
     # Of a split on a column any attribute will do.
-    attribute = for_rows(xp.clip(pick.attribute, 0, n_discrete - 1), node.pieces)
-    code = taken(xp.swapaxes(node.codes, -1, -2), attribute, left.ndim - 1)
-    weight = sums_by_code(code, node.weight, n, node.pieces)
-    left_weight = xp.where(left, node.weight, 0.0)
-    left_weight = sums_by_code(code, left_weight, n, node.pieces)
-    larger_left = left_weight.sum(axis=-1) >= 0.5 * weight.sum(axis=-1)
-    return xp.where(weight > 0, left_weight > 0, larger_left[..., None])
+    attribute = xp.clip(pick.attribute, 0, n_discrete - 1)
+    code = chosen_rows(level.codes, attribute, level)[..., None, :]
+    both = xp.stack([level.weight, xp.where(left, level.weight, 0.0)], axis=-2)
+    found = level.rows.sums_by_code(code, n, both)[:, 0]
+    weight, left_weight = found[:, 0], found[:, 1]
+    larger_left = left_weight.sum(axis=1) >= 0.5 * weight.sum(axis=1)
+    return xp.where(weight > 0, left_weight > 0, larger_left[:, None])

@@ -7,21 +7,22 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 """
 
 from dataclasses import dataclass
-from typing import Annotated
-
-import numpy as np
+from typing import Annotated, ClassVar
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
+from secret_jax.splits.chosen import split_of
 from secret_jax.splits.directions import Proposal
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import Columns, Node, OneNodeFinder
-from secret_jax.splits.rss_search import CONSTANT, best_split
+from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.rss_axis import attributes_of, best_attribute
+from secret_jax.splits.rss_nodes import prepared
+from secret_jax.splits.rss_oblique import improved
+from secret_jax.splits.rss_sides import picked
 
 
 @dataclass(frozen=True, kw_only=True)
-class RssSplits(OneNodeFinder):
+class RssSplits(SplitFinder):
     """Splits by how much better linear models fit the two sides than one fits both.
 
     Attributes
@@ -37,8 +38,6 @@ class RssSplits(OneNodeFinder):
         Principal Hessian directions (Li 1992).
     n_finalists : int, default=5
         Candidates, of axis and of oblique splits, that get an exact score.
-    n_hinge : int, default=1
-        Best candidates that are improved by hinge steps.
     hinge_steps : int, default=2
         Maximum number of steps; with one, some tables err clearly more.
     ridge : float, default=3e-2
@@ -76,12 +75,13 @@ class RssSplits(OneNodeFinder):
     n_thresholds: Annotated[int, at_least(2)] = 16
     n_hessian: Annotated[int, at_least(0)] = 2
     n_finalists: Annotated[int, at_least(1)] = 5
-    n_hinge: Annotated[int, at_least(0)] = 1
     hinge_steps: Annotated[int, at_least(0)] = 2
     ridge: Annotated[float, POSITIVE] = 3e-2
     most_regressors: Annotated[int, at_least(1)] = 24
     gcv_factor: Annotated[float, real(0.0)] = 1.2
     proposals: tuple[Proposal, ...] = ()
+
+    compiled: ClassVar[bool] = True
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
         """As they are given."""
@@ -96,59 +96,23 @@ class RssSplits(OneNodeFinder):
     def max_attributes(self) -> int | None:
         return self.max_split_features
 
-    def needs_host_inputs(self, n_columns: int) -> bool:
-        """Loadings of the columns where they are too many to stand for themselves."""
-        return n_columns > self.most_regressors
-
-    def host_inputs(
-        self, x: np.ndarray, weight: np.ndarray, columns: Columns
-    ) -> dict[str, np.ndarray]:
-        """Loadings of the columns, if they are needed."""
-        if not self.needs_host_inputs(x.shape[2]):
-            return {}
-        most, n = self.most_regressors, columns.n_regressors
-        return {"loading": _loadings(x, weight, n, most)}
-
-    def __call__(self, node: Node) -> Split:
-        """Best split of one node, or of each of many.
+    def find(self, level: Level) -> Split:
+        """Best split of every node of a level.
 
         ``gain`` is the drop of the penalised residual sum of squares over the rows, in
         standardised units of the outputs; ``chance_gain`` what the coefficients of a
         further model are expected to save by chance alone.
         """
-        return best_split(self, node)
-
-
-def _loadings(
-    x: np.ndarray, weight: np.ndarray, n_regressors: int, most: int
-) -> np.ndarray:
-    """Leading principal components of each node, those of the regressors first.
-
-    Returns (n_nodes, n_columns, n_coordinates), float32: combinations of the
-    standardised columns that stand for them.
-    """
-    n_columns = x.shape[2]
-    n_model = min(n_regressors, most)
-    n_other = min(n_columns - n_regressors, most - n_model)
-    loading = np.zeros((len(x), n_columns, n_model + n_other), np.float32)
-    for node in np.flatnonzero(weight.any(axis=1)):  # the others are padding
-        share = weight[node] / weight[node].sum()
-        centred = x[node] - share @ x[node]
-        deviation = np.sqrt(share @ centred**2)
-        centred /= np.where(deviation > CONSTANT, deviation, np.float32(np.inf))
-        # Float32 is enough for what only scores splits, and half the time.
-        covariance = (share[:, None] * centred).T @ centred
-        model, other = slice(n_regressors), slice(n_regressors, None)
-        loading[node, model, :n_model] = _components(covariance[model, model], n_model)
-        loading[node, other, n_model:] = _components(covariance[other, other], n_other)
-    return loading
-
-
-def _components(covariance: np.ndarray, n: int) -> np.ndarray:
-    """All columns, or their leading principal components, of shape (n_columns, n).
-
-    They have unit length: a ridge means the same for them as for the columns.
-    """
-    if n == len(covariance):
-        return np.eye(n)
-    return np.linalg.eigh(covariance)[1][:, ::-1][:, :n]
+        nodes, units = prepared(level, self.ridge, self.most_regressors)
+        attributes = attributes_of(level, nodes, self.n_thresholds)
+        best = best_attribute(attributes, nodes, self.n_finalists, self.ridge)
+        if level.any_oblique and level.x.shape[-2] > 1:
+            best = improved(nodes, best, level.oblique, self)
+        pick = picked(best, level, nodes, attributes)
+        return split_of(
+            pick._replace(gain=pick.gain * units.residual**2),
+            level,
+            pure=units.pure,
+            chance_gain=units.chance_gain,
+            units=(units.center, units.scale),
+        )

@@ -23,10 +23,10 @@ from secret_jax.splits.candidates import (
     prepared,
     projected,
 )
-from secret_jax.splits.chosen import Candidates, split_of
 from secret_jax.splits.directions import discriminants, hessian_directions, sparse
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Split
+from secret_jax.splits.node_chosen import Candidates, split_of
 from secret_jax.splits.one_node import Node
 from secret_jax.splits.scoring import NodeRows, SideModels
 from secret_jax.tree.structure import SplitKind

@@ -2,59 +2,28 @@
 
 import pickle
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from secret_jax.stream.batches import StreamError
 
+# Gives the bytes of every process, by rank; every process has to call it. None: there
+# is one process.
+Exchange: TypeAlias = Callable[[bytes], list[bytes]] | None
+
 _Value = TypeVar("_Value")
 
 
-class Exchange(Protocol):
-    """Group of processes that run one script, each on rows of its own.
+def among_jax_processes(content: bytes) -> list[bytes]:
+    """Exchange bytes between what ``jax.distributed.initialize`` connected."""
+    from jax.experimental.multihost_utils import process_allgather
 
-    ``n_processes``, ``rank``: number of processes, and index of this one, counted from
-    0.
-    """
-
-    @property
-    def n_processes(self) -> int: ...
-    @property
-    def rank(self) -> int: ...
-
-    def gathered(self, content: bytes) -> list[bytes]:
-        """Collect the bytes of every process, by rank; every process has to call it."""
-        ...
-
-
-class Alone:
-    """Group of a single process."""
-
-    n_processes, rank = 1, 0
-
-    def gathered(self, content: bytes) -> list[bytes]:
-        return [content]
-
-
-class JaxProcesses:
-    """Group of the processes that ``jax.distributed.initialize`` connected."""
-
-    def __init__(self):
-        import jax
-
-        self.n_processes, self.rank = jax.process_count(), jax.process_index()
-
-    def gathered(self, content: bytes) -> list[bytes]:
-        from jax.experimental.multihost_utils import process_allgather
-
-        length = np.array([len(content) >> 16, len(content) & 0xFFFF], np.int32)
-        high, low = np.asarray(process_allgather(length)).reshape(-1, 2).T.astype(int)
-        lengths = (high << 16) + low
-        padded = np.zeros(max(int(lengths.max()), 1), np.uint8)
-        padded[: len(content)] = np.frombuffer(content, np.uint8)
-        found = np.asarray(process_allgather(padded)).reshape(len(lengths), -1)
-        return [row[:n].tobytes() for row, n in zip(found, lengths, strict=True)]
+    lengths = np.ravel(process_allgather(np.array([len(content)], np.int32)))
+    padded = np.zeros(lengths.max(), np.uint8)
+    padded[: len(content)] = np.frombuffer(content, np.uint8)
+    found = np.reshape(process_allgather(padded), (len(lengths), -1))
+    return [row[:n].tobytes() for row, n in zip(found, lengths, strict=True)]
 
 
 def of_all(exchange: Exchange, work: Callable[[], _Value]) -> list[_Value]:
@@ -62,14 +31,14 @@ def of_all(exchange: Exchange, work: Callable[[], _Value]) -> list[_Value]:
 
     An error is raised in all of them, so that none waits in vain.
     """
-    if exchange.n_processes == 1:
+    if exchange is None:
         return [work()]
     failure: Exception | None = None
     try:
         content = pickle.dumps((None, work()))
     except Exception as error:
         failure, content = error, pickle.dumps((str(error), None))
-    found = [pickle.loads(part) for part in exchange.gathered(content)]
+    found = [pickle.loads(part) for part in exchange(content)]
     if failure is not None:
         raise failure
     for rank, (message, _) in enumerate(found):

@@ -1,24 +1,20 @@
 """Fit a tree to a stream: a sample grows it, all rows fit its models."""
 
-import hashlib
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from secret_jax.fit.logarithms import with_better_scale
-from secret_jax.fit.pipeline import FitResult, contender, finished
+from secret_jax.fit.alternatives import with_better_scale, with_smaller_leaves
+from secret_jax.fit.pipeline import Fit, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
-from secret_jax.fit.rivals import at_any_size
 from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
-from secret_jax.stream.chunks import chunks_of, reported
-from secret_jax.stream.exchange import Alone, Exchange, of_all
+from secret_jax.stream.exchange import Exchange, of_all
 from secret_jax.stream.first_pass import FirstPass, together
+from secret_jax.stream.pool import Pool
 from secret_jax.stream.rows import StreamRows
 from secret_jax.stream.sources import BatchSource
-from secret_jax.tree.structure import ARRAY_FIELDS, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS
 
 
 class StreamOptions(NamedTuple):
@@ -26,15 +22,22 @@ class StreamOptions(NamedTuple):
 
     target_names: tuple[str, ...]
     sample_rows: int | None = None
-    exchange: Exchange = Alone()
+    exchange: Exchange = None
 
 
-def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
+def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Fit:
     """Fit a tree to the rows of a source, those of this process."""
     with each_once():  # the columns are measured again for logarithms
-        winner = at_any_size(contender(*prepare_stream(plan, source, options)))
-        result = finished(winner)
-    _check_agreement(result.tree, options.exchange)
+        fitted = grow_and_prune(*prepare_stream(plan, source, options))
+        result = finish(with_smaller_leaves(fitted))
+    tree = result.tree
+    content = [getattr(tree, name).tobytes() for name in ARRAY_FIELDS]
+    first, *others = of_all(options.exchange, lambda: (tree.schema.names, content))
+    if any(other != first for other in others):
+        raise StreamError(
+            "The processes have come to different trees: their processors or versions "
+            "of JAX round differently. Run them on machines of one kind."
+        )
     return result
 
 
@@ -46,7 +49,6 @@ def prepare_stream(
     The plan returned has the seed of the first process, and the leaf model of
     logarithms where these err less.
     """
-    exchange, seed = options.exchange, plan.seed
 
     def enough(n_rows: int) -> int:
         if options.sample_rows:
@@ -55,46 +57,22 @@ def prepare_stream(
 
     own = FirstPass(plan.columns, options.target_names)
 
-    def read() -> tuple[int, bool, int]:
-        chunks = chunks_of(source)
-        for chunk in reported(chunks, "reading the rows", plan.progress, source.n_rows):
-            own.add(chunk, enough)
-        return own.weights.n_used, own.pool.merged, seed
+    def read() -> tuple[FirstPass, int]:
+        for batch in source.read("reading the rows", plan.progress):
+            own.add(batch, enough)
+        return own, plan.seed
 
-    n_used, merged, seeds = zip(*of_all(exchange, read), strict=True)
-    whole = own
-    if exchange.n_processes > 1:
-        own.reduce(sum(n_used), enough, any(merged))
-        whole = together(of_all(exchange, lambda: own))
+    passes, seeds = zip(*of_all(options.exchange, read), strict=True)
+    whole = together(passes)
     schema, rows = whole.finished(plan.leaf.loss, enough)
-    given, plan = plan, with_better_scale(plan, schema, rows, whole.lowest_targets)
-    if plan is not given:
-        schema, rows = whole.finished(plan.leaf.loss, enough)
-    assert whole.layout is not None
+    better = with_better_scale(plan, schema, rows, whole.lowest_targets)
+    if better is not plan:
+        schema, rows = whole.finished(better.leaf.loss, enough)
+    own.pool = whole.pool = Pool()  # its rows are in the sample now
     stream = StreamRows(
-        schema,
-        source,
-        whole.layout,
-        own.weights.n_rows,
-        own.digest,
-        whole.weights,
-        rows,
-        exchange,
-        plan.progress,
+        schema, source, own, whole, rows, options.exchange, plan.progress
     )
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None
     prepared = Prepared(schema, rows, share, every_row, None, None)
-    return replace(plan, seed=seeds[0]), prepared
-
-
-def _check_agreement(tree: Tree, exchange: Exchange) -> None:
-    """Raise an error if processors of another kind rounded otherwise."""
-    digest = hashlib.sha256(repr(tree.schema.names).encode())
-    for name in ARRAY_FIELDS:
-        digest.update(np.ascontiguousarray(getattr(tree, name)).tobytes())
-    if len(set(exchange.gathered(digest.digest()))) > 1:
-        raise StreamError(
-            "The processes have come to different trees: their processors or versions "
-            "of JAX round differently. Run them on machines of one kind."
-        )
+    return replace(better, seed=seeds[0]), prepared

@@ -7,6 +7,7 @@ same rows in memory would give. While rows come in, the share that is kept only 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+import jax
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
@@ -24,48 +25,6 @@ _FEW_DISTINCT = 0.9
 _NO_LIMIT = 1 << 32
 
 
-class Weights(NamedTuple):
-    """Summary of the weights of rows."""
-
-    n_rows: int = 0
-    n_used: int = 0  # number of rows of positive weight
-    total: float = 0.0
-    observed: float = 1.0  # share of the rows that are no copies of others
-
-    @classmethod
-    def of(cls, weight: np.ndarray) -> Self:
-        """Check and summarise weights."""
-        n_rows = len(weight)
-        if (weight == 1).all():
-            return cls(n_rows, n_rows, float(n_rows))
-        bad = ~(np.isfinite(weight) & (weight >= 0))
-        if bad.any():
-            row = int(bad.argmax())
-            raise ValueError(
-                f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
-                "that are not negative."
-            )
-        return cls(n_rows, int(np.count_nonzero(weight)), float(weight.sum()))
-
-    def plus(self, other: Self) -> Self:
-        """Merge with another `Weights`."""
-        return type(self)(
-            self.n_rows + other.n_rows,
-            self.n_used + other.n_used,
-            self.total + other.total,
-        )
-
-    @property
-    def n_observed(self) -> int:
-        """Number of rows that weigh something and are no copies."""
-        return round(self.observed * self.n_used)
-
-    @property
-    def factor(self) -> float:
-        """Factor that scales weights to a mean of one for every observation."""
-        return self.observed * self.n_used / self.total if self.total else 1.0
-
-
 class PoolRows(NamedTuple):
     """Rows as they were given, with their hashes."""
 
@@ -75,35 +34,12 @@ class PoolRows(NamedTuple):
     number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
     hashed: np.ndarray  # (n_rows,), uint32
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.weight)
-
-    def take(self, index: np.ndarray) -> Self:
-        """Select rows."""
-        others = (array.take(index, axis=0) for array in self[1:])
-        return type(self)(self.columns.take(index), *others)
-
-    def below(self, limit: int) -> Self:
-        """Select the rows of hashes below a limit."""
-        return self.take(np.flatnonzero(self.hashed < limit))
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Concatenate the rows of several parts."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = ReadColumns.joined([part.columns for part in parts])
-        others = zip(*(part[1:] for part in parts), strict=True)
-        return cls(columns, *map(np.concatenate, others))
-
 
 class Pool:
     """Rows with a hash below a limit, which falls as more rows are seen.
 
-    ``limit``: rows of hashes below it are kept; ``merged``: whether equal rows were
-    made one.
+    ``merged``: whether equal rows were made one, so that the share of the rows does not
+    say how many are wanted.
     """
 
     def __init__(self):
@@ -113,48 +49,56 @@ class Pool:
     @property
     def rows(self) -> PoolRows:
         """Rows of the pool."""
-        self._parts = [PoolRows.joined(self._parts)]
+        if len(self._parts) > 1:
+            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self._parts)
+            self._parts = [joined]
         return self._parts[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row was dropped."""
+        return self.limit == _NO_LIMIT
 
     def add(self, rows: PoolRows, n_seen: int, n_wanted: int) -> None:
         """Add rows below the limit; ``n_wanted`` of ``n_seen`` rows make the sample."""
         self._parts.append(rows)
-        most = _SLACK * n_wanted
-        if sum(part.n_rows for part in self._parts) <= most:
+        if sum(len(part.hashed) for part in self._parts) <= _SLACK * n_wanted:
             return
-        whole = self.rows
         # np.unique takes a hundred times as long as a sort.
-        n_hashes = 1 + np.count_nonzero(np.diff(np.sort(whole.hashed)))
-        if n_hashes < _FEW_DISTINCT * whole.n_rows:
-            single = _equal_as_one(whole)
-            if single.n_rows < _FEW_DISTINCT * whole.n_rows:
+        hashed = np.sort(self.rows.hashed)
+        if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
+            single = _equal_as_one(self.rows)
+            if len(single.hashed) < _FEW_DISTINCT * len(hashed):
                 self.merged, self._parts = True, [single]
-        if self.rows.n_rows > most:
-            self.shrink(n_seen, n_wanted)
+        if len(self.rows.hashed) > _SLACK * n_wanted:
+            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
 
     def shrink(self, n_seen: int, n_wanted: int) -> None:
-        """Drop rows outside the sample of ``n_seen`` rows, other pools included."""
-        if n_wanted < n_seen:
-            self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
-            self._parts = [self.rows.below(self.limit)]
+        """Drop rows outside the sample of ``n_seen`` rows."""
+        if n_wanted < n_seen and not self.merged:
+            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
 
     def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
         """Add another pool, whose codes are mapped by ``places``."""
-        self.limit = min(self.limit, other.limit)
-        self.merged |= other.merged
         rows = other.rows
         self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
-        self._parts = [part.below(self.limit) for part in self._parts]
+        self.merged |= other.merged
+        self._drop_above(other.limit)
+
+    def _drop_above(self, limit: int) -> None:
+        self.limit = min(self.limit, limit)
+        rows = self.rows
+        self._parts = [_taken(rows, np.flatnonzero(rows.hashed < self.limit))]
 
     def observed(
-        self, schema: TableSchema, places: Sequence[np.ndarray], weights: Weights
+        self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
     ) -> tuple[HostRows, float]:
         """Rows without copies, and the share of the rows that are none.
 
-        ``places`` map codes to the schema's.
+        ``places`` map codes to the schema's; weights are multiplied by ``factor``.
         """
         columns, targets, weight, times, _ = self.rows
-        weight = rounded_weight(weight * weights.factor)
+        weight = rounded_weight(weight * factor)
         source = HostRows(schema, columns.recoded(places), targets, weight)
         found = source.repeats(times)
         if found is None or not (self.is_whole or self.merged or found.are_many):
@@ -164,10 +108,9 @@ class Pool:
             return source, share
         return source.without_copies(found, MOST_DEALT).scaled(share), share
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether no row was dropped."""
-        return self.limit == _NO_LIMIT
+
+def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:
+    return jax.tree.map(lambda array: array.take(index, axis=0), rows)
 
 
 def _equal_as_one(rows: PoolRows) -> PoolRows:
@@ -179,5 +122,5 @@ def _equal_as_one(rows: PoolRows) -> PoolRows:
     weight, number = (
         np.bincount(which, array)[order] for array in (rows.weight, rows.number)
     )
-    single = rows.take(first[order])
+    single = _taken(rows, first[order])
     return single._replace(weight=weight, number=number.astype(np.int64))

@@ -6,10 +6,9 @@ from typing import Any
 from secret_jax.data.encoding import encoded, matched
 from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Progress
-from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree import routing
-from secret_jax.tree.archive import replacing
+from secret_jax.tree.file import replacing
 from secret_jax.tree.structure import Tree
 
 _NAME = "prediction"
@@ -30,20 +29,19 @@ def predict_stream(
     names = [_NAME]
     if tree.n_outputs > 1:
         names = [f"{_NAME} of {name}" for name in tree.schema.target_names]
-    chunks = chunks_of(source, targets=False)
     n_rows, writer = 0, None
     with replacing(out) as file:
         try:
-            for chunk in reported(chunks, "predicting", progress, source.n_rows):
-                with chunk.placing():
-                    predicted = _predicted(tree, chunk.columns, keep)
-                columns = {name: pa.array(chunk.columns[name]) for name in keep}
+            for batch in source.read("predicting", progress, targets=False):
+                with batch.placing():
+                    predicted = _predicted(tree, batch.columns, keep)
+                columns = {name: pa.array(batch.columns[name]) for name in keep}
                 columns |= dict(zip(names, predicted, strict=True))
                 block = pa.table(columns)
                 if writer is None:
                     writer = parquet.ParquetWriter(file, block.schema)
                 writer.write_table(block.cast(writer.schema))
-                n_rows = chunk.stop
+                n_rows += batch.n_rows
             if writer is None:
                 nothing = {name: pa.array([], pa.float64()) for name in names}
                 writer = parquet.ParquetWriter(file, pa.table(nothing).schema)
@@ -54,7 +52,7 @@ def predict_stream(
 
 
 def _predicted(tree: Tree, columns: dict[str, Any], keep: tuple[str, ...]) -> list[Any]:
-    """Predict a chunk: one array per output."""
+    """Predict a batch: one array per output."""
     schema = tree.schema
     its = schema.input_names
     chosen = {

@@ -159,7 +159,7 @@ def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, 
         edges.max(axis=0).T.astype(np.float32),
     )
     model = step[:, None] * forest.coefficient[node]
-    more = 1 + len(lookup.decisions.direction) - model.shape[2]  # only split on
+    more = 1 + forest.direction.shape[1] - model.shape[2]  # only split on
     model = np.pad(model.transpose(1, 0, 2), [(0, 0), (0, 0), (0, more)])
     model = model.astype(np.float32)
     ranges = (ends[node[is_leaf]].T for ends in _ranges(forest))

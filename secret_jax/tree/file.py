@@ -1,39 +1,53 @@
 """Model files: a compressed NumPy archive with a JSON header, without pickle.
 
 The archive holds arrays, and ``header``: a JSON text with the format's name and
-version, a checksum, and everything else (`secret_jax.tree.state`). ``numpy.load`` opens
-it as well.
+version, a checksum, and the estimator: frozen values by the names of their classes and
+fields, and arrays by theirs. ``numpy.load`` opens it as well.
 """
 
+import hashlib
+import io
 import json
 import os
-from typing import Any
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.losses.interface import Loss
+from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.version import VERSION
-from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
+from secret_jax.runtime.warning import warn
 from secret_jax.tree.sound import flaw_of
-from secret_jax.tree.state import (
-    array_names,
-    estimator_of,
-    estimator_state,
-    from_json,
-    to_json,
-)
+from secret_jax.tree.structure import LongerTree, Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
 FORMAT_VERSION = 6
 
-_HEADER = "header"
-# What a file holds that has a fitted attribute, the telling ones first, and its reader.
-_HOLDERS = {
-    "ensemble_": ("the trees of a booster", "SecretBoostingRegressor"),
-    "fitted_head_": ("a tree with kernels over it", "KernelTreeRegressor"),
-    "tree_": ("a single tree, no booster", "SecretRegressor"),
-}
+_Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]
+_Arrays = dict[str, np.ndarray]
+_PLAIN = (str, int, float, bool)
+# Classes that a file may hold beside the package's option values; see `recorded`.
+_RECORDS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Tree, TableSchema, LongerTree)
+}
+_HEADER = "header.npy"
+# An archive can hold a thousand times its own size of zeros. So much is unpacked at
+# most, in bytes or as a multiple of the file's size: trees with thousands of categories
+# reach a hundred times, headers with many numbers twelve times.
+_MOST_BYTES, _MOST_TIMES = 1 << 26, 256
+_MOST_OF_HEADER, _MOST_TIMES_OF_HEADER = 1 << 24, 32
+
+
+class ModelFileError(ValueError):
+    """Error of a file that is no readable model, or a model that cannot be saved."""
 
 
 def save_model(model: Any, path: _Path) -> None:
@@ -61,8 +75,9 @@ def save_model(model: Any, path: _Path) -> None:
     """
     from sklearn.utils.validation import check_is_fitted
 
-    check_is_fitted(model, _attribute_of(type(model)))
-    write(estimator_state(model), path)
+    check_is_fitted(model)
+    arrays: _Arrays = {}
+    write(_estimator_to_json(model, arrays, ""), arrays, path)
 
 
 def load_model(path: _Path, model_class: type) -> Any:
@@ -87,104 +102,294 @@ def load_model(path: _Path, model_class: type) -> Any:
     OSError
         If the file cannot be opened.
     """
-    header, arrays = _read(path)
-    wanted = _attribute_of(model_class)
-    fitted = header["content"]["fitted"]
-    held = next((name for name in _HOLDERS if name in fitted), "tree_")
-    if held != wanted:
-        holds, reader = _HOLDERS[held]
+    (content, arrays), name = _read(path), repr(os.fspath(path))
+    held = _estimator_in(content)
+    if held not in [kind.__name__ for kind in model_class.__mro__]:
         raise ModelFileError(
-            f"{os.fspath(path)!r} holds {holds}. Read it with {reader}.load."
-        )
-    if ("classes_" in fitted) != hasattr(model_class, "predict_proba"):
-        holds = "classes" if "classes_" in fitted else "numbers"
-        raise ModelFileError(
-            f"{os.fspath(path)!r} holds a model of {holds}, which "
-            f"{model_class.__name__} does not read. Read it with the one that wrote it."
+            f"{name} holds a {held}, no {model_class.__name__}. Read it with "
+            f"{held}.load."
         )
     try:
-        model = estimator_of(model_class, from_json(header["content"], arrays))
+        model = _estimator_of(model_class, from_json(content, arrays))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{os.fspath(path)!r} fits no {model_class.__name__} of version {VERSION}: "
-            f"{error}. Load it with the version that wrote it."
+            f"{name} fits no {model_class.__name__} of version {VERSION}: {error}. "
+            "Load it with the version that wrote it."
         ) from None
-    if wanted != "ensemble_":
-        tree = getattr(model, "tree_", None)
-        _check(path, getattr(tree, "tree_", tree))
+    # An ensemble checks its trees itself.
+    if getattr(model_class, "_predicts_with", "tree_") != "ensemble_":
+        tree: Any = getattr(model, "tree_", None)
+        if flaw := flaw_of(getattr(tree, "tree_", tree)):
+            raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
     return model
 
 
 def estimator_name(path: _Path) -> str:
     """Name of the class that wrote a model file; raises errors as `load_model` does."""
-    content = _read(path)[0]["content"]
-    fitted = content.get("fitted", {})
-    reader = next((name for key, (_, name) in _HOLDERS.items() if key in fitted), "")
-    if "classes_" in fitted:
-        reader = reader.replace("Regressor", "Classifier")
-    # Early files do not name it.
-    return content.get("estimator", reader or "SecretRegressor")
+    return _estimator_in(_read(path)[0])
 
 
-def write(content: dict[str, Any], path: _Path) -> None:
-    """Write parameters, attributes and trees to a file, atomically."""
-    arrays: dict[str, np.ndarray] = {}
+def _estimator_in(content: Mapping[str, Any]) -> str:
+    return content.get("estimator", "SecretRegressor")  # early files do not name it
+
+
+def recorded(kind: _Kind) -> _Kind:
+    """Let model files hold a record, or an estimator as a part of another one.
+
+    Of a record (a dataclass or a NamedTuple) a file holds all fields; of an estimator
+    the parameters and the fitted attributes.
+    """
+    _RECORDS[kind.__name__] = kind
+    return kind
+
+
+def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
+    """Convert a value to JSON; TypeError if there is none.
+
+    Records become ``{"value": class, "fields": ...}``, tuples lists, arrays
+    ``{"array": name}`` (of objects ``{"dtype": "|O", "items": ...}``), and mappings of
+    numbers ``{"keys": ..., "values": ...}``. ``arrays`` receives the arrays by name:
+    their path in the value.
+    """
+
+    def of(item: Any, name: object) -> Any:
+        return to_json(item, arrays, f"{path}.{name}")
+
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return {"dtype": "|O", "items": of(value.tolist(), "items")}
+        arrays[path] = value
+        return {"array": path}
+    kind = type(value).__name__
+    is_record = type(value) is _RECORDS.get(kind)
+    if isinstance(value, list | tuple) and not is_record:
+        return [of(item, place) for place, item in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: of(item, key) for key, item in value.items()}
+    if isinstance(value, dict) and all(isinstance(key, int) for key in value):
+        return {"keys": [*value], "values": of([*value.values()], "values")}
+    if isinstance(value, TableSchema):
+        _check_categories(value)
+    if is_record and hasattr(value, "get_params"):
+        own = _estimator_to_json(value, arrays, f"{path}.")
+        return {"value": kind, "fields": own}
+    if is_record:
+        of_dataclass = getattr(value, "__dataclass_fields__", ())
+        names = getattr(value, "_fields", of_dataclass)
+        own = {name: getattr(value, name) for name in names}
+    elif isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
+        own = value.get_params()
+    elif isinstance(value, Loss):
+        raise ModelFileError(
+            f"{value!r} cannot be kept in a model file: it is a loss of your own, and "
+            "a file holds no code. Pickle the estimator instead."
+        )
+    else:
+        raise TypeError(f"a {kind} is not text, a number or a boolean")
+    return {"value": kind, "fields": {name: of(own[name], name) for name in own}}
+
+
+def from_json(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Restore a value from `to_json`."""
+    if isinstance(value, list):
+        return [from_json(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"array"}:
+        return arrays[value["array"]]
+    if set(value) == {"dtype", "items"}:
+        return np.array(value["items"], object)
+    if set(value) == {"keys", "values"}:
+        values = from_json(value["values"], arrays)
+        return dict(zip(value["keys"], values, strict=True))
+    if set(value) != {"value", "fields"}:
+        return {key: from_json(item, arrays) for key, item in value.items()}
+    kind = value["value"]
+    record = _RECORDS[kind] if kind in _RECORDS else value_class(kind)
+    own = {name: from_json(item, arrays) for name, item in value["fields"].items()}
+    if kind in _RECORDS and hasattr(record, "get_params"):
+        return _estimator_of(record, own)
+    own = {name: _tuples(item) for name, item in own.items()}
+    if record is TableSchema:
+        own["roles"] = tuple(map(Role, own["roles"]))
+    return record(**own)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _check_categories(schema: TableSchema) -> None:
+    for column, values in zip(schema.discrete, schema.categories, strict=True):
+        for value in values:
+            value = value.item() if isinstance(value, np.generic) else value
+            if value is not None and not isinstance(value, _PLAIN):
+                raise ModelFileError(
+                    f"Column {schema.names[column]!r} has the category {value!r}, a "
+                    f"{type(value).__name__}; a model file holds text, numbers and "
+                    "booleans. Turn the column into text before fitting."
+                )
+
+
+def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]:
+    """Class, parameters and fitted attributes of an estimator."""
+    # It may be of a subclass that no other program has.
+    own = (
+        kind for kind in type(model).__mro__ if kind.__module__[:11] == "secret_jax."
+    )
+    fitted = {name: value for name, value in vars(model).items() if _is_fitted(name)}
+    parts = {"parameters": model.get_params(deep=False), "fitted": fitted}
+    content: dict[str, Any] = {"estimator": next(own, type(model)).__name__}
+    for part, values in parts.items():
+        content[part] = {}
+        for name, value in values.items():
+            value, its = value.saved() if hasattr(value, "saved") else value, {}
+            try:
+                content[part][name] = to_json(value, its, f"{path}{part}.{name}")
+                arrays |= its
+            except TypeError as error:
+                if part == "fitted":
+                    raise ModelFileError(
+                        f"The fitted attribute {name} cannot be kept in a model file: "
+                        f"{error}."
+                    ) from None
+                warn(
+                    f"The parameter {name}={value!r} cannot be kept in a model file; "
+                    "the loaded model will have the default. Predictions do not depend "
+                    "on it."
+                )
+    return content
+
+
+def _estimator_of(model_class: type, content: dict[str, Any]) -> Any:
+    model = model_class(**content["parameters"])
+    for name, value in content["fitted"].items():
+        if not _is_fitted(name) or hasattr(model_class, name):
+            raise ValueError(f"it sets {name!r}, which is no fitted attribute")
+        setattr(model, name, value)
+    return model
+
+
+def _is_fitted(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
+    """Write an estimator's JSON and its arrays to a file, atomically."""
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "package_version": VERSION,
-        "content": to_json(content, arrays),
+        "content": content,
     }
-    header["checksum"] = checksum_of(header, arrays)
+    header["checksum"] = _checksum_of(header, arrays)
     with replacing(path) as file:
         # The header goes in as text: np.load(path)["header"] reads well.
-        members: dict[str, Any] = {_HEADER: np.array(json.dumps(header)), **arrays}
+        members: Any = {"header": np.array(json.dumps(header)), **arrays}
         np.savez_compressed(file, **members)
 
 
-def _read(path: _Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read and check the header and the arrays of a model file."""
-    name, archive = repr(os.fspath(path)), Archive(path)
-    if _HEADER not in archive:
+def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
+    """Read and check an estimator's JSON and its arrays."""
+    name, packed = repr(os.fspath(path)), Path(path).read_bytes()
+    foreign = f"{name} is not a secret_jax model file: "
+    if not packed.startswith(b"PK\x03\x04"):  # as every archive that is not empty
+        what = "does not begin like one" if packed else "is empty"
+        raise ModelFileError(f"{foreign}it {what}.")
+    if not packed[-22:].startswith(b"PK\x05\x06"):
         raise ModelFileError(
-            f"{name} is not a secret_jax model file: it is an archive without the "
-            f"member {_HEADER}.npy."
+            f"{name} is truncated: the end of the archive is missing. Copy or save it "
+            "again."
         )
     try:
-        header = json.loads(archive.text(_HEADER))
-        kind, version = header["format"], header["format_version"]
-    except Exception:  # NumPy, JSON: damage shows in many ways
-        raise archive.altered from None
-    if kind != FORMAT:
+        return _unpacked(packed, name, foreign)
+    except ModelFileError:
+        raise
+    except Exception:  # zipfile, zlib, NumPy, JSON: damage shows in many ways
         raise ModelFileError(
-            f"{name} is not a secret_jax model file: its format is {kind!r}."
+            f"{name} was altered or damaged after it was written. Copy or save it "
+            "again."
+        ) from None
+
+
+def _unpacked(packed: bytes, name: str, foreign: str) -> tuple[dict[str, Any], _Arrays]:
+    """Unpack an archive; errors that say more than damage are `ModelFileError`."""
+    archive, n_bytes = zipfile.ZipFile(io.BytesIO(packed)), len(packed)
+    members = {member.filename: member for member in archive.infolist()}
+    size = sum(member.file_size for member in members.values())
+    if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
+        raise ModelFileError(
+            f"{name} is no model file that can be read: its {n_bytes} bytes would take "
+            f"{size} in memory."
         )
+    if _HEADER not in members:
+        raise ModelFileError(f"{foreign}it is an archive without the member {_HEADER}.")
+    most = max(_MOST_OF_HEADER, _MOST_TIMES_OF_HEADER * n_bytes)
+    if members[_HEADER].file_size > most:
+        raise ValueError
+    header = json.loads(_array(archive, members.pop(_HEADER)).item())
+    kind, version = header["format"], header["format_version"]
+    if kind != FORMAT:
+        raise ModelFileError(f"{foreign}its format is {kind!r}.")
     if version != FORMAT_VERSION:
         raise ModelFileError(
-            f"{name} has format version {version!r}, and secret_jax "
-            f"{VERSION} reads version {FORMAT_VERSION}. Use the version "
-            f"of the package that wrote it: {header.get('package_version')}."
+            f"{name} has format version {version!r}, and secret_jax {VERSION} reads "
+            f"version {FORMAT_VERSION}. Use the version of the package that wrote it: "
+            f"{header.get('package_version')}."
         )
+    arrays = {
+        member.removesuffix(".npy"): _array(archive, members[member])
+        for member in members
+    }
+    if header.pop("checksum") != _checksum_of(header, arrays):
+        raise ValueError
+    return header["content"], arrays
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    # Others are not unpacked a bounded part at a time.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError
+    # Read whole, which checks the archive's own checksum, before any of it is believed;
+    # and no further than the archive says.
+    with archive.open(member) as file:
+        content = io.BytesIO(file.read(member.file_size))
+    return np.lib.format.read_array(content, allow_pickle=False)
+
+
+def _checksum_of(header: Mapping[str, Any], arrays: _Arrays) -> str:
+    """SHA-256 of a header (without checksum) and arrays, hexadecimal."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing(path: _Path) -> Iterator[IO[bytes]]:
+    """Open a binary file that replaces ``path`` only once it is complete.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written to, or ``path`` is something other than a file.
+    """
+    target = Path(path).resolve()  # a link stays a link, its file is replaced
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)!r} exists and is not a regular file")
+    # In the same folder, since os.replace does not cross file systems. Not tempfile,
+    # whose files nobody else may read.
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        arrays = {key: archive.array(key) for key in array_names(header["content"])}
-        if header.pop("checksum") != checksum_of(header, arrays):
-            raise archive.altered
-    except Exception:
-        raise archive.altered from None
-    return header, arrays
-
-
-def _attribute_of(model_class: type) -> str:
-    """Name of the fitted attribute that predicts."""
-    return getattr(model_class, "_predicts_with", "tree_")
-
-
-def _check(path: _Path, tree: Any) -> None:
-    try:
-        flaw = flaw_of(tree)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        flaw = "its schema or an array is of another kind"
-    if flaw:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} holds no sound tree: {flaw}. Save it again."
-        )
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # a name must not outlive its content
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

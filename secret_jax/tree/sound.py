@@ -15,24 +15,23 @@ from secret_jax.tree.structure import (
 def flaw_of(tree: Tree) -> str:
     """Describe the first inconsistency of a tree; empty if there is none.
 
-    A sound tree can be traversed: every index is valid, and every path from the
-    root ends in a leaf.
+    A sound tree can be traversed: every index is valid, and every path from the root
+    ends in a leaf.
     """
-    return _flaw_of_schema(tree.schema) or _flaw_of_shapes(tree) or _flaw_of_nodes(tree)
+    try:
+        flaw = _flaw_of_schema(tree.schema) or _flaw_of_shapes(tree)
+        return flaw or _flaw_of_nodes(tree)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return "its schema or an array is of another kind"
 
 
 def _flaw_of_schema(schema: TableSchema) -> str:
     n_names, n_columns = len(schema.names), schema.n_columns
-    named = (
-        *(*schema.continuous, *schema.discrete),
-        *(*schema.missing_modelled, *schema.missing_split),
-        *schema.whole,
-    )
+    gaps = schema.missing_modelled + schema.missing_split
+    named = (*schema.continuous, *schema.discrete, *gaps, *schema.whole)
     if not _within(named, n_names) or len(schema.roles) != n_names:
         return "the schema names a column that is not there"
-    if not set(schema.missing_modelled + schema.missing_split) <= set(
-        schema.continuous
-    ):
+    if not set(gaps) <= set(schema.continuous):
         return "the schema has gaps in a column that holds no numbers"
     if len(schema.categories) != len(schema.discrete):
         return "the schema has no categories for a discrete column"
@@ -44,10 +43,7 @@ def _flaw_of_schema(schema: TableSchema) -> str:
         return "the schema has another number of regressors than columns for them"
     if schema.center.shape != (n_columns,) or schema.scale.shape != (n_columns,):
         return "the schema has no center or scale for a column"
-    if any(
-        column not in schema.continuous or not low < high
-        for column, low, high in schema.tails
-    ):
+    if not all(c in schema.continuous and low < high for c, low, high in schema.tails):
         return "the schema has no range for a bounded column"
     n_outputs = len(schema.target_names)
     scales = len(schema.target_centers), len(schema.target_scales)

@@ -89,7 +89,7 @@ class TreeSum:
         def of_rows(table: Table) -> np.ndarray:
             return node.take(lookup.states(RowBlock(table, memory))[0])
 
-        n_bits = lookup.decisions.direction.shape[1]
+        n_bits = lookup.decisions.n_splits
         return by_rows(of_rows, table, n_bits, (), np.int32)
 
     def _on_host(self, table: Table) -> np.ndarray:
@@ -118,9 +118,7 @@ class TreeSum:
             values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
             return values if finish is None else finish(values)
 
-        n_bits = max(
-            trees.lookup.decisions.direction.shape[1] for trees in forest.groups
-        )
+        n_bits = max(trees.lookup.decisions.n_splits for trees in forest.groups)
         shape = (self.trees[0].n_outputs,)
         return by_rows(of_rows, table, n_bits, shape, np.float64)
 

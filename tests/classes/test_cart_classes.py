@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
-from node_batches import mixed_nodes, with_targets
+from level_batches import find, mixed_level, node_rows, with_rows
 from scikit_trees import nodes_beside
 from sklearn.tree import DecisionTreeClassifier
 
-from secret_jax import ClassFrequencies, CostComplexity, SecretClassifier
+from secret_jax import CostComplexity, SecretClassifier
 from secret_jax.learners import CartSplits
+from secret_jax.models.glm import ClassFrequencies
 
 # Large leaves: counts of few rows tie, and either split would be right.
 LEAST = 100
@@ -34,7 +34,7 @@ def cart(criterion, **parameters):
     )
     splits = CartSplits(criterion=criterion, max_samples=None)
     defaults = {"splits": splits, "leaf": leaf, "min_samples_leaf": LEAST}
-    return SecretClassifier.cart(**defaults | parameters)
+    return SecretClassifier.literature("cart", **defaults | parameters)
 
 
 def assert_same_tree(ours, reference, X):
@@ -132,13 +132,18 @@ def test_misclassification_counts_the_rows_of_smaller_classes():
 def test_shares_of_classes_are_no_indicators(criterion, n_classes):
     """What is learned of other trees: their range in a node is no unit."""
     finder = CartSplits(criterion=criterion)
-    nodes = mixed_nodes(finder)
+    level = mixed_level(finder)
+    level.allowed[:, len(level.x) :] = False
     random = np.random.default_rng(0)
-    share = np.exp(0.3 * random.normal(size=(*nodes.weight.shape, n_classes)))
-    share[..., 0] += 0.2 * (nodes.x[..., 1] > 0.4) + 3.0
-    share /= share.sum(axis=2, keepdims=True)
-    outputs = share[..., 1:] if n_classes == 2 else share
-    found = jax.jit(jax.vmap(finder))(with_targets(nodes, outputs))
+    share = np.exp(0.3 * random.normal(size=(n_classes, len(level.weight))))
+    share[0] += 0.2 * (level.x[1] > 0.4) + 3.0
+    share /= share.sum(axis=0)
+    outputs = share[1:] if n_classes == 2 else share
+    cuts = level.rows.first[1:]
+    shares, outputs = (np.split(a.T, cuts) for a in (share, outputs))
+    nodes = [node_rows(level, node) for node in range(level.n_nodes)]
+    pairs = zip(nodes, outputs, strict=True)
+    found = find(with_rows(level, [n._replace(targets=y) for n, y in pairs]), finder)
 
     def impurity(part):
         mean = part.mean(axis=0)
@@ -149,7 +154,8 @@ def test_shares_of_classes_are_no_indicators(criterion, n_classes):
             return -len(part) * np.sum(mean * np.log(mean))
         return len(part) * (1.0 - mean.max())
 
-    for node, (x, own) in enumerate(zip(nodes.x, share, strict=True)):
+    for node, (rows, own) in enumerate(zip(nodes, shares, strict=True)):
+        x = rows.x
         gains = [
             impurity(own) - impurity(own[side]) - impurity(own[~side])
             for column in range(x.shape[1])

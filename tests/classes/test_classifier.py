@@ -12,12 +12,9 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from secret_jax import (
-    ClassFrequencies,
-    ClassSplits,
-    SecretClassifier,
-    SoftGates,
-)
+from secret_jax import SecretClassifier, SoftGates
+from secret_jax.models.glm import ClassFrequencies
+from secret_jax.splits.classes import ClassSplits
 
 CHEAP = {"splits": "cart", "prune": None, "distill": False, "max_depth": 2}
 
@@ -184,7 +181,7 @@ def test_classes_that_training_has_not_are_wrong_and_no_error(several, iris):
 
 def test_classes_that_are_numbers_are_told_from_numbers(iris):
     X, y = iris[0], np.unique(iris[2], return_inverse=True)[1]
-    text = SecretClassifier.cart(max_depth=1).fit(X, y).export_text()
+    text = SecretClassifier.literature("cart", max_depth=1).fit(X, y).export_text()
     assert text.startswith("class 0 / class 1 / class 2: a tree of 2 leaves")
     assert "share of class 0 = 1\n" in text
     assert "100 % class 0" in text

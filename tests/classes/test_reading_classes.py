@@ -21,7 +21,7 @@ QUICK = {"splits": "cart", "prune": None, "distill": False, "max_leaf_nodes": 4}
 ALL = {
     "logistic": lambda k: SecretClassifier(**QUICK),
     "costs": lambda k: SecretClassifier(**QUICK, costs=COSTS[:k, :k]),
-    "shares": lambda k: SecretClassifier.cart(max_leaf_nodes=5),
+    "shares": lambda k: SecretClassifier.literature("cart", max_leaf_nodes=5),
     # As it is by default, but for three rounds; of three classes small.
     "booster": lambda k: SecretBoostingClassifier(
         max_iter=3,

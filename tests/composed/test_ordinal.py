@@ -89,5 +89,5 @@ def test_orders_are_those_of_categories_of_any_kind():
     ):
         model = SecretOrdinalClassifier(few).fit(X, given)
         assert model.classes_.tolist() == expected
-        plain = SecretClassifier.cart(max_depth=1).fit(X, given)
+        plain = SecretClassifier.literature("cart", max_depth=1).fit(X, given)
         assert plain.classes_.tolist() == expected

@@ -65,15 +65,13 @@ def test_encoding_on_the_device(rng):
 
 
 @pytest.mark.parametrize("rows", [slice(0, 8), slice(5, 13), slice(16, 20)])
-def test_a_block_is_padded_wherever_it_lies(rng, rows):
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["host", "device"])
+def test_a_block_is_padded_wherever_it_lies(rng, rows, kind):
     x = rng.normal(size=(20, 2)).astype(np.float32)
-    inside = rows.stop - rows.start
-    here, there = (block_of(array, rows, 8) for array in (x, jnp.asarray(x)))
-    assert isinstance(here, np.ndarray)
-    assert isinstance(there, jax.Array)
-    assert here.shape == there.shape == (8, 2)
-    assert np.array_equal(here[:inside], x[rows])
-    assert np.array_equal(there[:inside], x[rows])
+    block = block_of(kind(x), rows, 8)
+    assert isinstance(block, type(kind(x)))
+    assert block.shape == (8, 2)
+    assert np.array_equal(block[: rows.stop - rows.start], x[rows])
 
 
 def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
@@ -95,8 +93,6 @@ def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     assert seen[0].n_rows == len(X)
     assert model.n_features_in_ == X.shape[1]
     # The same sample grew it, so it is the same tree but for rounding.
-    error, other = (np.mean((m.predict(X) - y) ** 2) for m in (model, expected))
-    assert error < 1.5 * other
     assert np.array_equal(model.tree_.left, expected.tree_.left)
     assert np.array_equal(model.tree_.kind, expected.tree_.kind)
     np.testing.assert_allclose(

@@ -140,7 +140,7 @@ def test_as_many_classes_as_may_be_are_classes():
 def test_what_is_scored_is_checked_like_what_is_fitted():
     X = np.arange(40.0)[:, None]
     y = np.where(X[:, 0] > 19, "b", "a")
-    model = SecretClassifier.cart(max_depth=1).fit(X, y)
+    model = SecretClassifier.literature("cart", max_depth=1).fit(X, y)
     assert model.score(X, pd.Series(y, dtype="string")) == 1.0
     with pytest.raises(ValueError, match="the class of row 0 is missing"):
         model.score(X, pd.Series([pd.NA, *y[1:]], dtype="string"))

@@ -6,11 +6,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from configurations import refusal
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.data.validation import validated
@@ -288,5 +288,5 @@ def test_the_index_of_a_dataframe_is_no_column_of_its_arrow_table():
     assert model.feature_names_in_.tolist() == ["a", "y"]
     wanted = Wanted(("y",))
     assert list(as_batch(table, wanted, "batch 0").columns) == ["a"]
-    (batch,) = opened(table, wanted).batches()
+    (batch,) = opened(table, wanted).batches(True)
     assert list(batch.columns) == ["a"]

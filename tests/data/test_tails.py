@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from exported_code import assert_predicts, by_python, by_sql
+from schemas import learn_schema
 
 from secret_jax import Ridge, SecretRegressor, SoftGates
 from secret_jax.data import tails
 from secret_jax.data.columns import read_columns
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.tails import with_flat_tails
 

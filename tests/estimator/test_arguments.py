@@ -190,7 +190,7 @@ def test_other_uses_of_training_rows(argument):
     fresh = SecretRegressor(max_depth=0)
     check_junk(argument, fresh.cost_complexity_pruning_path, X=X, y=y)
     before = model().conformity_scores_.copy()
-    calibrated = model().harden()
+    calibrated = model().smaller(gates=False)
     check_junk(argument, calibrated.conformalize, X=X, y=y)
     check_junk(argument, model().score, X=X, y=y)
     assert np.array_equal(model().conformity_scores_, before)

@@ -10,13 +10,11 @@ import pytest
 from configurations import refusal, regressor, shop
 
 from secret_jax import (
-    Blend,
     Constant,
     CostComplexity,
     CrossValidation,
     Distillation,
     HoldOut,
-    InformationCriterion,
     KernelTreeClassifier,
     KernelTreeRegressor,
     LeastSquares,
@@ -27,9 +25,11 @@ from secret_jax import (
     SecretSplits,
     SoftGates,
     StandardErrors,
-    Tao,
 )
 from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.fit.prune.criteria import InformationCriterion
+from secret_jax.fit.refine.blend import Blend
+from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners import (
     CartSplits,
     ConjunctiveSplits,

@@ -69,7 +69,7 @@ def test_the_setting_of_the_paper():
 def test_an_unfitted_model_says_so():
     X = np.eye(3)
     given = {"predict": [X], "apply": [X], "decision_path": [X], "score": [X, X[0]]}
-    for name, arguments in (given | {"export_text": [], "get_depth": []}).items():
+    for name, arguments in (given | {"export_text": []}).items():
         with pytest.raises(NotFittedError, match="not fitted yet"):
             getattr(SecretRegressor(), name)(*arguments)
     for name in ("n_leaves_", "depth_"):
@@ -194,5 +194,5 @@ assert state() == before
 
 def test_sizes_have_the_names_of_scikit_learns_trees():
     model = shared("paper")
-    assert model.get_n_leaves() == int(model.tree_.is_leaf.sum()) > 1
-    assert model.get_depth() == len(model.decision_path(crease()[0])[0]) - 1
+    assert model.n_leaves_ == int(model.tree_.is_leaf.sum()) > 1
+    assert model.depth_ == len(model.decision_path(crease()[0])[0]) - 1

@@ -49,17 +49,17 @@ CLASSES = [
     SecretOrdinalClassifier(SecretRegressor(**_STUMP)),
     SecretForestRegressor(n_estimators=2),
     SecretBoostingRegressor(**_FEW),
-    SecretClassifier.cart(),
+    SecretClassifier.literature("cart"),
     SecretBoostingClassifier(**_FEW),
 ]
 # ... and other finders, leaves and losses through those that they could fail.
 KINDS = [
     SecretRegressor.paper().set_params(max_depth=2),
-    SecretRegressor.cart(),
-    SecretRegressor.guide(max_leaf_nodes=3, prune=None),
-    SecretRegressor.m5(max_leaf_nodes=3),
-    SecretRegressor.retis(max_leaf_nodes=2, prune=None),
-    SecretRegressor.support(**_SMALL),
+    SecretRegressor.literature("cart"),
+    SecretRegressor.literature("guide", max_leaf_nodes=3, prune=None),
+    SecretRegressor.literature("m5", max_leaf_nodes=3),
+    SecretRegressor.literature("retis", max_leaf_nodes=2, prune=None),
+    SecretRegressor.literature("support", **_SMALL),
     SecretRegressor(splits="phd", leaf="linear", distill=False, oblique=True, **_SMALL),
     SecretRegressor(loss="absolute", **_STUMP),
     SecretRegressor(loss="poisson", **_STUMP),

@@ -41,7 +41,7 @@ def test_a_merged_node_is_a_leaf_with_its_equation(model):
     X, _ = shop(128)
     tree = model.tree_
     node = int(np.flatnonzero(~tree.is_leaf)[1])
-    merged = model.merge(node)
+    merged = model.smaller(at=[node])
     assert merged.n_leaves_ == model.n_leaves_ - leaves_below(tree)[node] + 1
     inside = (model.decision_path(X) == node).any(axis=1)
     assert 0 < inside.sum() < len(X)
@@ -52,7 +52,7 @@ def test_a_merged_node_is_a_leaf_with_its_equation(model):
         merged.tree_.coefficient[leaf], tree.coefficient[node]
     )
     with refusal("is a leaf"):
-        model.merge(int(np.flatnonzero(tree.is_leaf)[0]))
+        model.smaller(at=[int(np.flatnonzero(tree.is_leaf)[0])])
 
 
 def test_refit_on_the_same_rows_gives_the_same_equations(model):
@@ -112,7 +112,7 @@ def test_constraints_hold_in_changed_trees():
     model = SecretRegressor(**OPTIONS, monotonic_cst={"width": 1}).fit(X, y)
     new, its = shop(300, 3)
     node = int(np.flatnonzero(~model.tree_.is_leaf)[-1])
-    for changed in (model.refit(new, -its), model.smaller(3), model.merge(node)):
+    for changed in (model.refit(new, -its), model.smaller(3), model.smaller(at=[node])):
         last = np.full(len(new), -np.inf)
         for width in np.linspace(new["width"].min(), new["width"].max(), 30):
             found = changed.predict(new.assign(width=width))
@@ -132,9 +132,9 @@ def test_refit_knows_the_classes_and_refuses_gates(model):
         classifier.refit(X, np.where(labels == "high", "very high", "low"))
     soft = copy.copy(model)
     soft.tree_ = with_gates(model.tree_)
-    with refusal("gates", "harden"):
+    with refusal("gates", "gates=False"):
         soft.refit(X, y)
-    assert not soft.harden().refit(X, y).tree_.is_soft
+    assert not soft.smaller(gates=False).refit(X, y).tree_.is_soft
 
 
 def test_a_tree_that_is_small_enough_stays_as_it_is():

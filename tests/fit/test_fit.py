@@ -10,7 +10,8 @@ import pytest
 from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit.pipeline import contender, divided
+from secret_jax.fit import axis_or_oblique
+from secret_jax.fit.pipeline import divided, grow_and_prune
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.cross_validation import CrossValidation
@@ -41,7 +42,10 @@ def test_rounding_of_weights_makes_no_sample_of_all_rows(seed):
     assert found.source is None
 
 
-def test_a_sampled_prune_set_does_not_make_the_training_rows_a_sample():
+def test_samples_are_said_to_be_some_of_the_rows_or_of_those_that_prune():
+    found = prepare(plan(splits=RssSplits(max_samples=16)), checked(5000), None)
+    assert found.sampled_share == pytest.approx(32 * 16 / 5000, rel=0.2)
+    assert found.source.n_rows == 5000
     parameters = {"splits": RssSplits(max_samples=16)}
     found = prepare(plan(**parameters), checked(400), checked(3000, seed=1))
     assert found.sampled_share == 1.0
@@ -49,12 +53,6 @@ def test_a_sampled_prune_set_does_not_make_the_training_rows_a_sample():
     assert found.source is not None  # all of both give the final models
     recipe = plan(**parameters).recipe(found.schema, 400.0, found.sampled_share)
     assert recipe.min_split_weight == 8.0  # two per cent, not half of a node's sample
-
-
-def test_a_sample_is_said_to_be_one():
-    found = prepare(plan(splits=RssSplits(max_samples=16)), checked(5000), None)
-    assert found.sampled_share == pytest.approx(32 * 16 / 5000, rel=0.2)
-    assert found.source.n_rows == 5000
 
 
 def rows(n, first=0):
@@ -114,7 +112,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
     grow = Recipe.grow
     monkeypatch.setattr(Recipe, "grow", recorded)
     parameters = plan(distill=False)
-    found = contender(
+    found = grow_and_prune(
         parameters,
         prepare(parameters, CheckedRows(X, y[:, None], np.ones(400)), None),
     ).fitted
@@ -133,7 +131,7 @@ def test_many_rows_of_a_clear_signal_are_divided_once(n, noise, n_divisions):
     y = 3 * np.abs(X[:, 0]) + X[:, 1] + noise * random.normal(size=n)
     parameters = plan(oblique=False)
     given = CheckedRows(X, y[:, None], np.ones(n))
-    found = contender(parameters, prepare(parameters, given, None)).fitted
+    found = grow_and_prune(parameters, prepare(parameters, given, None)).fitted
     assert len(found.folds) == 5 * n_divisions
 
 
@@ -171,6 +169,21 @@ def test_the_pruning_path_is_of_the_tree_that_is_pruned():
         for alpha in path.ccp_alphas[[0, len(path.ccp_alphas) // 2, -1]]
     ]
     assert sizes[0] >= sizes[1] > sizes[2] == 1
+
+
+def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
+    """Two leaves say all, and splits below them find noise."""
+    X, _ = make_fried(1200, random_state=0)
+    noise = np.random.default_rng(0).normal(size=len(X))
+    X, y = X[:, :4], np.where(X[:, 0] > 0.4, 3.0 + X[:, 1], -X[:, 2]) + 0.3 * noise
+    small = {"oblique": False, "distill": False, "splits": RssSplits(min_gain=0.1)}
+    ended = SecretRegressor(**small).fit(X, y)
+    monkeypatch.setattr(axis_or_oblique, "PATIENCE_LEVELS", 99)
+    whole = SecretRegressor(**small).fit(X, y)
+    assert ended.n_leaves_ == whole.n_leaves_
+    np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
+    np.testing.assert_allclose(ended.predict(X), whole.predict(X))
+    assert ended.n_leaves_grown_ < whole.n_leaves_grown_
 
 
 def test_a_soft_tree_that_could_not_be_trained_is_refused():

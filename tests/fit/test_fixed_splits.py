@@ -51,13 +51,6 @@ def test_fixed_splits_stay_although_noise_chose_them(options):
     assert "if x9 <= 0.3137" in model.export_text()
 
 
-def test_classes_have_fixed_splits_too():
-    X, y = table()
-    splits = RssSplits(fixed_splits=("town", "a"))
-    model = SecretClassifier(splits=splits, oblique=False).fit(X, y > 14)
-    assert model.export_text().count("if town in {a}") == 1
-
-
 def test_a_fixed_split_has_no_conditions_of_the_conjunction_found():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
@@ -72,11 +65,13 @@ def test_a_fixed_split_has_no_conditions_of_the_conjunction_found():
     assert (model.tree_.condition_kind[0] == SplitKind.LEAF).all()
 
 
-def test_without_rows_on_a_side_there_is_no_split():
+def test_classes_have_fixed_splits_too_and_sides_without_rows_none():
     X, y = table()
-    model = SecretRegressor(
-        splits=RssSplits(fixed_splits=("x9", 7.0)), max_leaf_nodes=2
-    ).fit(X, y)
+    splits = RssSplits(fixed_splits=("town", "a"))
+    model = SecretClassifier(splits=splits, oblique=False).fit(X, y > 14)
+    assert model.export_text().count("if town in {a}") == 1
+    splits = RssSplits(fixed_splits=("x9", 7.0))
+    model = SecretRegressor(splits=splits, max_leaf_nodes=2).fit(X, y)
     assert "x9 <= 7" not in model.export_text()
 
 

@@ -13,10 +13,10 @@ from secret_jax import (
     SecretClassifier,
     SecretOrdinalClassifier,
     SecretRegressor,
-    Tao,
 )
 from secret_jax.fit.prune.cross_validation import parts_of
 from secret_jax.fit.refine import tao
+from secret_jax.fit.refine.tao import Tao
 
 
 def test_parts_hold_whole_groups_of_similar_weight():
@@ -70,27 +70,18 @@ def test_passes_are_judged_by_other_persons(prune, distill, monkeypatch):
     assert 0.15 < len(judged[0]) / len([*grew[0], *judged[0]]) < 0.35
 
 
-def test_groups_and_other_rows_to_prune_on_are_refused():
-    X, y, who = persons(10)
-    with pytest.raises(ValueError, match="groups or eval_set"):
-        SecretRegressor().fit(X, y, groups=who, eval_set=(X, y))
-    with pytest.raises(ValueError, match="60 names"):
-        SecretRegressor().fit(X, y, groups=who[:9])
-
-
-@pytest.mark.parametrize(
-    "prune", ["cross-validation", HoldOut(), HoldOut(fraction=0.7)]
-)
-def test_one_group_and_large_shares_of_a_few_are_fitted(prune):
+def test_one_group_one_row_and_large_shares_of_a_few_are_fitted_others_refused():
     X, y, who = persons(20)
-    for groups in (np.zeros(len(y)), who // 5):
-        model = SecretRegressor(prune=prune).fit(X, y, groups=groups)
-        assert np.isfinite(model.predict(X)).all()
-
-
-def test_one_row_is_fitted_by_the_accurate_setting():
+    for prune in ("cross-validation", HoldOut(), HoldOut(fraction=0.7)):
+        for groups in (np.zeros(len(y)), who // 5):
+            model = SecretRegressor(prune=prune).fit(X, y, groups=groups)
+            assert np.isfinite(model.predict(X)).all()
     model = SecretRegressor.accurate(gates=False).fit([[1.0]], [2.0])
     assert model.predict([[5.0]]) == 2.0
+    with pytest.raises(ValueError, match="groups or eval_set"):
+        SecretRegressor().fit(X, y, groups=who, eval_set=(X, y))
+    with pytest.raises(ValueError, match="120 names"):
+        SecretRegressor().fit(X, y, groups=who[:9])
 
 
 def test_boosters_judge_themselves_on_other_persons():

@@ -92,8 +92,13 @@ def test_weights_files_and_refusals(fitted, tmp_path):
         SecretForestRegressor().fit(X, None)
 
 
-def test_copies_of_rows_are_in_and_out_of_bags_together():
+def test_copies_are_in_and_out_of_bags_together_and_weights_have_no_unit():
     X, y = wave(60)
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 60)
+    one, other = (
+        SecretForestRegressor(**FEW).fit(X, y, unit * weight) for unit in (1.0, 1 / 64)
+    )
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
     expected = SecretForestRegressor(**FEW).fit(X, y)
     several = np.tile(np.arange(60), 12)
     copies = SecretForestRegressor(**FEW).fit(X[several], y[several])
@@ -112,15 +117,6 @@ def test_leaves_of_many_rows_are_larger_unless_asked_otherwise():
         ]
         automatic, given = (model.fit(X, y).predict(X[:50]) for model in alike)
         np.testing.assert_array_equal(automatic, given)
-
-
-def test_forests_do_not_depend_on_the_unit_of_weights():
-    X, y = wave(80)
-    weight = np.random.default_rng(0).uniform(0.5, 1.5, 80)
-    one, other = (
-        SecretForestRegressor(**FEW).fit(X, y, unit * weight) for unit in (1.0, 1 / 64)
-    )
-    np.testing.assert_array_equal(one.predict(X), other.predict(X))
 
 
 def test_groups_are_in_and_out_of_bags_as_a_whole():

@@ -11,7 +11,7 @@ from configurations import crease, regressor, shop, tree_bytes
 from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretRegressor
-from secret_jax.fit.rivals import fit_tree
+from secret_jax.fit.alternatives import fit_tree
 from secret_jax.grow import division
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 

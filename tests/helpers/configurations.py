@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor, SecretSplits, SoftGates
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema

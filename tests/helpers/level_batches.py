@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from rows_of_nodes import in_tiles
 
 from secret_jax import RssSplits
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
+from secret_jax.rows.tiles import TiledRows
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 

@@ -12,7 +12,7 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.one_node import Columns, Node
 
 # The default search with its loops run once: the same steps, compiled in half the time.
-FEW_HINGES = RssSplits(n_hinge=1, hinge_steps=1)
+FEW_HINGES = RssSplits(hinge_steps=1)
 
 N_NODES, N_ROWS, N_COLUMNS, N_DISCRETE, N_CATEGORIES = 3, 256, 3, 2, 4
 

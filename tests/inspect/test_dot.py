@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from random_trees import random_tree
 
 from secret_jax.inspect.dot import export_dot
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import StopReason
 
@@ -68,7 +68,7 @@ def test_every_node_and_every_link_is_there(n_leaves):
             words = split_sentence(tree, node, max_terms=8)
         label = attributes["label"]
         assert in_one_line(label) == f"[{node}] {words}"
-        assert label.split("\n")[-1] == as_view(tree).facts(node)
+        assert label.split("\n")[-1] == ", ".join(as_view(tree).facts(node))
         assert max(map(len, label.split("\n"))) < 80
     for (parent, child), attributes in edges.items():
         left = tree.left[parent] == child

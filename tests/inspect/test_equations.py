@@ -9,16 +9,15 @@ import pytest
 from configurations import refusal
 from handmade import LEAF, build_tree
 from random_trees import random_tree, with_gates
+from schemas import learn_schema
 
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.inspect.coefficients import CENTER, coefficients
+from secret_jax.inspect.coefficients import CENTER, coefficients, summary
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.rounding import printed_model, reading_cost
-from secret_jax.inspect.summary import summary
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation
 from secret_jax.tree.routing import predict
@@ -79,11 +78,6 @@ def by_hand(equation: str, X: pd.DataFrame) -> np.ndarray:
     return np.broadcast_to(found, len(X))
 
 
-def test_a_summary_of_a_target_that_is_constant_tells_its_error():
-    model = SecretRegressor().fit(np.arange(40.0)[:, None], np.full(40, 2.5))
-    assert "error 0" in " ".join(model.summary().split())
-
-
 def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_number():
     tree, X = one_leaf(SLOPES)
     equation = model_equation(tree, 0)
@@ -101,9 +95,9 @@ def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_numb
 def test_terms_of_one_column_stand_side_by_side():
     tree, X = one_leaf((-2.0, 1.5, 100.0, 0.0, 100.0, -12.0))
     model = model_in_original_units(tree, 0)
-    names = [term.main.name for term in printed_model(model)[1]]
+    names = [term.main.name for term in printed_model(model).terms]
     assert names == ["city", "city", "area", "Year"]
-    _, terms, (hidden,) = printed_model(model, max_terms=3)
+    _, terms, (hidden,), _ = printed_model(model, max_terms=3)
     assert [term.main.name for term in terms] == ["city", "area", "Year"]
     assert hidden.categories == ("Łódź",)  # which moves least
     expected = predict(tree, encode_with(tree.schema, X))
@@ -115,11 +109,11 @@ def test_terms_of_one_column_stand_side_by_side():
 def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     tree, X = one_leaf(SLOPES)
     model = model_in_original_units(tree, 0)
-    constant, terms, hidden = printed_model(model, 12, max_terms)
+    constant, terms, hidden, _ = printed_model(model, 12, max_terms)
     assert (len(terms), len(hidden)) == (max_terms, 4 - max_terms)
     # The constant is that of the whole equation.
-    assert constant == printed_model(model, 12)[0]
-    effects = [term.effect for term in printed_model(model, 12)[1]]
+    assert constant == printed_model(model, 12).constant
+    effects = [term.effect for term in printed_model(model, 12).terms]
     assert effects == sorted(effects, reverse=True)
     assert [term.effect for term in terms] == effects[:max_terms]
     # The mean over the rows stays what it is.
@@ -142,14 +136,14 @@ def test_effects_are_what_one_standard_deviation_in_the_node_moves():
     tree, X = one_leaf(SLOPES)
     effect = {
         t.main.name: t.effect
-        for t in printed_model(model_in_original_units(tree, 0))[1]
+        for t in printed_model(model_in_original_units(tree, 0)).terms
         if not t.categories
     }
     assert effect["Year"] == pytest.approx(2.0 * X["Year"].std(ddof=0), rel=1e-3)
     assert effect["area"] == pytest.approx(1.5 * X["area"].std(ddof=0), rel=1e-3)
     merged = next(
         term
-        for term in printed_model(model_in_original_units(tree, 0))[1]
+        for term in printed_model(model_in_original_units(tree, 0)).terms
         if len(term.categories) == 2
     )
     inside = X["city"].isin(["Bern", "Oslo"])
@@ -235,12 +229,6 @@ def test_coefficients_are_those_of_the_equation():
     assert narrow.loc["area", "high"] == pytest.approx(1.5 + 0.6744898 * error)
 
 
-@pytest.mark.parametrize("coverage", [0, 1, -0.5, "much", True])
-def test_a_coverage_that_is_none_is_refused(coverage):
-    with pytest.raises(ValueError, match=r"coverage must be a float in \(0, 1\)"):
-        coefficients(random_tree(0, 3), coverage=coverage)
-
-
 def test_coefficients_of_all_leaves_or_of_one_node():
     tree = random_tree(0, 5)
     table = coefficients(tree)
@@ -249,6 +237,10 @@ def test_coefficients_of_all_leaves_or_of_one_node():
     with pytest.raises(ValueError, match="Node 99 does not exist"):
         coefficients(tree, 99)
     assert table["standard_error"].isna().all()
+    for coverage in (0, 1, -0.5, "much", True):
+        for read in (coefficients, summary):
+            with refusal("coverage must be a float in (0, 1)"):
+                read(tree, coverage=coverage)
 
 
 # The summary prints these equations, and t as their ratio
@@ -288,5 +280,5 @@ def test_every_leaf_has_a_table_and_unknown_errors_are_dashes():
     for leaf in np.flatnonzero(tree.is_leaf):
         assert f"\n[{leaf}] " in text
     assert text.count("(at the center)") == tree.n_leaves
-    with refusal("coverage"):
-        summary(tree, coverage=1.0)
+    model = SecretRegressor().fit(np.arange(40.0)[:, None], np.full(40, 2.5))
+    assert "error 0" in " ".join(model.summary().split())  # of a constant target

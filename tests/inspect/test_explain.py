@@ -10,10 +10,8 @@ from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.explain import explain_rows
-from secret_jax.inspect.explanation import Explanation
-from secret_jax.inspect.importances import split_levels
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.explain import Explanation, explain_rows, split_levels
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree

@@ -14,7 +14,7 @@ from random_trees import random_frame, random_tree, with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.data.encoding import encode
-from secret_jax.inspect.plot.leaf import plot_leaf
+from secret_jax.inspect.plot.bars import plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
@@ -79,23 +79,16 @@ def test_gates_are_dashed_and_leaves_numbered():
         assert said <= set(np.flatnonzero(tree.is_leaf))
 
 
-def test_rows_are_points_in_their_colours():
+def test_rows_are_points_in_their_colours_and_columns_may_be_positions():
     tree, rows = random_tree(3, 6), random_frame(0, 60)
     y = np.arange(60.0)
     ax = plot_partition(tree, "length", "age", data=(rows, y)).ax
     (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
     np.testing.assert_allclose(points.get_offsets()[:, 0], rows["length"], rtol=1e-5)
     np.testing.assert_array_equal(points.get_array(), y)
-
-
-def test_columns_may_be_given_by_position():
-    tree = random_tree(3, 6)
-    by_name = plot_partition(tree, "length", "age").ax
-    by_position = plot_partition(tree, 0, 4, at={1: "F"}).ax
-    assert by_name.get_ylabel() == by_position.get_ylabel()
-    assert np.array_equal(
-        by_name.images[0].get_array(), by_position.images[0].get_array()
-    )
+    by_position = plot_partition(tree, 0, 4, at={1: "F"}, data=(rows, y)).ax
+    assert ax.get_ylabel() == by_position.get_ylabel()
+    assert np.array_equal(ax.images[0].get_array(), by_position.images[0].get_array())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +122,7 @@ def test_bars_are_what_columns_move_in_the_node(monkeypatch):
         assert name in label
     assert ax.get_title(loc="left").startswith("[0] all rows\n1,000 rows")
     assert "among the node's rows" in " ".join(ax.get_xlabel().split())
-    monkeypatch.setattr("secret_jax.inspect.plot.leaf.MOST_BARS", 2)
+    monkeypatch.setattr("secret_jax.inspect.plot.bars._MOST_BARS", 2)
     ax = plot_leaf(tree, 0).ax
     assert len(ax.patches) == 2
     assert "1 smaller ones not shown" in " ".join(ax.get_xlabel().split())
@@ -193,17 +186,14 @@ def test_numbers_of_leaves_do_not_cover_each_other():
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
-def test_a_constant_leaf_says_its_value():
+def test_a_constant_leaf_says_its_value_and_unknown_nodes_are_refused():
     tree = build_tree(STUMP, seed=0)
     coefficient = tree.coefficient.copy()
     coefficient[1, 0, 1] = 0
     ax = plot_leaf(dataclasses.replace(tree, coefficient=coefficient), 1).ax
     assert any("constant: " in text.get_text() for text in ax.texts)
-
-
-def test_a_node_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="Node 99 does not exist"):
-        plot_leaf(random_tree(3, 6), 99)
+        plot_leaf(tree, 99)
 
 
 def test_dates_and_levels_are_said_at_the_axes():

@@ -14,8 +14,8 @@ from secret_jax import SecretRegressor
 from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.equations import (
     LinearSplit,
+    conditions_at,
     model_in_original_units,
-    split_in_original_units,
 )
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.rounding import rounded_model, rounded_split
@@ -172,7 +172,7 @@ def test_negative_first_coefficient_turns_the_inequality_round():
 def test_rounded_split_is_right_at_the_center(width):
     tree = linear_tree([0.3, -0.7, 0.2, 1e-5, 0.111], 0.3)
     tree = replace(tree, gate_width=np.array([width, 0, 0], np.float32))
-    exact = split_in_original_units(tree, 0)
+    exact = conditions_at(tree, 0)[0][1]
     assert isinstance(exact, LinearSplit)
     rounded = rounded_split(exact, 2)
     assert "2nd (kg)" in labels(exact)
@@ -369,7 +369,7 @@ def test_wrong_options_are_refused(options, error, message):
 def test_leaves_have_no_split_and_unknown_nodes_nothing():
     tree = random_tree(0, 2)
     with pytest.raises(ValueError, match="Node 1 is a leaf"):
-        split_in_original_units(tree, 1)
+        conditions_at(tree, 1)[0][1]
     with pytest.raises(ValueError, match="Node 3 does not exist"):
         model_in_original_units(tree, 3)
 

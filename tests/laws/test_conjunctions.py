@@ -6,16 +6,14 @@ import dataclasses
 import functools
 import re
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
 from exported_code import RUNS, assert_predicts
 from handmade import load_tree, save_tree
-from node_batches import nodes_of
+from level_batches import NodeRows, find, level_of
 from random_trees import encode, random_rows, random_tree, with_conjunctions
-from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data.encoding import encode as encode_with
@@ -24,7 +22,6 @@ from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
-from secret_jax.splits.one_node import Columns
 from secret_jax.tree import blocks, decisions, routing, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
 from secret_jax.tree.plain import with_plain_splits
@@ -84,9 +81,8 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "FEW_PAIRS", 0)
-            patch.setattr(decisions, "_MANY_PAIRS", 0)
             assert apply(tree, table).tolist() == expected
-            patch.setattr(decisions, "_MANY_PAIRS", 1 << 60)
+            patch.setattr(decisions, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
             for module in (routing, sums):
                 patch.setattr(module, "on_accelerator", lambda: True)
@@ -284,7 +280,7 @@ def test_everything_that_tells_of_a_tree_tells_of_conjunctions(tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
 
 
-def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
+def test_the_gain_is_that_of_the_two_means():
     rng = np.random.default_rng(0)
     n = 256
     x = rng.normal(size=(3, n, 4)).astype(np.float32)
@@ -293,11 +289,8 @@ def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
     y = (3 * both + 0.3 * rng.normal(size=both.shape)).astype(np.float32)
     y = y - y.mean(axis=1, keepdims=True)
     finder = ConjunctiveSplits()
-    columns = Columns(n_regressors=0, n_categories=5, oblique=False)
-    least = np.full(3, 5, np.float32)
-    nodes = nodes_of(finder, x, y, codes, columns, min_weight=least)
-    with np.errstate(all="ignore"):
-        found = finder(nodes)
+    nodes = list(map(NodeRows, x, y, codes))
+    found = find(level_of(finder, nodes, n_categories=5, n_regressors=0), finder)
     assert (found.kind == SplitKind.CONJUNCTION).all()
     assert ((found.conditions.kind != SplitKind.LEAF).sum(axis=1) == 3).all()
     for i, split in enumerate(zip(*found.conditions, strict=True)):
@@ -311,15 +304,6 @@ def test_the_gain_is_that_of_the_two_means_and_programs_find_the_same():
         saved = sum(y[i, side].sum() ** 2 / side.sum() for side in (left, ~left))
         np.testing.assert_allclose(found.gain[i], saved, rtol=1e-3)
         assert (left == both[i]).mean() > 0.97
-    shorter = ConjunctiveSplits(max_conditions=2, n_starts=1)  # compiled sooner
-    with np.errstate(all="ignore"):
-        found = shorter(nodes)
-    compiled = find_splits(nodes, 3, finder=shorter, together=False)
-    compiled = jax.tree.map(np.asarray, compiled)
-    for name in ("kind", "attribute", "goes_left"):
-        own = getattr(compiled.conditions, name)
-        np.testing.assert_array_equal(own, getattr(found.conditions, name))
-    np.testing.assert_allclose(compiled.gain, found.gain, rtol=1e-4)
 
 
 def test_gates_and_orders_are_refused():

@@ -12,15 +12,15 @@ import polars as pl
 import pytest
 from configurations import every_configuration, regressor, shop
 from exported_code import assert_predicts, by_python, by_sql
+from schemas import learn_schema
 
 from secret_jax import LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit.refine.soft.parameters import to_tree, trainable, with_widths
-from secret_jax.inspect.equations import split_in_original_units
+from secret_jax.inspect.equations import conditions_at
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind
@@ -144,7 +144,7 @@ def test_an_axis_split_learns_the_side_of_the_gaps(side):
     tree = model.tree_
     assert tree.kind[0] == SplitKind.AXIS
     assert tree.schema.labels[tree.attribute[0]] == "x0"
-    split = split_in_original_units(tree, 0)
+    split = conditions_at(tree, 0)[0][1]
     assert [term.label for term in split.terms] == ["x0"]
     assert 0 < split.threshold < 0.5
     assert split.missing_left == (side == "left")

@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import minimize
 
 from secret_jax import (
-    ClassSplits,
     KernelTreeClassifier,
     KernelTreeRegressor,
     LeastSquares,
@@ -26,6 +25,7 @@ from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.monotone import with_monotone_models
 from secret_jax.models.ridge import Ridge
+from secret_jax.splits.classes import ClassSplits
 from secret_jax.tree.structure import SplitKind
 
 DIRECTIONS = {"age": 1, "dose": -1, "stage": 1}

@@ -15,6 +15,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import chex
 import joblib
 import numpy as np
 import pytest
@@ -184,10 +185,9 @@ def test_copies_are_equal_and_their_own(way, tmp_path):
     assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
     rows = rows_of(kind)
     before = model.predict(rows)
-    for found, expected in zip(
-        other.predict_interval(rows), model.predict_interval(rows), strict=True
-    ):
-        assert np.array_equal(found, expected)
+    chex.assert_trees_all_equal(
+        other.predict_interval(rows), model.predict_interval(rows)
+    )
     assert other.export_text() == model.export_text()
     other.fit(*crease(64))  # of a copy leaves the first as it was
     assert np.array_equal(model.predict(rows), before)

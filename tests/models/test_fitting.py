@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from configurations import STRUCTURE_FIELDS
@@ -41,13 +42,12 @@ def rows_of(seed: int, n_rows: int, n_outputs: int = 1) -> Rows:
     return Rows(table, targets, rng.uniform(0.5, 2.0, n_rows))
 
 
-@pytest.fixture(params=["few rows", "many rows"])
+@pytest.fixture(params=["together", "one by one"])
 def tolerance(request, monkeypatch) -> float:
-    """Of many rows products are of float32 numbers."""
-    if request.param == "few rows":
-        return 1e-9
-    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 5)
-    return 1e-5
+    """Trees of few rows are looked at together."""
+    if request.param == "one by one":
+        monkeypatch.setattr(fitting, "_FEW_ROWS", 5)
+    return 1e-9
 
 
 @pytest.mark.parametrize(("shape", "n_outputs"), [("bushy", 2), ("chain", 1)])
@@ -90,7 +90,7 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
 
 @pytest.mark.parametrize("seed", range(2))
 def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
-    """Products of float32 numbers blur the directions that do not vary."""
+    """Columns of float32 numbers blur the directions that do not vary."""
     rows = rows_of(seed, 40_000)
     x = rows.table.x.astype(np.float64)
     x[:, 2] = x[:, 0] + x[:, 1]
@@ -149,8 +149,21 @@ def test_sources_together_are_all_their_rows():
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     for name in NUMBERS:
         np.testing.assert_allclose(
-            getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-5
+            getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("shape", ["root", "bushy", "chain"])
+def test_statistics_of_rows_on_a_device_are_those_of_the_host(shape):
+    """To the digits of float32; rows of no weight are none."""
+    tree, rows = tree_of(shape, 0, 2), rows_of(1, 1500, 2)
+    rows.weight[1200:] = 0.0
+    there = rows._replace(table=Table(jnp.asarray(rows.table.x), rows.table.codes))
+    found = node_statistics(tree, there)
+    expected = node_statistics(tree, rows.take(slice(1200)))
+    for name in ("weight", "mean", "scatter", "lower", "upper"):
+        pair = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(*pair, rtol=2e-6, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("leaf", [LeastSquares(), Ridge()], ids=repr)

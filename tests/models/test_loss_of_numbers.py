@@ -96,7 +96,9 @@ def test_amounts_where_a_leaf_saw_zeros_alone():
 
 def test_constant_leaves_of_the_absolute_error_are_medians():
     X, y, _ = table()
-    model = SecretRegressor.cart(loss="absolute", max_depth=2, min_samples_leaf=20)
+    model = SecretRegressor.literature(
+        "cart", loss="absolute", max_depth=2, min_samples_leaf=20
+    )
     model.fit(X, y)
     leaf = model.apply(X)
     for node in np.unique(leaf):
@@ -172,7 +174,7 @@ class Expectile(Loss):
 
     level: float = 0.8
     link: ClassVar = "identity"
-    says_means: ClassVar = False
+    predicts_mean: ClassVar = False
 
     def _side(self, residual):
         return np.where(residual > 0, self.level, 1.0 - self.level)

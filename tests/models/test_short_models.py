@@ -10,11 +10,12 @@ import pytest
 from configurations import crease, shop
 from handmade import load_tree, save_tree
 
-from secret_jax import SecretRegressor, SimpleLinear
+from secret_jax import SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.learners import M5Linear
 from secret_jax.models.fitting import fit_models
+from secret_jax.models.linear import SimpleLinear
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact

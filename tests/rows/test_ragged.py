@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rows_of_nodes import Loops
 
 from secret_jax.rows.ragged import RaggedRows
-from tests.helpers.rows_of_nodes import Loops
 
 LENGTH = np.array([5, 1, 90_000, 300, 2, 7_000])
 N = int(LENGTH.sum())

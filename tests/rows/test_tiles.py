@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows_of_nodes import Loops, in_tiles
 
-from secret_jax.rows.tiles import TiledRows, in_tiles
-from tests.helpers.rows_of_nodes import Loops
+from secret_jax.rows.tiles import TiledRows
 
 LENGTH = np.array([3, 0, 8, 9, 0, 0])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from rows_of_nodes import Loops, in_tiles
 
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
-from tests.helpers.rows_of_nodes import Loops
+from secret_jax.rows.tiles import TiledRows
 
 # One row, a tile, a row more, no multiple, so many that sums are made of pieces.
 LENGTH = np.array([1, 64, 65, 700, 2, 9000, 63])
@@ -169,6 +169,45 @@ def test_sums_below_cuts(here, loops, x, rng):
         *(here.put(x), here.nodes(cuts), here.put(of)),
     )
     close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
+
+
+def test_moments_of_values_below_cuts(here, loops, x, rng):
+    cuts = np.sort(loops.head(x, 8), axis=-1)
+    of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
+    weight = rng.uniform(size=N).astype(np.float32)
+    found, own = here.call(
+        lambda rows, v, c, o, w: rows.moments_below(v, c, o, w),
+        *(here.put(x), here.nodes(cuts), here.put(of), here.put(weight)),
+    )
+    close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
+    powers = np.stack([weight * x, weight * x**2], axis=1).reshape(6, N)
+
+    def each_its_own(powers):
+        sums = loops.sums_below(x, cuts, powers).reshape(len(LENGTH), 3, 3, 2, 8)
+        return np.einsum("nddpc->ndpc", sums)
+
+    close(own, each_its_own(powers), each_its_own(np.abs(powers)))
+
+
+def test_values_that_nodes_choose(here, loops, x, rng):
+    index = rng.integers(0, 3, (len(LENGTH), 2), dtype=np.int32)
+    found = here.call(
+        lambda rows, i, v: rows.chosen(i, v), here.nodes(index), here.put(x)
+    )
+    of_row = loops.spread(index)
+    expected = np.take_along_axis(x, of_row, axis=0)
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
+
+
+def test_tables_of_nodes(here, loops, rng):
+    table = rng.normal(size=(len(LENGTH), 2, 6)).astype(np.float32)
+    code = rng.integers(0, 6, (2, N), dtype=np.int32)
+    found = here.call(
+        lambda rows, t, c: rows.looked_up(t, c), here.nodes(table), here.put(code)
+    )
+    of_row = loops.spread(table)  # (2, 6, n_rows)
+    expected = np.take_along_axis(of_row, code[:, None], axis=1)[:, 0]
+    np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
 
 
 @pytest.mark.parametrize("n", [16, 64, 100, 256])

@@ -13,6 +13,7 @@ from level_batches import N_COLUMNS, N_DISCRETE, find, mixed_level
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.learners import (
     CartSplits,
+    ConjunctiveSplits,
     GuideSplits,
     M5Splits,
     PhdSplits,
@@ -38,6 +39,7 @@ FINDERS = {
     "retis": RetisSplits(),
     "support": SupportSplits(),
     "phd": PhdSplits(),
+    "conjunctive": ConjunctiveSplits(),
 }
 every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 
@@ -52,7 +54,13 @@ def used(found, k):
     """Attributes of a split, discrete ones after the columns."""
     if found.kind[k] == SplitKind.DISCRETE:
         return {N_COLUMNS + int(found.attribute[k])}
-    return set(np.flatnonzero(found.direction[k]).tolist())
+    columns = np.flatnonzero(found.direction[k]).tolist()
+    if found.kind[k] != SplitKind.CONJUNCTION:
+        return set(columns)
+    conditions = found.conditions
+    listed = conditions.attribute[k][conditions.kind[k] == SplitKind.DISCRETE]
+    columns = np.flatnonzero(conditions.direction[k].any(axis=0))
+    return {*columns.tolist(), *(N_COLUMNS + listed).tolist()}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from configurations import shop
 from scikit_trees import nodes_beside
@@ -10,7 +11,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import CostComplexity, SecretClassifier, SecretRegressor
 from secret_jax.learners import CartSplits
-from secret_jax.tree.structure import SplitKind
 
 
 def cart(criterion="variance", **parameters):
@@ -19,7 +19,7 @@ def cart(criterion="variance", **parameters):
         "splits": CartSplits(criterion=criterion, max_samples=None),
         "min_samples_leaf": 5,
     }
-    return SecretRegressor.cart(**defaults | parameters)
+    return SecretRegressor.literature("cart", **defaults | parameters)
 
 
 def rows(seed, n=400):
@@ -58,10 +58,10 @@ def test_splits_that_save_nothing_are_made_as_the_next_ones_may(criterion):
     cells = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 10, axis=0)
     exclusive = (cells[:, 0] != cells[:, 1]).astype(float)
     splits = CartSplits(criterion=criterion)
-    classes = SecretClassifier.cart(splits=splits).fit(cells, exclusive)
+    classes = SecretClassifier.literature("cart", splits=splits).fit(cells, exclusive)
     assert classes.score(cells, exclusive) == 1.0
     assert classes.n_leaves_ == 4
-    numbers = SecretRegressor.cart().fit(cells, exclusive)
+    numbers = SecretRegressor.literature("cart").fit(cells, exclusive)
     np.testing.assert_allclose(numbers.predict(cells), exclusive, atol=1e-6)
 
 
@@ -70,37 +70,33 @@ def test_every_cell_of_a_grid_is_told_apart_as_in_scikit_learn():
     X = random.integers(0, 8, (400, 2)).astype(float)
     y = random.integers(0, 2, 400).astype(float)
     reference = DecisionTreeRegressor().fit(X, y)
-    ours = SecretRegressor.cart().fit(X, y)
+    ours = SecretRegressor.literature("cart").fit(X, y)
     np.testing.assert_allclose(ours.predict(X), reference.predict(X), atol=1e-5)
 
 
-def test_few_thresholds_are_the_best_of_so_many_quantiles():
-    X, y = rows(0, n=120)
-    model = cart(max_leaf_nodes=2)
-    tree = model.set_params(splits=CartSplits(n_thresholds=8)).fit(X, y).tree_
-    schema, best = tree.schema, (-np.inf, None)
-    shares = [0.0, *(np.arange(1, 8) + 0.5) / 8]
-    for column in range(4):
-        for cut in np.quantile(X[:, column], shares, method="inverted_cdf"):
-            left = X[:, column] <= cut
-            if min(left.sum(), (~left).sum()) >= 5:
-                means = np.where(left, y[left].mean(), y[~left].mean())
-                gain = ((means - y.mean()) ** 2).sum()
-                best = max(best, (gain, (column, left.sum())))
-    column, n_left = best[1]
-    assert schema.continuous[int(tree.attribute[0])] == column
-    assert tree.weight[tree.left[0]] == n_left
-
-
-def test_as_many_thresholds_as_rows_are_all_of_them():
+def test_categories_and_gaps_are_cut_where_the_sum_of_squares_drops_most():
     frame, price = shop(110)
     frame.loc[::4, "width"] = np.nan
-    some, every = (
-        cart(max_leaf_nodes=8, splits=CartSplits(n_thresholds=n)).fit(frame, price)
-        for n in (200, None)
-    )
-    assert {*every.tree_.kind} > {SplitKind.AXIS, SplitKind.DISCRETE}
-    np.testing.assert_allclose(some.predict(frame), every.predict(frame), rtol=1e-6)
+    model = cart(max_leaf_nodes=2, min_samples_leaf=8, equation_tolerance=0.0)
+    left = np.asarray(model.fit(frame, price).apply(frame) == 1)
+
+    def gain(left):
+        if min(left.sum(), (~left).sum()) < 8:
+            return -np.inf
+        return sum(price[s].sum() ** 2 / s.sum() for s in (left, ~left))
+
+    sides = []
+    for name in frame:
+        column = frame[name]
+        if column.dtype == object:
+            order = pd.Series(price).groupby(column.to_numpy()).mean().sort_values()
+            sides += [column.isin(order.index[:k]) for k in range(1, len(order))]
+            continue
+        gone = column.isna()
+        for cut in column.dropna().unique():
+            sides += [column <= cut, (column <= cut) | gone]
+    best = max(gain(side.to_numpy()) for side in sides)
+    assert gain(left) == pytest.approx(best, rel=1e-6)
 
 
 def test_weights_count_as_in_scikit_learn():

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from node_batches import nodes_of
+from level_batches import NodeRows, find, level_of
 from scipy import stats
-from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretRegressor
 from secret_jax.learners import GuideSplits
-from secret_jax.learners.sign_tests import (
-    chi_squared_score,
-    groups_of,
-    pairs_of,
-    sign_scores,
-)
-from secret_jax.splits.axis import projections
-from secret_jax.splits.one_node import Columns
+from secret_jax.learners.sign_tests import chi_squared_score, groups_of, sign_scores
+from secret_jax.learners.thresholds import ranked
+from secret_jax.splits.axis import attributes
 from secret_jax.tree.structure import SplitKind
 
 
@@ -29,7 +19,6 @@ from secret_jax.tree.structure import SplitKind
 def test_scores_order_tables_as_the_p_values_of_scipy_do(n_groups):
     random = np.random.default_rng(n_groups)
     scores, p_values = [], []
-    score = jax.jit(chi_squared_score)
     for strength in np.linspace(0.0, 0.35, 8):
         group = random.integers(0, n_groups, 300)
         positive = random.uniform(size=300) < 0.5 + strength * (group == 0)
@@ -37,7 +26,7 @@ def test_scores_order_tables_as_the_p_values_of_scipy_do(n_groups):
             np.bincount(group[side], minlength=n_groups)
             for side in (positive, ~positive)
         ]
-        scores.append(float(score(jnp.array(table, jnp.float32))))
+        scores.append(float(chi_squared_score(table[0], np.sum(table, axis=0))))
         p_values.append(stats.chi2_contingency(table, correction=False).pvalue)
     normal = stats.norm.isf(p_values)
     # The cube root is an approximation: a tenth off for one degree of freedom.
@@ -52,54 +41,45 @@ def noise(n_nodes, n_rows, finder, seed=0, x=None, n_categories=(3,)):
     shape = (n_nodes, n_rows)
     x = random.normal(size=(*shape, 3)) if x is None else x
     codes = [random.integers(0, n, shape) for n in n_categories]
-    return nodes_of(
+    y, model = random.normal(size=shape), []
+    codes = np.stack(codes, axis=2)
+    for columns, target in zip(x, y, strict=True):
+        design = np.column_stack([np.ones(n_rows), columns])
+        model.append(np.linalg.lstsq(design, target, rcond=None)[0])
+    return level_of(
         finder,
-        x,
-        random.normal(size=shape),
-        np.stack(codes, axis=2),
-        Columns(x.shape[2], max(n_categories), oblique=False),
+        list(map(NodeRows, x, y, codes)),
+        n_categories=max(n_categories),
         random=random.random((n_nodes, finder.n_random(3)), dtype=np.float32),
+        model=np.array(model, np.float32)[:, None],
     )
 
 
-def fitted_by_least_squares(nodes):
-    """The same nodes with models of their own."""
-    coefficient = np.zeros_like(nodes.coefficient)
-    for k, (x, y) in enumerate(zip(nodes.x, nodes.targets[:, :, 0], strict=True)):
-        design = np.column_stack([np.ones(len(x)), x])
-        coefficient[k, 0] = np.linalg.lstsq(design, y, rcond=None)[0]
-    return replace(nodes, coefficient=coefficient)
-
-
 def test_scores_of_pairs_are_those_of_tables_of_both():
-    finder = GuideSplits()
-    nodes = noise(1, 120, finder)
-    node = jax.tree.map(lambda array: jnp.asarray(array[0]), nodes)
-    x, code = np.asarray(node.x), np.asarray(node.codes[:, 0])
-    pairs = []
-
-    @jax.jit
-    def interaction(node, positive):
-        groups = groups_of(node, projections(node, node.targets[:, 0]))
-        pairs.extend(pairs_of(groups).tolist())
-        return sign_scores(positive, node.weight, groups, interactions=True).interaction
-
-    positive = x[:, 0] * x[:, 1] + (code == 1) * x[:, 2] > 0
-    given = jnp.asarray(positive, jnp.float32)
-    scores = interaction(node, given)
-    assert pairs == [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]
-    halves = (x > np.sort(x, axis=0)[59]).astype(int)
-    labels = [*halves.T, code]
-    for (one, other), score in zip(pairs, scores, strict=True):
-        both = labels[one] * 3 + labels[other]
-        table = [
-            [np.sum(both[side] == g) for g in np.unique(both)]
-            for side in (positive, ~positive)
-        ]
-        tested = stats.chi2_contingency(table, correction=False)
-        share = 2 / (9 * tested.dof)
-        expected = np.cbrt(tested.statistic / tested.dof) - (1 - share)
-        assert float(score) == pytest.approx(expected / share**0.5, rel=1e-3)
+    level = noise(2, 120, GuideSplits(), n_categories=(3, 4))
+    axis = attributes(level, level.targets[0])
+    groups = groups_of(level, axis, ranked(level, axis.projection, level.min_weight))
+    assert groups.pairs.tolist() == [
+        *([0, 1], [0, 2], [0, 3], [0, 4], [1, 2], [1, 3], [1, 4], [2, 3], [2, 4]),
+        [3, 4],
+    ]
+    x, codes = level.x, level.codes
+    positive = x[0] * x[1] + (codes[0] == 1) * x[2] > 0
+    scores = sign_scores(positive[None], groups, interactions=True).interaction[:, 0]
+    for node in range(2):
+        own = slice(120 * node, 120 * node + 120)
+        halves = x[:, own] > np.sort(x[:, own], axis=1)[:, 59:60]
+        labels = [*halves.astype(int), *codes[:, own]]
+        for (one, other), score in zip(groups.pairs, scores[node], strict=True):
+            both = labels[one] * 4 + labels[other]
+            table = [
+                [np.sum(both[side] == g) for g in np.unique(both)]
+                for side in (positive[own], ~positive[own])
+            ]
+            tested = stats.chi2_contingency(table, correction=False)
+            share = 2 / (9 * tested.dof)
+            expected = np.cbrt(tested.statistic / tested.dof) - (1 - share)
+            assert float(score) == pytest.approx(expected / share**0.5, rel=1e-3)
 
 
 def test_all_thresholds_include_the_best_and_a_sample_comes_close():
@@ -127,9 +107,8 @@ def test_all_thresholds_include_the_best_and_a_sample_comes_close():
 def test_bootstrap_samples_take_the_advantage_of_categories_away():
     def share_of_discrete(n_bootstraps):
         finder = GuideSplits(interactions=False, n_bootstraps=n_bootstraps)
-        nodes = fitted_by_least_squares(noise(400, 128, finder))
-        found = find_splits(nodes, 400, finder=finder, together=False)
-        return np.mean(np.asarray(found.kind) == SplitKind.DISCRETE)
+        found = find(noise(400, 128, finder), finder)
+        return np.mean(found.kind == SplitKind.DISCRETE)
 
     # Least squares leaves no trend in the numbers: of four attributes the categories
     # have the clearest test too often.
@@ -143,11 +122,8 @@ def test_interactions_favour_neither_many_values_nor_numbers():
     random = np.random.default_rng(5)
     shape = (400, 128)
     x = np.stack([random.normal(size=shape), random.integers(0, 4, shape)], axis=2)
-    nodes = noise(*shape, finder, x=x, n_categories=(2, 5, 12))
-    nodes = fitted_by_least_squares(nodes)
-    found = find_splits(nodes, shape[0], finder=finder, together=False)
-    discrete = np.asarray(found.kind) == SplitKind.DISCRETE
-    chosen = np.asarray(found.attribute) + 2 * discrete
+    found = find(noise(*shape, finder, x=x, n_categories=(2, 5, 12)), finder)
+    chosen = found.attribute + 2 * (found.kind == SplitKind.DISCRETE)
     share = np.bincount(chosen, minlength=5) / shape[0]
     # The number of many values had three tenths where the best of its thresholds
     # spoke for it; standard errors are 0.02.

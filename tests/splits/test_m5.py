@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from node_batches import nodes_of
+from level_batches import NodeRows, find, level_of
 
 from secret_jax import SecretRegressor
 from secret_jax.learners import CartSplits, M5Splits
-from secret_jax.splits.one_node import Columns
 
 LEAST = 8
 
@@ -27,7 +24,7 @@ def rows(seed, n=300):
 
 def m5(**parameters):
     options = {"splits": M5Splits(), "min_samples_leaf": LEAST} | parameters
-    return SecretRegressor.cart(**options)
+    return SecretRegressor.literature("cart", **options)
 
 
 def best_split(X, y, weight):
@@ -104,12 +101,9 @@ def test_what_hardly_varies_is_not_split():
 
 def gain_of(x, target):
     """What the best split of one node of plain rows gains."""
-    columns = Columns(n_regressors=1, oblique=False)
     least = np.full(1, LEAST, np.float32)
-    given = x[None, :, None], target[None], None, columns
-    nodes = nodes_of(M5Splits(), *given, min_weight=least)
-    node = jax.tree.map(lambda array: jnp.asarray(array[0]), nodes)
-    return jax.jit(M5Splits())(node).gain
+    level = level_of(M5Splits(), [NodeRows(x[:, None], target)], min_weight=least)
+    return find(level, M5Splits()).gain[0]
 
 
 def test_noise_of_many_rows_gains_what_it_does_in_float64():

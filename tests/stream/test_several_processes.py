@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stream_tables import SMALL, mixed_table, pieces, write_parts
+from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
 
 import secret_jax
 from secret_jax import SecretRegressor
@@ -24,32 +24,20 @@ from secret_jax.stream.sources import opened
 ROOT = Path(secret_jax.__file__).parents[1]
 
 
-class Threads:
-    """Processes that are threads: the exchange without the machinery of JAX."""
-
-    def __init__(self, rank: int, box: list, barrier: threading.Barrier):
-        self.rank, self._box, self._barrier = rank, box, barrier
-
-    @property
-    def n_processes(self) -> int:
-        return len(self._box)
-
-    def gathered(self, content: bytes) -> list[bytes]:
-        self._box[self.rank] = content
-        self._barrier.wait(60)
-        found = list(self._box)
-        self._barrier.wait(60)
-        return found
-
-
 def fit_together(sources: list, **more) -> list:
-    """What every process ends with: a tree or an error."""
+    """What every process ends with, if processes are threads: a tree or an error."""
     n = len(sources)
     box, barrier, found = [b""] * n, threading.Barrier(n), [None] * n
 
     def work(rank: int) -> None:
+        def exchange(content: bytes) -> list[bytes]:
+            box[rank] = content
+            barrier.wait(60)
+            received = list(box)
+            barrier.wait(60)
+            return received
+
         plan = SecretRegressor(**(SMALL | more))._plan()
-        exchange = Threads(rank, box, barrier)
         options = StreamOptions(("y",), exchange=exchange)
         try:
             source = opened(sources[rank], Wanted(("y",)))
@@ -65,16 +53,6 @@ def fit_together(sources: list, **more) -> list:
     return found
 
 
-def assert_nearly(tree, expected):
-    """The same splits, and coefficients within 1e-5."""
-    assert np.array_equal(tree.attribute, expected.attribute)
-    assert np.array_equal(tree.direction, expected.direction)
-    assert np.array_equal(tree.goes_left, expected.goes_left)
-    assert np.array_equal(tree.weight, expected.weight)
-    np.testing.assert_allclose(tree.threshold, expected.threshold, atol=1e-5)
-    np.testing.assert_allclose(tree.coefficient, expected.coefficient, atol=1e-5)
-
-
 @pytest.fixture(scope="module")
 def table():
     return mixed_table().drop(columns=["w", "b", "count"])
@@ -88,59 +66,69 @@ def with_violet(table):
     return frame
 
 
-def test_uneven_and_empty_parts_and_a_category_that_one_process_has_seen(with_violet):
+@pytest.fixture(scope="module")
+def in_memory(with_violet) -> SecretRegressor:
+    X = with_violet.drop(columns="y")
+    return SecretRegressor(**SMALL).fit(X, with_violet["y"])
+
+
+def test_uneven_and_empty_parts_and_a_category_that_one_process_has_seen(
+    with_violet, in_memory
+):
     parts = [[part] for part in pieces(with_violet, [45_000, 14_000])] + [[]]
     parts[0], parts[1] = parts[1], parts[0]
-    trees = fit_together(parts)
-    expected = SecretRegressor(**SMALL).fit(
-        with_violet.drop(columns="y"), with_violet["y"]
-    )
-    for tree in trees:
-        assert_nearly(tree, expected.tree_)
-    assert "violet" in trees[0].schema.categories[0]
+    for tree in fit_together(parts):
+        assert "violet" in tree.schema.categories[0]
+        model = SecretRegressor(**SMALL)
+        model.tree_ = tree
+        assert_same_model(model, in_memory)
+
+
+def ordered(*levels):
+    """Makes ordered categories of the colours of a frame."""
+    size = pd.Categorical(["low", "high"] * 25, levels, ordered=True)
+    return lambda frame: frame.assign(colour=size)
 
 
 @pytest.mark.parametrize(
-    ("change", "messages"),
+    ("first", "second", "messages"),
     [
-        (lambda f: f.assign(y=np.nan), ["In process 1: .*NaN", "NaN"]),
+        (None, lambda f: f.assign(y=np.nan), ["In process 1: .*NaN", "NaN"]),
         (
+            None,
             lambda f: f.rename(columns={"day": "date"}),
-            ["it lacks column 'day', has the further column 'date'"] * 2,
+            ["names of its columns are others, .*: 'date"] * 2,
         ),
         (
+            None,
             lambda f: f.assign(a="few"),
-            ["has text or truth values in column 'a', and not numbers"] * 2,
+            ["Process 1 is unlike process 0: the roles of its columns .* 'discrete'"]
+            * 2,
         ),
-        (lambda f: f[f.columns[::-1]], ["has the columns in the order 'day'"] * 2),
-        (lambda f: f.head(0), ["stream is empty"] * 2),
+        (
+            None,
+            lambda f: f[f.columns[::-1]],
+            ["names of its columns are .* in another order: 'day"] * 2,
+        ),
+        (lambda f: f.head(0), lambda f: f.head(0), ["stream is empty"] * 2),
+        (
+            ordered("low", "high"),
+            ordered("high", "low"),
+            ["the levels of its columns .*: .*'high', 'low'"] * 2,
+        ),
+        (
+            ordered("low", "high"),
+            ordered("low", "middle", "high"),
+            ["the levels of its columns .*: .*'low', 'middle'"] * 2,
+        ),
     ],
 )
-def test_an_error_of_one_process_is_told_to_all(table, change, messages):
-    own = table.head(50) if "empty" not in messages[0] else table.head(0)
-    errors = fit_together([[own], [change(table.tail(50))]], max_depth=0)
-    for error, message in zip(errors, messages, strict=True):
+def test_an_error_of_one_process_is_told_to_all(table, first, second, messages):
+    own = table.head(50)
+    parts = [[first(own) if first else own], [second(table.tail(50))]]
+    for error, message in zip(fit_together(parts, max_depth=0), messages, strict=True):
         with pytest.raises(StreamError, match=message):
             raise error
-
-
-def test_ordered_categories_that_differ_between_processes_are_named(table):
-    many = {f"other {i}": table["a"].head(50) for i in range(12)}
-
-    def part(*levels):
-        size = pd.Categorical(["low", "high"] * 25, levels, ordered=True)
-        return [table.head(50).assign(**many, size=size)]
-
-    for levels in (("high", "low"), ("low", "middle", "high")):
-        parts = [[], part("low", "high"), part(*levels)]
-        message = (
-            "Process 2 is unlike process 1 in its first rows: it has ordered "
-            rf"categories \({' < '.join(levels)}\) in column 'size', and not ordered "
-            r"categories \(low < high\). Give all processes"
-        )
-        for error in fit_together(parts, max_depth=0):
-            with pytest.raises(StreamError, match=message):
-                raise error
 
 
 # What every process runs, as benchmarks/scaling/ENGINES.md shows it.
@@ -181,7 +169,7 @@ def started(code: str, *arguments: str) -> subprocess.Popen:
     )
 
 
-def test_processes_of_jax_come_to_one_file(with_violet, tmp_path):
+def test_processes_of_jax_come_to_one_file(with_violet, in_memory, tmp_path):
     folder = write_parts(tmp_path / "parts", with_violet, [45_000, 14_000])
     out, address = tmp_path / "model", free_address()
     running = [
@@ -191,10 +179,7 @@ def test_processes_of_jax_come_to_one_file(with_violet, tmp_path):
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     assert (tmp_path / "model-0").read_bytes() == (tmp_path / "model-1").read_bytes()
-    expected = SecretRegressor(**SMALL).fit(
-        with_violet.drop(columns="y"), with_violet["y"]
-    )
-    assert_nearly(SecretRegressor.load(f"{out}-0").tree_, expected.tree_)
+    assert_same_model(SecretRegressor.load(f"{out}-0"), in_memory)
 
 
 _DYING = """

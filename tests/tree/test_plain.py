@@ -15,7 +15,7 @@ from random_trees import encode, random_rows, random_tree
 from secret_jax import SecretRegressor
 from secret_jax.data.device import encode_on_device
 from secret_jax.data.rows import Table
-from secret_jax.inspect.equations import LinearSplit, split_in_original_units
+from secret_jax.inspect.equations import LinearSplit, conditions_at
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
@@ -62,7 +62,7 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
     between = gaps(plain, table)
     assert len(between) >= 4
     for node, (low, high) in between.items():
-        split = split_in_original_units(plain, node)
+        split = conditions_at(plain, node)[0][1]
         assert isinstance(split, LinearSplit)
         at, gap = rounded_split(split).threshold, high - low
         # Far enough from both sides, but for the rounding of float32.
@@ -96,7 +96,7 @@ def test_whole_numbers_are_split_where_every_view_says(whole):
     tree = model.tree_
     assert tree.schema.whole == (0,)
     assert tree.attribute[0] == 0
-    threshold = split_in_original_units(tree, 0).threshold
+    threshold = conditions_at(tree, 0)[0][1].threshold
     last = round(threshold)
     assert last < threshold < last + 0.001
     assert f"[0] if age <= {last}\n" in model.export_text()
@@ -115,7 +115,7 @@ def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
     y = np.where(values <= first + 12, 0.0, 1.0)
     model = SecretRegressor(leaf="constant", oblique=False, prune=None, max_depth=1)
     tree = model.fit(values[:, None], y).tree_
-    assert round(split_in_original_units(tree, 0).threshold) == first + 12
+    assert round(conditions_at(tree, 0)[0][1].threshold) == first + 12
     center, scale = tree.schema.center, tree.schema.scale
     x = np.asarray(
         encode_on_device(
@@ -163,7 +163,6 @@ def test_a_second_time_changes_no_way_and_no_number_that_is_read():
     np.testing.assert_array_equal(paths_of(once, table), paths_of(twice, table))
     for node in gaps(once, table):
         numbers = [
-            rounded_split(split_in_original_units(t, node)).threshold
-            for t in (once, twice)
+            rounded_split(conditions_at(t, node)[0][1]).threshold for t in (once, twice)
         ]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)

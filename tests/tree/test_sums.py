@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
+import chex
 import numpy as np
 import pytest
 from random_trees import random_tree
 
 from secret_jax.data.rows import Table
+from secret_jax.runtime.programs import program
 from secret_jax.tree import blocks, sums
+from secret_jax.tree.packed import sum_of_trees
 from secret_jax.tree.sums import TreeSum
 from secret_jax.tree.walk import descend, values_at
 
@@ -46,3 +50,14 @@ def test_a_sum_is_what_its_trees_say_one_by_one(table, n_leaves, monkeypatch):
             expected = np.tensordot(steps[first:last], each[first:last], axes=1)
             found = total.values(table, first, last)
             np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_sums_of_one_size_are_one_program(table, monkeypatch):
+    counted = program()(chex.assert_max_traces(inspect.unwrap(sum_of_trees), n=1))
+    monkeypatch.setattr(sums, "sum_of_trees", counted)
+    monkeypatch.setattr(sums, "on_accelerator", lambda: True)
+    monkeypatch.setattr(blocks, "FEW_PAIRS", 0)
+    for n_trees, n_rows in ((4, 700), (3, 650), (2, 20)):
+        trees = [many_categories(seed, 9) for seed in range(n_trees)]
+        TreeSum(trees, np.ones(n_trees)).values(table.take(slice(n_rows)))
+    assert counted.n_compiled == 1

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Least variance along any direction, in units of the table's columns: rows of a leaf
 # may coincide.
@@ -30,7 +30,6 @@ def _likelihood(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _unsmoothed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Sample covariance, divided by n - 1."""
     n = weight.sum()
     return _likelihood(x, weight) * (n / (n - 1.0) if n > 1.0 else 1.0)
 
@@ -57,18 +56,10 @@ def _entropy(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return _likelihood(middle, weight) + np.diag(variance)
 
 
-def _with_empirical_bayes(covariance: np.ndarray, n: float) -> np.ndarray:
-    """Equations (3.39) and (3.40)."""
+def _with_ridge(covariance: np.ndarray, above: float, below: float) -> np.ndarray:
+    """Add the identity, ``above`` times over ``below`` times the trace."""
     p, trace = len(covariance), np.trace(covariance)
-    return covariance + np.eye(p) * ((p - 1) / (n * trace) if trace > 0 else 0.0)
-
-
-def _stipulated_ridge(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Shurygin's ridge (1983), in the form of Bozdogan (2005)."""
-    covariance, p = _likelihood(x, weight), x.shape[1]
-    trace = np.trace(covariance)
-    ridge = p * (p - 1) / (2.0 * weight.sum() * trace) if trace > 0 else 0.0
-    return covariance + ridge * np.eye(p)
+    return covariance + np.eye(p) * (above / (below * trace) if trace > 0 else 0.0)
 
 
 def _stipulated_diagonal(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -114,17 +105,20 @@ SMOOTHERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "none": _unsmoothed,
     "mle": _likelihood,
     "me": _entropy,
-    "mleeb": lambda x, w: _with_empirical_bayes(_likelihood(x, w), w.sum()),
-    "meeb": lambda x, w: _with_empirical_bayes(_entropy(x, w), w.sum()),
+    "mleeb": lambda x, w: _with_ridge(_likelihood(x, w), x.shape[1] - 1, w.sum()),
+    "meeb": lambda x, w: _with_ridge(_entropy(x, w), x.shape[1] - 1, w.sum()),
     "sdce": _stipulated_diagonal,
-    "srce": _stipulated_ridge,
+    "srce": lambda x, w: _with_ridge(
+        _likelihood(x, w), x.shape[1] * (x.shape[1] - 1), 2.0 * w.sum()
+    ),
     "csce": _convex_sum,
     "ledoit_wolf": _ledoit_wolf,
     "identity": lambda x, w: np.eye(x.shape[1]),
 }
 """Estimates of a covariance of rows (n_rows, n_columns) with weights (n_rows,) > 0,
 after Lanning (2008, section 3.2.3); his "None", which must differ from (3.37), divides
-by n - 1. "identity": distances of the columns as they are."""
+by n - 1. Empirical Bayes (3.39, 3.40) and Shurygin's stipulated ridge (1983; Bozdogan
+2005) add to the diagonal. "identity": distances of the columns as they are."""
 
 
 @recorded
@@ -133,6 +127,11 @@ class Metric(NamedTuple):
 
     center: np.ndarray  # (n_columns,), float64
     root: np.ndarray  # (n_columns, n_columns), float64: root of the inverse covariance
+
+    @classmethod
+    def of_rows(cls, x: np.ndarray, weight: np.ndarray, smoother: str) -> Self:
+        """Center rows on their mean, and take a covariance of theirs."""
+        return cls.of(weight @ x / weight.sum(), SMOOTHERS[smoother](x, weight))
 
     @classmethod
     def of(cls, center: np.ndarray, covariance: np.ndarray) -> Self:

@@ -8,7 +8,7 @@ H. Bozdogan. Model Selection and Akaike's Information Criterion (AIC). Psychomet
 
 import numpy as np
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
+from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS
 
@@ -32,15 +32,7 @@ def complexity(variance: np.ndarray, n: np.ndarray) -> float:
     return float(0.5 * rank * np.log(values.sum() / rank) - 0.5 * np.log(values).sum())
 
 
-def deviance_of_leaves(variance: np.ndarray, n: np.ndarray) -> float:
-    """Twice the negative log-likelihood of normal errors with a variance in each leaf.
-
-    Equation 3.24, where (3.23) must divide by the rows of the leaf.
-    """
-    return float(n.sum() * (np.log(2.0 * np.pi) + 1.0) + n @ np.log(variance))
-
-
-def penalty(criterion: str, degrees: float, n: float) -> float:
+def _penalty(criterion: str, degrees: float, n: float) -> float:
     """What AIC, BIC or CAIC add for parameters."""
     each = {"aic": 2.0, "bic": np.log(n), "caic": np.log(n) + 1.0}
     return float(each[criterion] * degrees)
@@ -64,12 +56,14 @@ def of_numbers(criterion: str, fit: HeadFit, rows: Regions) -> float:
     total, n_outputs = 0.0, target.shape[1]
     for output in range(n_outputs):
         variance = np.maximum(np.bincount(place, square[:, output]) / n, least[output])
-        total += deviance_of_leaves(variance, n)
+        # Twice the negative log-likelihood of normal errors with a variance in each
+        # leaf: equation 3.24, where (3.23) must divide by the rows of the leaf.
+        total += float(n.sum() * (np.log(2.0 * np.pi) + 1.0) + n @ np.log(variance))
         if criterion == "icomp":
             total += 2.0 * complexity(variance, n)
         else:
             degrees = degrees_of(fit, target, weight) + len(n)
-            total += penalty(criterion, degrees, n.sum())
+            total += _penalty(criterion, degrees, n.sum())
     return total
 
 
@@ -99,7 +93,7 @@ def of_classes(
         spread = class_spreads(head, rows.x[fit.row], member, weight)
         return deviance + 2.0 * complexity(spread[n > 0], n[n > 0])
     degrees = degrees_of(fit, rows.target[fit.row], weight) * rows.target.shape[1]
-    return deviance + penalty(criterion, degrees, weight.sum())
+    return deviance + _penalty(criterion, degrees, weight.sum())
 
 
 def class_spreads(
@@ -109,8 +103,7 @@ def class_spreads(
 
     Equations 3.33 to 3.36, for any kernel: K(x, x) + K(c, c) - 2 K(x, c).
     """
-    center = weight @ x / weight.sum()
-    metric = Metric.of(center, SMOOTHERS[head.smoother](x, weight))
+    metric = Metric.of_rows(x, weight, head.smoother)
     z, n = metric(x), np.maximum(weight @ member, np.finfo(float).tiny)
     centers = (member.T @ (weight[:, None] * z) / n[:, None])[member.argmax(axis=1)]
     kernel, width = KERNELS[head.kernel].value, float(np.sqrt(max(x.shape[1], 1)))

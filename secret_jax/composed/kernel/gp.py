@@ -15,7 +15,7 @@ from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import DEFINITE, KERNELS, blocks, products
 from secret_jax.composed.kernel.rbf import FittedBases, RadialBasis, without_own
 from secret_jax.runtime.values import at_least
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, in units of the typical distance within a leaf, and
 # noise, as shares of the variance of the process.
@@ -79,7 +79,14 @@ class GaussianProcess(Head):
 
     def _likeliest(self, rows: Regions, rest: np.ndarray) -> tuple[Process, float]:
         """Process, and noise as a share of its variance, of the greatest likelihood."""
-        metric, n = _within_leaves(rows, self.smoother), len(rest)
+        # About the means of their leaves: columns that tell leaves apart vary little
+        # there, and count the more.
+        inside, n = rows.x.copy(), len(rest)
+        for _, part in rows.parts():
+            share = rows.weight[part]
+            inside[part] -= share @ rows.x[part] / share.sum()
+        center = rows.weight @ rows.x / rows.weight.sum()
+        metric = Metric.of(center, SMOOTHERS[self.smoother](inside, rows.weight))
         chosen = np.linspace(0, n - 1, min(n, self.max_centers)).astype(int)
         some = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(int)
         z, weight = metric(rows.x[some]), np.sqrt(rows.weight[some])
@@ -99,18 +106,6 @@ class GaussianProcess(Head):
                 best = float(deviance[i]), process, float(_NOISES[i])
         assert best is not None
         return best[1:]
-
-
-def _within_leaves(rows: Regions, smoother: str) -> Metric:
-    """Metric of rows about the means of their leaves: columns that tell leaves apart
-    vary little there, and count the more.
-    """
-    inside = rows.x.copy()
-    for _, part in rows.parts():
-        weight = rows.weight[part]
-        inside[part] -= weight @ rows.x[part] / weight.sum()
-    center = rows.weight @ rows.x / rows.weight.sum()
-    return Metric.of(center, SMOOTHERS[smoother](inside, rows.weight))
 
 
 def _root(gram: np.ndarray) -> np.ndarray:
@@ -145,10 +140,8 @@ class Process(NamedTuple):
         return self._own(z) / self._unit
 
     def _own(self, z: np.ndarray) -> np.ndarray:
-        square = (z**2).sum(axis=1)
-        value = KERNELS[self.kernel].value(
-            np.zeros_like(square), square, self.bandwidth
-        )
+        square, kernel = (z**2).sum(axis=1), KERNELS[self.kernel]
+        value = kernel.value(np.zeros_like(square), square, self.bandwidth)
         return np.broadcast_to(value, square.shape)
 
     @property

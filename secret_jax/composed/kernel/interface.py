@@ -36,7 +36,7 @@ class Regions(NamedTuple):
         """Rows with the columns of a head only."""
         return self._replace(x=head.of(self.x))
 
-    def some(self, most: int) -> Regions:
+    def sampled(self, most: int) -> Regions:
         """At most so many rows, of all leaves alike."""
         chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), most)).astype(int)
         return Regions(*(part[chosen] for part in self))
@@ -45,7 +45,7 @@ class Regions(NamedTuple):
 class HeadFit(NamedTuple):
     """Fitted head, and what it says of training rows.
 
-    The model is a record of `secret_jax.tree.state.recorded`, whose method
+    The model is a record of `secret_jax.tree.file.recorded`, whose method
     ``predict(x, leaf, base)`` gives predictions of rows and their standard deviations,
     (n_rows, n_outputs) each.
     """

@@ -7,10 +7,10 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
+from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS, blocks
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, in units of the root mean square distance of a row of
 # a leaf from its center.
@@ -43,37 +43,39 @@ class RadialBasis(Head):
     kernel: Annotated[str, StrOptions(set(KERNELS))] = "multiquadric"
 
     def fit(self, rows: Regions) -> HeadFit:
-        bases = Bases.of(rows, self)
-        weight, n = rows.weight, rows.weight.sum()
+        weight, n, parts = rows.weight, rows.weight.sum(), rows.parts()
         level = weight @ (rows.target - rows.base) / n
         rest = rows.target - rows.base - level
-        widths = bases.bandwidth * _BANDWIDTHS
-        sums = [_Sums.nothing(len(bases.leaf), rest.shape[1]) for _ in widths]
-        for block in blocks(len(rest), 8 * len(bases.leaf)):
-            square, inner = bases.products(rows.x[block])
-            for i, width in enumerate(widths.tolist()):
-                said = KERNELS[self.kernel].value(square, inner, width)
+        metrics = tuple(
+            Metric.of_rows(rows.x[part], weight[part], self.smoother)
+            for _, part in parts
+        )
+        typical = float(np.sqrt(max(rows.x.shape[1], 1)))  # the distance in a leaf
+        widths, value = (typical * _BANDWIDTHS).tolist(), KERNELS[self.kernel].value
+        sums = [_Sums.nothing(len(metrics), rest.shape[1]) for _ in widths]
+        for block in blocks(len(rest), 8 * len(metrics)):
+            square, inner = _products(metrics, rows.x[block])
+            for i, width in enumerate(widths):
+                said = value(square, inner, width)
                 sums[i] = sums[i].with_rows(said, rest[block], weight[block])
         spread = weight @ rest**2
         ridges = [one.ridge(spread, n) for one in sums]
-        best = int(np.argmin([ridge.error for ridge in ridges]))
-        chosen, bases = ridges[best], bases._replace(bandwidth=float(widths[best]))
+        best = int(np.argmin([error for error, _ in ridges]))
+        (vectors, factor, moment), mean = ridges[best][1], sums[best].mean
         fitted, left_out = np.empty_like(rest), np.empty_like(rest)
-        for block in blocks(len(rest), 8 * len(bases.leaf)):
-            said = (bases(rows.x[block]) - chosen.mean) @ chosen.vectors
-            fitted[block] = rows.base[block] + level + said @ chosen.moment
-            leverage = (said**2 * chosen.factor).sum(axis=1) + 1.0 / n
-            left_out[block] = without_own(
-                fitted[block], rows.target[block], weight[block] * leverage
-            )
-        parts = [part for _, part in rows.parts()]
-        error = weight[:, None] * (rows.target - left_out) ** 2
-        deviation = [
-            np.sqrt(error[part].sum(axis=0) / weight[part].sum()) for part in parts
-        ]
-        weights = chosen.vectors @ chosen.moment
+        for block in blocks(len(rest), 8 * len(metrics)):
+            said = value(*_products(metrics, rows.x[block]), widths[best])
+            said = (said - mean) @ vectors
+            fitted[block] = rows.base[block] + level + said @ moment
+            leverage = weight[block] * ((said**2 * factor).sum(axis=1) + 1.0 / n)
+            target = rows.target[block]
+            left_out[block] = without_own(fitted[block], target, leverage)
+        square = weight[:, None] * (rows.target - left_out) ** 2
+        means = [square[part].sum(axis=0) / weight[part].sum() for _, part in parts]
+        weights, leaf = vectors @ moment, np.array([leaf for leaf, _ in parts])
         model = FittedBases(
-            bases, level - chosen.mean @ weights, weights, np.array(deviation)
+            *(leaf, metrics, self.kernel, widths[best], level - mean @ weights),
+            *(weights, np.sqrt(np.array(means))),
         )
         return HeadFit(model, np.arange(len(rest)), fitted, left_out)
 
@@ -86,48 +88,26 @@ def without_own(
     return (fitted - own * target) / (1.0 - own)
 
 
+def _products(
+    metrics: Sequence[Metric], x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances from the centers and inner products, (n_rows, n_bases)."""
+    square, inner = np.empty((2, len(x), len(metrics)))
+    for i, metric in enumerate(metrics):
+        z, center = metric(x), metric.center @ metric.root
+        square[:, i] = (z**2).sum(axis=1)
+        inner[:, i] = (z + center) @ center
+    return square, inner
+
+
 @recorded
-class Bases(NamedTuple):
-    """Basis functions of the leaves."""
+class FittedBases(NamedTuple):
+    """Network of basis functions, one for each leaf."""
 
     leaf: np.ndarray  # (n_bases,), int: node ids
     metrics: Sequence[Metric]
     kernel: str
     bandwidth: float
-
-    @classmethod
-    def of(cls, rows: Regions, head: Head) -> Self:
-        """Center bases on the leaves; the bandwidth is the typical distance there."""
-        metrics = []
-        for _, part in rows.parts():
-            x, weight = rows.x[part], rows.weight[part]
-            covariance = SMOOTHERS[head.smoother](x, weight)
-            metrics.append(Metric.of(weight @ x / weight.sum(), covariance))
-        leaf = np.array([leaf for leaf, _ in rows.parts()])
-        typical = np.sqrt(max(rows.x.shape[1], 1))
-        return cls(leaf, tuple(metrics), head.kernel, float(typical))
-
-    def products(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Squared distances from the centers and inner products, (n_rows, n_bases)."""
-        square, inner = np.empty((2, len(x), len(self.metrics)))
-        for i, metric in enumerate(self.metrics):
-            z = metric(x)
-            square[:, i] = (z**2).sum(axis=1)
-            inner[:, i] = (z + metric.center @ metric.root) @ (
-                metric.center @ metric.root
-            )
-        return square, inner
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Values of the bases, shape (n_rows, n_bases)."""
-        return KERNELS[self.kernel].value(*self.products(x), self.bandwidth)
-
-
-@recorded
-class FittedBases(NamedTuple):
-    """Network of basis functions."""
-
-    bases: Bases
     level: np.ndarray  # (n_outputs,), float64
     weights: np.ndarray  # (n_bases, n_outputs), float64
     # (n_bases, n_outputs), float64: leave-one-out error of the rows of each leaf.
@@ -137,22 +117,12 @@ class FittedBases(NamedTuple):
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `HeadFit`; the deviation is the leave-one-out error of the leaf."""
-        found = np.empty_like(base)
+        found, value = np.empty_like(base), KERNELS[self.kernel].value
         for block in blocks(len(x), 8 * len(self.weights)):
-            found[block] = self.bases(x[block]) @ self.weights
-        return base + self.level + found, self.deviation[
-            np.searchsorted(self.bases.leaf, leaf)
-        ]
-
-
-class _Ridge(NamedTuple):
-    """Chosen ridge regression, along the eigenvectors of the bases."""
-
-    error: float
-    mean: np.ndarray
-    vectors: np.ndarray
-    factor: np.ndarray
-    moment: np.ndarray
+            products = _products(self.metrics, x[block])
+            found[block] = value(*products, self.bandwidth) @ self.weights
+        place = np.searchsorted(self.leaf, leaf)
+        return base + self.level + found, self.deviation[place]
 
 
 class _Sums(NamedTuple):
@@ -183,8 +153,14 @@ class _Sums(NamedTuple):
             self.moment + said.T @ (weight[:, None] * rest),
         )
 
-    def ridge(self, spread: np.ndarray, n: float) -> _Ridge:
-        """Choose the penalty of least generalised cross-validation."""
+    def ridge(
+        self, spread: np.ndarray, n: float
+    ) -> tuple[float, tuple[np.ndarray, ...]]:
+        """Choose the penalty of least generalised cross-validation.
+
+        Returns its error, eigenvectors of the bases, and factors and moments along
+        these.
+        """
         scale = np.sqrt(np.diag(self.gram) / n)
         scale = np.where(scale > _NO_SPREAD * np.abs(self.mean), scale, np.inf)
         values, vectors = np.linalg.eigh(self.gram / scale / scale[:, None])
@@ -199,6 +175,4 @@ class _Sums(NamedTuple):
         error = n * np.maximum(left, 0.0) / free**2
         best = int(np.argmin(error))
         factor = share[best] / values
-        return _Ridge(
-            float(error[best]), self.mean, vectors, factor, factor[:, None] * moment
-        )
+        return float(error[best]), (vectors, factor, factor[:, None] * moment)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from secret_jax.data.labels import from_at_least
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # A score that explains less than this share of its variance is left out.
 _LEAST_EXPLAINED = 1e-6
@@ -48,15 +48,13 @@ class OptimalScores(NamedTuple):
         off = fitted - weight @ fitted / n
         product = member.T @ (weight[:, None] * off) / n
         root = 1.0 / np.sqrt(np.where(count > 0, share, np.inf))
-        values, vectors = np.linalg.eigh(
-            root[:, None] * 0.5 * (product + product.T) * root
-        )
+        product = root[:, None] * 0.5 * (product + product.T) * root
+        values, vectors = np.linalg.eigh(product)
         kept = values > max(_LEAST_EXPLAINED, _LEAST_EXPLAINED * values[-1])
         scores = (root[:, None] * vectors)[:, kept]
         said = fitted @ scores
-        centers = (
-            member.T @ (weight[:, None] * said) / np.maximum(count, 1e-300)[:, None]
-        )
+        centers = member.T @ (weight[:, None] * said)
+        centers /= np.maximum(count, 1e-300)[:, None]
         inside = said - member @ centers
         within = inside.T @ (weight[:, None] * inside) / n
         values, vectors = np.linalg.eigh(within)
@@ -72,7 +70,7 @@ class OptimalScores(NamedTuple):
 
 
 @recorded
-class ReachedScores(NamedTuple):
+class CumulativeScores(NamedTuple):
     """Classes in order: one dichotomy after the other (Lanning 2008, chapter 6)."""
 
     # Of "this class or a later one", for each but the first.
@@ -81,19 +79,20 @@ class ReachedScores(NamedTuple):
     @classmethod
     def of(cls, fitted: np.ndarray, reached: np.ndarray, weight: np.ndarray) -> Self:
         """Find the scores, from regressions of `secret_jax.data.labels.at_least`."""
+        pairs = zip(fitted.T, reached.T, strict=True)
         return cls(
             tuple(
-                OptimalScores.of(_of_two(said), _of_two(member), weight)
-                for said, member in zip(fitted.T, reached.T, strict=True)
+                OptimalScores.of(_both_shares(s), _both_shares(r), weight)
+                for s, r in pairs
             )
         )
 
     def probability(self, fitted: np.ndarray) -> np.ndarray:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
         pairs = zip(self.dichotomies, fitted.T, strict=True)
-        reached = [one.probability(_of_two(said))[:, 1] for one, said in pairs]
+        reached = [one.probability(_both_shares(said))[:, 1] for one, said in pairs]
         return from_at_least(np.stack(reached, axis=1))
 
 
-def _of_two(second: np.ndarray) -> np.ndarray:
+def _both_shares(second: np.ndarray) -> np.ndarray:
     return np.stack([1.0 - second, second], axis=1)

@@ -13,7 +13,7 @@ from secret_jax.composed.kernel.criteria import CRITERIA
 from secret_jax.composed.kernel.interface import Head
 from secret_jax.runtime.genetic import evolve
 from secret_jax.runtime.values import Value, at_least, real
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Further ones of a criterion are rounding.
 _DIGITS = 2
@@ -130,11 +130,10 @@ class GreedySearch(Search):
         """See `Search`; nothing is drawn at random."""
 
         def better(best: Head, others: list[Head]) -> Head:
-            heads.scores(others)
-            return min(
-                [best, *others],
-                key=lambda one: round(heads.known.get(one, np.inf), _DIGITS),
-            )
+            scores = heads.scores(others)  # that of the best may be among them
+            scores = [heads.known.get(best, np.inf), *scores]
+            ranks = [round(score, _DIGITS) for score in scores]
+            return [best, *others][ranks.index(min(ranks))]
 
         every = heads.head.columns or tuple(range(heads.n_columns))
         best, n_turns, before = replace(heads.head, columns=every), 0, None
@@ -147,14 +146,10 @@ class GreedySearch(Search):
                 changed = best
                 n_turns += 1
                 yield heads.found(best, n_turns)
-                best = better(best, _with_column_changed(best, heads.n_columns))
-
-
-def _with_column_changed(head: Head, n_columns: int) -> list[Head]:
-    """Heads with one column more or one less, but with one at least."""
-    columns = set(head.columns or ())
-    changed = [columns ^ {column} for column in range(n_columns)]
-    return [replace(head, columns=tuple(sorted(one))) for one in changed if one]
+                columns = set(best.columns or ())
+                others = [columns ^ {column} for column in range(heads.n_columns)]
+                others = [tuple(sorted(one)) for one in others if one]
+                best = better(best, [replace(best, columns=one) for one in others])
 
 
 SEARCHES: dict[str, Search] = {"genetic": GeneticSearch(), "greedy": GreedySearch()}

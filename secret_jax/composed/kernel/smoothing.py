@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import KERNELS, WEIGHING, blocks, products
-from secret_jax.tree.state import recorded
+from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, the widest first, in units of the root mean square
 # distance of two rows of the leaf: from nearly equal weights to the next neighbours.
@@ -56,9 +56,7 @@ class Smoothing(Head):
         leaves, known, fitted, left_out = {}, [], [], []
         for leaf, part in rows.parts():
             x, weight, base = rows.x[part], rows.weight[part], rows.base[part]
-            metric = Metric.of(
-                weight @ x / weight.sum(), SMOOTHERS[self.smoother](x, weight)
-            )
+            metric = Metric.of_rows(x, weight, self.smoother)
             rest = rows.target[part] - base
             kept = LeafRows(
                 metric, metric(x), rest, weight, 0.0, np.zeros(rest.shape[1])
@@ -128,25 +126,20 @@ class LeafRows(NamedTuple):
         """Number of numbers that the arrays for one row to predict hold."""
         return max(len(self.weight), self.z.shape[1] ** 2)
 
-    def _shares(
-        self, square: np.ndarray, bandwidth: float, how: Smoothing
-    ) -> np.ndarray:
-        """Far from all rows the nearest ones count: only ratios of weights matter."""
-        log = KERNELS[how.kernel].log
-        assert log is not None, "`Head.check` has seen to it"
-        said = log(square, bandwidth)
-        share = self.weight * np.exp(said - said.max(axis=1, keepdims=True))
-        return share / share.sum(axis=1, keepdims=True)
-
     def _smoothed(
         self, place: np.ndarray, square: np.ndarray, bandwidth: float, how: Smoothing
     ) -> np.ndarray:
         """Weighted means, or weighted linear models, at other rows.
 
         ``place`` (n_others, n_columns): in coordinates of the metric; ``square``
-        (n_others, n_rows): squared distances, infinite where a row is not to count.
+        (n_others, n_rows): squared distances, infinite where a row is not to count. Far
+        from all rows the nearest ones count: only ratios of weights matter.
         """
-        share = self._shares(square, bandwidth, how)
+        log = KERNELS[how.kernel].log
+        assert log is not None, "`Head.check` has seen to it"
+        said = log(square, bandwidth)
+        share = self.weight * np.exp(said - said.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)
         value = share @ self.target
         n_columns = self.z.shape[1]
         if not how.linear or n_columns == 0:

@@ -76,17 +76,14 @@ class InformationCriterion(PruningRule):
 
         Its value is the criterion, comparable between trees of the same rows.
         """
-        rows = evidence.training
-        error = node_errors(tree, rows)
-        splits = _splits_above(tree)
-        degrees = model_degrees(tree) * tree.loss.n_free(tree.n_outputs)
-        path = weakest_links(tree, error, degrees + splits)
-        n_rows = float(np.sum(rows.weight))
-        totals = path.totals(error)
-        parameters, n = path.totals(degrees + splits), n_rows
+        rows, splits = evidence.training, _splits_above(tree)
+        error, n = node_errors(tree, rows), float(np.sum(rows.weight))
+        size = model_degrees(tree) * tree.loss.n_free(tree.n_outputs) + splits
+        path = weakest_links(tree, error, size)
+        totals, parameters = path.totals(error), path.totals(size)
         deviance, variance = 2.0 * totals, None
         if tree.loss.least_squares:  # independent normal outputs of one variance
-            n, parameters = n_rows * tree.n_outputs, parameters + 1
+            n, parameters = n * tree.n_outputs, parameters + 1
             variance = np.maximum(totals / n, _ROUNDING)
             deviance = n * np.log(variance)
         if self.criterion == "aic":
@@ -97,10 +94,13 @@ class InformationCriterion(PruningRule):
         elif self.criterion != "icomp":
             penalty = (np.log(n) + (self.criterion == "caic")) * parameters
         else:
-            statistics = node_statistics(tree, rows)
-            noise = None
+            statistics, noise = node_statistics(tree, rows), None
             if variance is None:
-                noise = _working_variances(tree.loss, statistics)
+                # Variance of a row's information on raw predictions at a node's mean
+                # target, as weighted least squares has it: of log-odds 1 / (p (1 - p)).
+                mean = statistics.mean[:, statistics.n_regressors :]
+                value = [tree.loss.constant(each[None], np.ones(1)) for each in mean]
+                noise = 1.0 / tree.loss.working(mean, np.array(value))[1]
             complexity = covariance_complexity(path, statistics, variance, noise)
             penalty = 2.0 * complexity + 2.0 * path.totals(splits)
         value = deviance + penalty
@@ -109,27 +109,13 @@ class InformationCriterion(PruningRule):
 
 
 def _splits_above(tree: Tree) -> np.ndarray:
-    """Share out the split parameters so that sums over leaves count each split once.
-
-    A node passes its share from above, and that of its own split, on to its children.
-    """
+    """Share out the split parameters so that sums over leaves count each split once."""
     own = split_degrees(tree)
     share = np.zeros(tree.n_nodes)
     for node in range(1, tree.n_nodes):  # parents come before children
         above = tree.parent[node]
         share[node] = 0.5 * (share[above] + own[above])
     return share
-
-
-def _working_variances(loss: Loss, statistics: NodeStatistics) -> np.ndarray:
-    """Variances of a row's information on raw predictions, (n_nodes, n_outputs).
-
-    They are reciprocals of the loss's curvature at a node's mean target: of log-odds
-    1 / (p (1 - p)), as weighted least squares has them.
-    """
-    mean = statistics.mean[:, statistics.n_regressors :]
-    value = np.array([loss.constant(one[None], np.ones(1)) for one in mean])
-    return 1.0 / loss.working(mean, value)[1]
 
 
 def covariance_complexity(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 
@@ -56,9 +56,9 @@ class CrossValidation(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value."""
-        found = cross_validated(tree, evidence, _path)
-        best = evidence.best_size(tree, found.path, found.error)
-        return found.pruned(tree, best.index, best.value)._replace(longer=best.longer)
+        path, error, fold_trees = cross_validated(tree, evidence, _path)
+        best, pruned = evidence.best_subtree(tree, path, error)
+        return pruned._replace(fold_trees=fold_trees(best))
 
     def is_settled(self, pruned: Tree, n_rows: int) -> bool:
         """Whether splits of many rows gain so much that folds hardly matter."""
@@ -66,28 +66,20 @@ class CrossValidation(PruningRule):
         return bool(n_rows > _MANY_ROWS and gains)
 
 
-class FoldErrors(NamedTuple):
-    """Errors of the subtrees of a tree, from trees that had not seen the rows."""
-
-    path: PruningPath  # of the tree itself
-    # (n_subtrees,), float64: summed over the folds; each has a tree, cut at the
-    # subtree's typical penalty.
-    error: np.ndarray
-    # Trees of the folds, cut as the subtree of an index.
-    fold_trees: Callable[[int], tuple[Tree, ...]]
-
-    def pruned(self, tree: Tree, index: int, value: float) -> Pruned:
-        """Cut a tree and those of its folds to the subtree of an index."""
-        subtree = self.path.subtree(tree, index)
-        return Pruned(subtree, value, self.fold_trees(index))
+def _path(tree: Tree) -> PruningPath:
+    """Weakest-link path by penalty per degree of freedom, in squared error."""
+    return weakest_links(tree, training_errors(tree), 1.0 + model_degrees(tree))
 
 
 def cross_validated(
     tree: Tree, evidence: Evidence, path_of: Callable[[Tree], PruningPath]
-) -> FoldErrors:
+) -> tuple[PruningPath, np.ndarray, Callable[[int], tuple[Tree, ...]]]:
     """Measure the subtrees of a tree on rows that the trees of the folds had not seen.
 
-    ``path_of``: gives the weakest-link path of a tree.
+    ``path_of``: gives the weakest-link path of a tree. Returns that of the tree itself;
+    errors of its subtrees (n_subtrees,), summed over the folds, each of which has a
+    tree that is cut at the subtree's typical penalty; and a function that gives these
+    trees for the index of a subtree.
     """
     path, trees = path_of(tree), evidence.fold_trees
     penalties, paths = path.typical_penalties(), [path_of(each) for each in trees]
@@ -102,7 +94,7 @@ def cross_validated(
             for own, each in zip(paths, trees, strict=True)
         )
 
-    return FoldErrors(path, error, fold_trees)
+    return path, error, fold_trees
 
 
 def parts_of(
@@ -151,20 +143,13 @@ def without_share(rows: Rows, share: float) -> tuple[Rows, Rows | None]:
 
     None: too few rows, or groups, to hold any out.
     """
-    if rows.group is not None:  # one of as many parts as the share says
-        n_parts = max(round(1 / share), 2)
-        for part in parts_of(rows.weight, n_parts, group=rows.group)[:1]:
-            return rows.take(~part), rows.take(part)
-        return rows, None
-    cut = hold_out(rows.weight, share)
-    if cut == rows.n_rows:
-        return rows, None
-    return rows.take(slice(cut)), rows.take(slice(cut, None))
-
-
-def _path(tree: Tree) -> PruningPath:
-    """Weakest-link path by penalty per degree of freedom, in squared error."""
-    return weakest_links(tree, training_errors(tree), 1.0 + model_degrees(tree))
+    if rows.group is None:
+        cut = hold_out(rows.weight, share)
+        others = None if cut == rows.n_rows else rows.take(slice(cut, None))
+        return rows.take(slice(cut)), others
+    # One of as many parts as the share says.
+    parts = parts_of(rows.weight, max(round(1 / share), 2), group=rows.group)
+    return (rows.take(~parts[0]), rows.take(parts[0])) if parts else (rows, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,20 +188,21 @@ class StandardErrors(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree; return it with its cross-validated error."""
-        found = cross_validated(
-            tree,
-            evidence,  # paths by penalty per leaf, in units of the mean error
-            lambda each: weakest_links(each, training_errors(each) / each.weight[0]),
-        )
-        least = smallest_within(found.error)
+
+        def path_of(each: Tree) -> PruningPath:  # by penalty per leaf, of mean errors
+            return weakest_links(each, training_errors(each) / each.weight[0])
+
+        path, error, fold_trees = cross_validated(tree, evidence, path_of)
+        least = smallest_within(error)
         errors, weight = [np.zeros(0)], [np.zeros(0)]
-        for fold, subtree in enumerate(found.fold_trees(least)):
+        for fold, subtree in enumerate(fold_trees(least)):
             rows = evidence.held_out_of(fold)
             errors.append(row_errors(subtree, rows))
             weight.append(rows.weight)
-        error, count = np.concatenate(errors), np.concatenate(weight)
+        own, count = np.concatenate(errors), np.concatenate(weight)
         # The standard error of the sum, of parts of so many rows.
-        loss = error / count - error.sum() / max(count.sum(), 1.0)
-        most = found.error[least] + self.factor * np.sqrt(count @ loss**2)
-        index = smallest_within(found.error, most)
-        return found.pruned(tree, index, float(found.error[index]))
+        loss = own / count - own.sum() / max(count.sum(), 1.0)
+        most = error[least] + self.factor * np.sqrt(count @ loss**2)
+        index = smallest_within(error, most)
+        subtree = path.subtree(tree, index)
+        return Pruned(subtree, float(error[index]), fold_trees(index))

@@ -47,6 +47,4 @@ class HoldOut(PruningRule):
         keep = best_splits(tree, error)
         found, error = compact(tree, keep), error[remaining(tree, keep)]
         path = weakest_links(found, error)
-        best = evidence.best_size(found, path, path.totals(error))
-        tree = path.subtree(found, best.index)
-        return Pruned(tree, best.value, longer=best.longer)
+        return evidence.best_subtree(found, path, path.totals(error))[1]

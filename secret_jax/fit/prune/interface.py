@@ -56,48 +56,37 @@ class Evidence(NamedTuple):
         """Rows of a fold."""
         return self.training.take(np.flatnonzero(self.unseen[fold]))
 
-    @property
-    def unseen_weight(self) -> float:
-        """Total weight of the rows that trees have not seen, over all folds."""
-        if self.held_out is not None:
-            return float(self.held_out.weight.sum())
-        return float(sum(self.training.weight[part].sum() for part in self.unseen))
-
-    def best_size(self, tree: Tree, path: PruningPath, error: np.ndarray) -> BestSize:
+    def best_subtree(
+        self, tree: Tree, path: PruningPath, error: np.ndarray
+    ) -> tuple[int, Pruned]:
         """Choose the subtree of least error, penalised by what is to be read.
 
         A tree of twice as many numbers, in its splits and in the short equations of its
         leaves, must err less by the tolerance, as a share. The first forty are free.
 
-        Parameters
-        ----------
-        error : ndarray of shape (n_subtrees,)
-            Summed over the rows that each tree had not seen, and over outputs.
+        ``error`` (n_subtrees,): summed over the rows that each tree had not seen.
+        Returns the position in the path, and the subtree with its penalised error.
         """
-        least = smallest_within(error)
-        if self.tolerance == 0:
-            return BestSize(least, float(error[least]), None)
-        in_leaf = numbers_of_leaves(tree, self.training, self.equation_tolerance)
-        numbers = path.totals(in_leaf, split_numbers(tree))
-        doublings = np.log2(np.maximum(numbers / _AT_A_GLANCE, 1.0))
-        # Losses of one's own may be negative: a share more is then nearer to zero.
-        value = error * (1.0 + self.tolerance) ** (np.sign(error) * doublings)
-        best = smallest_within(value)
-        longer = None
-        if error[least] < error[best]:
-            mean = error / self.unseen_weight
-            longer = LongerTree(
-                int(numbers[least]), float(mean[least]), float(mean[best])
-            )
-        return BestSize(best, float(value[best]), longer)
-
-
-class BestSize(NamedTuple):
-    """Subtree of a path that was chosen by its size-penalised error."""
-
-    index: int  # of the path
-    value: float  # its penalised error
-    longer: LongerTree | None  # subtree of least error, if it is another one
+        best = least = smallest_within(error)
+        value, longer = error, None
+        if self.tolerance:
+            in_leaf = numbers_of_leaves(tree, self.training, self.equation_tolerance)
+            numbers = path.totals(in_leaf, split_numbers(tree))
+            doublings = np.log2(np.maximum(numbers / _AT_A_GLANCE, 1.0))
+            # Losses of one's own may be negative: a share more is then nearer to zero.
+            value = error * (1.0 + self.tolerance) ** (np.sign(error) * doublings)
+            best = smallest_within(value)
+            if error[least] < error[best]:
+                parts = [self.training.weight[part] for part in self.unseen]
+                unseen = parts if self.held_out is None else [self.held_out.weight]
+                weight = float(sum(part.sum() for part in unseen))
+                longer = LongerTree(
+                    int(numbers[least]),
+                    float(error[least]) / weight,
+                    float(error[best]) / weight,
+                )
+        pruned = Pruned(path.subtree(tree, best), float(value[best]), longer=longer)
+        return best, pruned
 
 
 class Pruned(NamedTuple):

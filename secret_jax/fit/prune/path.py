@@ -4,9 +4,11 @@ Weakest-link pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3) orders 
 subtrees of a grown tree in one sequence; a penalty for size chooses among them.
 """
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.models.errors import node_errors
@@ -84,45 +86,56 @@ def weakest_links(
     alone the best are left out.
     """
     size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
-    # Numbers of Python: the nodes are few, and are looked at one by one.
-    left, right, parent = tree.left.tolist(), tree.right.tolist(), tree.parent.tolist()
-    own_error = error.astype(np.float64).tolist()
-    own_size = size.astype(np.float64).tolist()
-    error_below, size_below = own_error.copy(), own_size.copy()
-    per_unit = [np.inf] * tree.n_nodes  # of leaves, and fixed splits, infinite
-    fixed = np.isinf(tree.gain)
-    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
-        error_below[node] = error_below[left[node]] + error_below[right[node]]
-        size_below[node] = size_below[left[node]] + size_below[right[node]]
-        saved = own_error[node] - error_below[node]
-        if not fixed[node]:
-            per_unit[node] = saved / (size_below[node] - own_size[node])
-    step = np.zeros(tree.n_nodes, np.int64)
-    alphas = [0.0]
-    for _ in range(tree.n_nodes):
-        least = min(per_unit)
-        if least == np.inf:
-            break
-        node = per_unit.index(least)
-        if least > alphas[-1]:
-            alphas.append(least)
-        below = [node]
-        while below:
-            gone = below.pop()
-            if per_unit[gone] < np.inf:
-                per_unit[gone], step[gone] = np.inf, len(alphas) - 1
-                below += (left[gone], right[gone])
-        less_error = error_below[node] - own_error[node]
-        less_size = size_below[node] - own_size[node]
-        error_below[node], size_below[node] = own_error[node], own_size[node]
-        while (node := parent[node]) >= 0:
-            error_below[node] -= less_error
-            size_below[node] -= less_size
-            saved = own_error[node] - error_below[node]
-            if not fixed[node]:
-                per_unit[node] = saved / (size_below[node] - own_size[node])
+    alpha = _penalties_of_splits(tree, error, size)
+    fixed = np.isinf(alpha) & ~tree.is_leaf
+    alphas = np.unique(np.maximum(alpha[~tree.is_leaf & ~fixed], 0.0))
+    alphas = alphas if len(alphas) and alphas[0] == 0 else np.append(0.0, alphas)
+    step = np.searchsorted(alphas, np.maximum(alpha, 0.0))
+    step[tree.is_leaf] = 0
     step[fixed] = len(alphas)  # split in every subtree
-    return PruningPath(np.array(alphas), step, tree.parent)
+    return PruningPath(alphas, step, tree.parent)
+
+
+def _penalties_of_splits(
+    tree: Tree, error: np.ndarray, size: np.ndarray
+) -> Float[np.ndarray, " n_nodes"]:
+    """The penalty of a unit of size from which on each node is no longer split.
+
+    The least ``error + alpha * size`` of a subtree bends down at every alpha at which a
+    split goes. The line of a node as a leaf cuts off what lies beyond their crossing:
+    splits below that would go later go with the node. Infinite for fixed splits.
+    """
+    # Numbers of Python: nodes are looked at one by one.
+    left, right = tree.left.tolist(), tree.right.tolist()
+    own_error, own_size = (a.astype(np.float64).tolist() for a in (error, size))
+    fixed = np.isinf(tree.gain).tolist()
+    # What is left of subtrees as alpha becomes infinite, and what the splits that are
+    # gone had saved.
+    far_error, far_size = own_error.copy(), own_size.copy()
+    saved_error, saved_size = own_error.copy(), own_size.copy()
+    going: list[list[tuple[float, int]]] = [[] for _ in left]  # heaps, the last first
+    alpha = np.full(tree.n_nodes, np.inf)
+    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+        few, later = sorted((going[left[node]], going[right[node]]), key=len)
+        for split in few:
+            heappush(later, split)
+        going[node] = later
+        below_error = far_error[left[node]] + far_error[right[node]]
+        below_size = far_size[left[node]] + far_size[right[node]]
+        if fixed[node]:
+            far_error[node], far_size[node] = below_error, below_size
+            continue
+        saved, more = own_error[node] - below_error, below_size - own_size[node]
+        while later and saved < -later[0][0] * more:
+            last = heappop(later)[1]
+            saved += saved_error[last]
+            more += saved_size[last]
+        alpha[node] = saved / more
+        saved_error[node], saved_size[node] = saved, more
+        heappush(later, (-alpha[node], node))
+    for node in np.flatnonzero(tree.parent >= 0):  # parents come first
+        alpha[node] = min(alpha[node], alpha[tree.parent[node]])
+    return alpha
 
 
 def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:

@@ -1,22 +1,23 @@
-"""Distil the trees of a cross-validation into one tree.
+"""Distil several trees, or boosters, into one tree that learns what they predict.
 
 The mean of trees that were grown on parts of the rows errs less than each of them, and
 one tree that learns this mean keeps much of the gain (born-again trees, Breiman & Shang
-1996).
+1996). It learns at the rows, partly from their own outputs, and at points between them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 
 from secret_jax.data.rows import Rows, Table, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.kinds import LEVELS_BELOW
+from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS
+from secret_jax.fit.prune.interface import Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.fit.refine.interface import Fitted
+from secret_jax.fit.refine.interface import Candidate, Fitted
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import weighted_errors
@@ -30,6 +31,20 @@ from secret_jax.tree.walk import descend, values_at
 
 # Points between the rows, for each row, and at least.
 _POINTS_PER_ROW, _LEAST_POINTS = 2, 2000
+
+Predict: TypeAlias = Callable[[Table], np.ndarray]
+
+
+class Teacher(NamedTuple):
+    """Predictions to learn, (n_rows, n_outputs): values, or class probabilities."""
+
+    predict: Predict  # of any rows
+    # For the training rows, by models that have not seen them; None: by ``predict``.
+    at_rows: np.ndarray | None = None
+    # Models of folds, and masks (n_rows,) of the rows that each has not seen: students
+    # of theirs can be judged on these rows.
+    folds: Sequence[Predict] = ()
+    parts: Sequence[np.ndarray] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,76 +82,110 @@ class Distillation(Value):
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
         """Grow a cross-validated tree again on the predictions of the fold trees.
 
-        Parameters
-        ----------
-        fitted : Fitted
-            With the trees of the parts among its folds.
-        recipe : Recipe
-            With the least weights of a split and a leaf in weights of the rows; the
-            student's rows weigh more, and they are raised accordingly.
-
-        Returns
-        -------
-        Fitted
-            With the new tree, of at most as many leaves, and what it learned; or as it
-            was, if the new tree fits the rows too badly, or the loss leads to no means.
+        ``recipe``: see `distil`. Returns ``fitted`` with the new tree, of at most as
+        many leaves, and what it learned; or as it was, if the new tree fits the rows
+        too badly, or the loss leads to no means.
         """
-        tree = fitted.tree
-        if not tree.loss.says_means:
+        old, rows, folds = fitted.tree, fitted.training, fitted.folds
+        if not old.loss.predicts_mean:
             return fitted  # the mean of medians and rows is no median
         recipe.stage("asking the trees of the folds").at()
-        rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
 
-        def said(table: Table) -> np.ndarray:
-            return mean_prediction(teachers, table)
+        def mean_prediction(table: Table) -> np.ndarray:
+            values = (raw_predictions(fold.tree, table) for fold in folds)
+            return np.mean([old.loss.prediction(value) for value in values], axis=0)
 
-        learned = student_rows(rows, said, recipe.schema, self)
-        learned = shuffled(learned, ROW_ORDER)
+        def prune(trees: Sequence[Tree]) -> Pruned:
+            return Pruned(of_size(trees[0], old.n_leaves), 0.0)
+
+        deepest = old.max_depth + PATIENCE_LEVELS
+        student, learned = self.distil(
+            Teacher(mean_prediction),
+            rows,
+            recipe.to_depth(deepest),
+            families=[fitted.oblique],
+            prune=prune,
+            stage="growing the tree again",
+        )
+        new = student.pruned.tree
+        before, after = (mean_error([(tree, rows)]) for tree in (old, new))
+        unseen = mean_error((fold.tree, fold.held_out) for fold in folds)
+        most = min(self.most_rise * (unseen - before), before)
+        if after - before > most:
+            return fitted
+        return fitted._replace(tree=new, student_rows=learned)
+
+    def distil(
+        self,
+        teacher: Teacher,
+        rows: Rows,
+        recipe: Recipe,
+        *,
+        families: Sequence[bool],
+        prune: Callable[[Sequence[Tree]], Pruned],
+        stage: str,
+    ) -> tuple[Candidate, Rows]:
+        """Grow a student of each family, and one of each of the teacher's folds.
+
+        ``recipe``: with the least weights of a split and a leaf in weights of the rows;
+        the student's rows weigh more, and they are raised accordingly; ``families``:
+        whether students may split obliquely; ``prune``: cuts the student of all rows,
+        first of its family, and says what it is worth.
+
+        Returns the best family, with weights and errors of the rows, and the rows that
+        its first tree learned from.
+        """
+        learned, lessons = self.lessons(teacher, rows, recipe.schema)
         ratio = float(learned.weight.sum() / rows.weight.sum())
         heavier = replace(
             recipe,
             min_split_weight=ratio * recipe.min_split_weight,
             min_leaf_weight=ratio * recipe.min_leaf_weight,
         )
-        tree = heavier.grow_one(
-            learned,
-            oblique=fitted.oblique,
-            stage="growing the tree again",
-            deepest=fitted.tree.max_depth + LEVELS_BELOW,
-        )
-        tree = of_size(tree, fitted.tree.n_leaves)
+        roots = [
+            replace(heavier.root(seen, oblique=oblique), targets=targets)
+            for oblique in families
+            for seen, targets in lessons
+        ]
+        trees = heavier.attach(heavier.grow(learned, roots, stage), learned, roots)
+        students = []
+        for i, oblique in enumerate(families):
+            own = tuple(trees[i * len(lessons) : (i + 1) * len(lessons)])
+            students.append(Candidate(own, prune(own), oblique))
+        best = min(students, key=lambda student: student.pruned.value)
+        tree = best.pruned.tree
         tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)
-        before = mean_error([fitted.tree], [rows])
-        unseen = [fold.held_out for fold in fitted.folds]
-        optimism = mean_error(teachers, unseen) - before
-        rise = mean_error([tree], [rows]) - before
-        kept = rise <= min(self.most_rise * optimism, before)
-        return fitted._replace(tree=tree, student_rows=learned) if kept else fitted
+        return best._replace(pruned=best.pruned._replace(tree=tree)), learned
 
+    def lessons(
+        self, teacher: Teacher, rows: Rows, schema: TableSchema
+    ) -> tuple[Rows, list[tuple[np.ndarray, np.ndarray]]]:
+        """Rows to learn from, in an order without meaning; what each student learns.
 
-def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
-    """Mean error of hard trees, each on rows of its own."""
-    error = weight = 0.0
-    for tree, rows in zip(trees, parts, strict=True):
-        (value,) = raw_predictions([tree], rows.table)
-        error += float(weighted_errors(value, rows, tree.loss).sum())
-        weight += float(rows.weight.sum())
-    return error / weight
+        A student of the teacher learns at all rows, one of a fold not at the rows that
+        the fold has not seen, nor at the points that stem from them. Returns for each
+        the positions of its rows, and its targets.
+        """
+        learned, origin = student_rows(teacher, rows, schema, self)
+        # Weights have no part in the order of different rows: here they tell it.
+        place = np.arange(learned.n_rows, dtype=np.float64)
+        order = shuffled(learned._replace(weight=place), ROW_ORDER).weight.astype(int)
+        learned, origin = learned.take(order), origin[order]
+        lessons = [(np.arange(learned.n_rows), learned.targets)]
+        own = np.where(order < rows.n_rows, self.own_share, 0.0)[:, None]
+        for predict, part in zip(teacher.folds, teacher.parts, strict=True):
+            seen = np.flatnonzero(~part[origin])
+            taught = (1.0 - own[seen]) * predict(learned.table.take(seen))
+            lessons.append((seen, own[seen] * rows.targets[origin[seen]] + taught))
+        return learned, lessons
 
 
 def student_rows(
-    rows: Rows,
-    said: Callable[[Table], np.ndarray],
-    schema: TableSchema,
-    options: Distillation,
-    at_rows: np.ndarray | None = None,
-) -> Rows:
-    """Rows, and points between them, with the teachers' predictions as targets.
+    teacher: Teacher, rows: Rows, schema: TableSchema, options: Distillation
+) -> tuple[Rows, np.ndarray]:
+    """Rows, then points between them, with predictions in their targets.
 
-    ``rows``: rows that grew the teachers; ``said``: predictions of the teachers for a
-    table, of shape (n_rows, n_outputs); ``at_rows`` (n_rows, n_outputs): their
-    predictions at the rows, if these differ. Returns the rows first, then the points,
-    in turn from each row. The points weigh as much as the rows.
+    Returns them, and the position (n_learned,) of the row that each stems from.
     """
     random = np.random.default_rng(ROW_ORDER)
     n_rows = rows.n_rows
@@ -148,11 +197,13 @@ def student_rows(
     weight = rows.weight[first]
     weight = weight * (rows.weight.sum() / weight.sum())
     group = None if rows.group is None else rows.group[first]
-    points = Rows(table, said(table), weight, group)
-    at_rows = said(rows.table) if at_rows is None else at_rows
+    points = Rows(table, teacher.predict(table), weight, group)
+    at_rows = teacher.at_rows
+    at_rows = teacher.predict(rows.table) if at_rows is None else at_rows
     own = options.own_share
     targets = own * rows.targets + (1.0 - own) * at_rows
-    return join([rows._replace(targets=targets), points])
+    learned = join([rows._replace(targets=targets), points])
+    return learned, np.append(np.arange(n_rows), first)
 
 
 def between(
@@ -181,36 +232,35 @@ def between(
     return Table(x, table.codes[first])
 
 
-def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
-    """Average the predictions of hard trees, in standardised units, on the host.
+def mean_error(trees_and_rows: Iterable[tuple[Tree, Rows]]) -> float:
+    """Mean loss of hard trees, each on rows of its own."""
+    error = weight = 0.0
+    for tree, rows in trees_and_rows:
+        value = raw_predictions(tree, rows.table)
+        error += float(weighted_errors(value, rows, tree.loss).sum())
+        weight += float(rows.weight.sum())
+    return error / weight
+
+
+def raw_predictions(tree: Tree, table: Table) -> np.ndarray:
+    """Predict with the models of a hard tree, (n_rows, n_outputs), on the host.
 
     Programs for trees of many different sizes would take longer to compile than to run.
-
-    Returns (n_rows, n_outputs), float64.
     """
-    values = raw_predictions(trees, table)
-    return np.mean([trees[0].loss.prediction(value) for value in values], axis=0)
 
-
-def raw_predictions(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
-    """Predict with the models of hard trees, (n_rows, n_outputs) each, on the host."""
-
-    def block(rows: slice) -> list[np.ndarray]:
+    def block(rows: slice) -> np.ndarray:
         part = table.take(rows)
         root = np.zeros(len(part.x), np.int64)
-        leaves = [descend(tree, part, root, tree.max_depth) for tree in trees]
-        pairs = zip(trees, leaves, strict=True)
-        return [values_at(tree, part, leaf) for tree, leaf in pairs]
+        return values_at(tree, part, descend(tree, part, root, tree.max_depth))
 
-    blocks = list(in_blocks(block, len(table.x)))
-    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+    return np.concatenate(list(in_blocks(block, len(table.x))))
 
 
 def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
-    """Measure weights, ranges and errors of a tree on given rows.
+    """Measure weights, ranges and errors of a tree on given rows; its models stay.
 
-    ``tree``: with models, which it keeps; ``leaf``: how predictions are clipped;
-    ``min_weight``: splits with a child of less weight are taken back.
+    ``leaf``: how predictions are clipped; ``min_weight``: splits with a child of less
+    weight are taken back.
     """
     found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf

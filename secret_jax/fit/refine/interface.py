@@ -1,15 +1,16 @@
 """Interface of refinements: values that turn a fitted tree into another one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import OfLosses
-from secret_jax.tree.structure import LongerTree, Tree
+from secret_jax.tree.structure import Tree
 
 
 class RefinementWarning(UserWarning):
@@ -17,14 +18,29 @@ class RefinementWarning(UserWarning):
 
 
 class Candidate(NamedTuple):
-    """Grown tree and its pruned form, with models of the training rows alone."""
+    """Trees that were grown alike, and what pruning keeps of the first one."""
 
-    # grown, pruned: before and after pruning.
-    grown: Tree
-    pruned: Tree
+    # That of all training rows, then those of the folds; models are of training rows.
+    trees: tuple[Tree, ...]
+    pruned: Pruned
+    oblique: bool  # whether they might split obliquely
+
+    @classmethod
+    def of(
+        cls, trees: Sequence[Tree], rule: PruningRule, evidence: Evidence, oblique: bool
+    ) -> Self:
+        """Prune the first of some trees; the others are those of the first folds."""
+        folds = {"unseen": evidence.unseen[: len(trees) - 1], "fold_trees": trees[1:]}
+        pruned = rule(trees[0], evidence._replace(**folds))
+        return cls(tuple(trees), pruned, oblique)
+
+    @property
+    def grown(self) -> Tree:
+        """The first tree, before it was pruned."""
+        return self.trees[0]
 
 
-class FoldFit(NamedTuple):
+class Fold(NamedTuple):
     """Tree fitted without some rows, in the same way as the final one."""
 
     tree: Tree  # pruned; its models are from the training rows
@@ -38,13 +54,9 @@ class Fitted(NamedTuple):
     Attributes
     ----------
     tree : Tree
-    oblique : bool
-        Whether it was allowed to split obliquely.
-    n_leaves_grown : int
-        Before pruning.
     candidates : tuple of Candidate
-        The trees that were grown, the chosen one first.
-    folds : tuple of FoldFit
+        The trees that were grown, the chosen ones first.
+    folds : tuple of Fold
         One where rows were held out, one for each part of a cross-validation.
     training : Rows
         Rows that grew it.
@@ -55,20 +67,20 @@ class Fitted(NamedTuple):
     student_rows : Rows or None
         Rows that the tree was fitted to, if not the training rows; see
         `secret_jax.fit.refine.distillation`.
-    longer : LongerTree or None
-        Of the pruned tree, see `secret_jax.fit.prune.interface.Pruned`.
     """
 
     tree: Tree
-    oblique: bool
-    n_leaves_grown: int
     candidates: tuple[Candidate, ...]
-    folds: tuple[FoldFit, ...]
+    folds: tuple[Fold, ...]
     training: Rows
     held_out: Rows | None
     refit: bool
     student_rows: Rows | None = None
-    longer: LongerTree | None = None
+
+    @property
+    def oblique(self) -> bool:
+        """Whether the tree might split obliquely."""
+        return self.candidates[0].oblique
 
     def all_rows(self, *, shuffle: bool = False) -> Rows:
         """Rows that may train the final tree, in an order without meaning."""

@@ -83,17 +83,17 @@ class Tao(Refinement):
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Optimise the splits, and return the tree with the number of passes."""
-        rows = fitted.all_rows(shuffle=True)
-        if fitted.student_rows is None:
+        rows, learned = fitted.all_rows(shuffle=True), fitted.student_rows
+        if learned is None:
             check = None if fitted.refit else fitted.held_out
             return improve(fitted.tree, rows, check, recipe, self)
         # Points between rows depend on each other: the rows have the last word.
-        heavier = fitted.student_rows.weight.sum() / rows.weight.sum()
-        recipe = replace(recipe, min_leaf_weight=heavier * recipe.min_leaf_weight)
-        found = improve(fitted.tree, fitted.student_rows, rows, recipe, self)
-        if found.n_steps:
-            found = found._replace(tree=measured_on(found.tree, rows, recipe.leaf, 0.0))
-        return found
+        least = recipe.min_leaf_weight * (learned.weight.sum() / rows.weight.sum())
+        recipe = replace(recipe, min_leaf_weight=least)
+        found = improve(fitted.tree, learned, rows, recipe, self)
+        if not found.n_steps:
+            return found
+        return found._replace(tree=measured_on(found.tree, rows, recipe.leaf, 0.0))
 
 
 def improve(
@@ -153,9 +153,11 @@ def _improve_level(
     costs, new = map(subtree_costs, (tree, tried))
     noise = np.sum(training_errors(tree)[tree.is_leaf]) / tree.weight[0]
     price = options.penalty * noise * np.maximum(split_degrees(tree), 1.0)
-    better = new < costs - np.maximum(price, _LEAST_DROP * costs[0])
-    light = leaf_totals(tried, (tried.weight < least * (1 - ROUNDING)).astype(int)) > 0
-    accepted = np.isin(np.arange(tree.n_nodes), nodes) & better & ~light
+    accepted = new < costs - np.maximum(price, _LEAST_DROP * costs[0])
+    light = (tried.weight < least * (1 - ROUNDING)).astype(int)
+    accepted &= np.isin(np.arange(tree.n_nodes), nodes) & (
+        leaf_totals(tried, light) == 0
+    )
     if not accepted.any():
         return tree
     for name, values in splits.items():
@@ -171,13 +173,16 @@ def _proposed(
     splits = {name: getattr(tree, name).copy() for name in names}
     depth = tree.depth[nodes].max(initial=0)
     reached = descend(tree, rows.table, np.zeros(rows.n_rows, int), depth)
+
+    def error_below(side: int, part: Rows) -> np.ndarray:
+        start = np.full(part.n_rows, side)
+        leaf = descend(tree, part.table, start, tree.max_depth)
+        return weighted_errors(values_at(tree, part.table, leaf), part, tree.loss)
+
     for node in nodes:
         part = rows.take(np.flatnonzero(reached == node)[:_NODE_ROWS])
-        sides = tree.left[node], tree.right[node]
-        starts = (np.full(part.n_rows, side) for side in sides)
-        ends = (descend(tree, part.table, each, tree.max_depth) for each in starts)
-        values = (values_at(tree, part.table, leaf) for leaf in ends)
-        to_left, to_right = (weighted_errors(v, part, tree.loss) for v in values)
+        sides = int(tree.left[node]), int(tree.right[node])
+        to_left, to_right = (error_below(side, part) for side in sides)
         share = part.weight.sum() / tree.weight[node]
         found = _best_cut(tree, node, part, to_right - to_left, least * share)
         if found is None:

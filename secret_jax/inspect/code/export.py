@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.program import ExportedModel, program_of
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, as_view
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
@@ -123,12 +122,12 @@ def written(
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     """Convert a tree to what programs of any language compute."""
     view, classes, only = as_view(tree, output), None, None
-    if isinstance(view, ClassView):
+    if view.classes is not None:
         view, classes = replace(view, only=None), view.classes
         only = None if output is None else classes.position(output)
     return ExportedModel(
         title=view.title,
-        trees=[[program_of(one) for one in view.equations]],
+        trees=[program_of(view.equations)],
         constants=(0.0,) * len(view.equations),
         loss=view.tree.loss,
         classes=classes,
@@ -156,7 +155,7 @@ def exported_sum(
         centers = (0.0,) * len(scales)
         scaled = replace(schema, target_centers=centers, target_scales=scales)
         outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
-        parts.append([program_of(one) for one in outputs])
+        parts.append(program_of(outputs))
     return ExportedModel(
         title=" / ".join(schema.target_names),
         trees=parts,

@@ -1,63 +1,62 @@
-"""Content of exported programs in any language: splits, models, order of nodes."""
+"""Content of exported programs in any language: splits, models, sums, conditions."""
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.equations import (
-    AnySplit,
     CategorySplit,
-    Conjunction,
     LinearModel,
     LinearSplit,
     Term,
+    clip_range_of,
     conditions_at,
-    mixture_range,
     model_in_original_units,
 )
 from secret_jax.losses.interface import Link, Loss
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
 
-
-class Levels(NamedTuple):
-    """What a column of categories adds to a sum: by category, or else ``otherwise``."""
-
-    name: str
-    effects: dict[Any, float]
-    otherwise: float
+Conditions = Sequence[LinearSplit | CategorySplit]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Program:
-    """Splits and leaf models of a tree of one output, with the numbers of a program.
+class Program(NamedTuple):
+    """Splits and leaf models of a tree, with all digits.
 
-    A model without terms is a plain number, already clipped. The mixture of the leaves
-    is clipped to ``low`` and ``high``, which are infinite where each leaf is.
+    ``outputs`` are trees of one output each. ``splits`` are conditions that all hold
+    for the rows that go left; of hard ones on one column the threshold is the very
+    number at which the tree, in float32, changes sides. ``models`` and ``ends`` have an
+    item for each output; models without terms are plain numbers, already clipped.
+    Mixtures of the leaves are clipped to ``ends``, infinite where each leaf is.
     """
 
-    tree: Tree
-    splits: dict[int, AnySplit]
-    models: dict[int, LinearModel]
-    low: float
-    high: float
+    outputs: Sequence[Tree]
+    splits: dict[int, Conditions]
+    models: dict[int, list[LinearModel]]
+    ends: list[tuple[float, float]]
+
+    @property
+    def tree(self) -> Tree:
+        """That of the first output: splits are those of all."""
+        return self.outputs[0]
 
 
 class ExportedModel(NamedTuple):
     """Trees that add up, and the meaning of their sums.
 
-    ``trees`` are lists of their outputs, to each of which one of the ``constants`` is
-    added. Of ``classes``, or of one ``only``, probabilities are predicted.
+    To the sums of their outputs ``constants`` are added. Of ``classes``, or of one
+    ``only``, probabilities are predicted.
     """
 
     title: str
-    trees: list[list[Program]]
+    trees: list[Program]
     constants: tuple[float, ...]
     loss: Loss
     classes: Classes | None
@@ -66,7 +65,7 @@ class ExportedModel(NamedTuple):
     @property
     def schema(self) -> TableSchema:
         """Columns, which all trees share."""
-        return self.trees[0][0].tree.schema
+        return self.trees[0].tree.schema
 
     @property
     def link(self) -> Link:
@@ -86,42 +85,26 @@ class ExportedModel(NamedTuple):
         return [plain_category(label, "y") for label in self.classes.labels]
 
 
-def program_of(tree: Tree) -> Program:
-    """Convert a tree of one output to the numbers that are written.
-
-    With all digits, and of hard splits on one column the very number at which the tree,
-    in float32, changes sides.
-    """
-    low, high = mixture_range(tree)
-    splits: dict[int, AnySplit] = {}
-    models: dict[int, LinearModel] = {}
-    for node, leaf in enumerate(tree.is_leaf.tolist()):
-        if leaf:
-            models[node] = _model(tree, node)
-            continue
-        parts = conditions_at(tree, node)
-        first, *more = (_comparison(part, node, one) for part, one in parts)
-        joined = tree.kind[node] == SplitKind.CONJUNCTION
-        splits[node] = Conjunction(conditions=(first, *more)) if joined else first
-    return Program(tree=tree, splits=splits, models=models, low=low, high=high)
-
-
-def _comparison(
-    tree: Tree, node: int, split: LinearSplit | CategorySplit
-) -> LinearSplit | CategorySplit:
-    if isinstance(split, CategorySplit):
-        return split
-    if len(split.terms) > 1 or split.width > 0:
-        return split
-    return replace(split, threshold=_exact_threshold(tree, node, split))
-
-
-def _model(tree: Tree, node: int) -> LinearModel:
-    model = model_in_original_units(tree, node)
-    if model.terms:
-        return model
-    constant = min(max(model.intercept, model.low), model.high)
-    return replace(model, intercept=constant, low=-math.inf, high=math.inf)
+def program_of(outputs: Sequence[Tree]) -> Program:
+    """Convert trees of one output, which share their splits, to what is written."""
+    tree, splits, models = outputs[0], {}, {}
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        splits[node] = [
+            replace(one, threshold=_exact_threshold(part, node, one))
+            if isinstance(one, LinearSplit) and len(one.terms) == 1 and one.width == 0
+            else one
+            for part, one in conditions_at(tree, node)
+        ]
+    for node in np.flatnonzero(tree.is_leaf).tolist():
+        models[node] = []
+        for one in outputs:
+            model = model_in_original_units(one, node)
+            if not model.terms:
+                constant = min(max(model.intercept, model.low), model.high)
+                ends = {"low": -math.inf, "high": math.inf}
+                model = replace(model, intercept=constant, **ends)
+            models[node].append(model)
+    return Program(outputs, splits, models, [clip_range_of(one) for one in outputs])
 
 
 def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
@@ -146,41 +129,6 @@ def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
     return sign * value(ranks[max(first - 1, 0)])
 
 
-def unknown_values(schema: TableSchema) -> np.ndarray:
-    """What encoded columns count as where a value is missing, or was never seen.
-
-    Of numbers that is 0, their mean, and of indicators of categories the share of the
-    rows; programs of all kinds ask it here.
-    """
-    values = np.zeros(schema.n_columns)
-    first = schema.n_regressors - schema.n_indicators
-    values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
-    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
-    return values
-
-
-def split_sum(
-    schema: TableSchema, terms: Sequence[Term]
-) -> tuple[list[Term], list[Levels]]:
-    """Part a sum into terms of numbers, or of gaps in them, and columns of categories.
-
-    Of these what is not listed adds nothing, or all that are known are listed.
-    """
-    numbers = [term for term in terms if term.asks != "category"]
-    of_column: dict[str, list[Term]] = {}
-    for term in terms:
-        if term.asks == "category":
-            of_column.setdefault(term.name, []).append(term)
-    unknown, levels = unknown_values(schema), []
-    for name, its in of_column.items():
-        otherwise = float(sum(term.factor * unknown[term.position] for term in its))
-        known = plain_categories(schema, name) if otherwise else []
-        effects = dict.fromkeys(known, 0.0)
-        effects |= {plain_category(term.category, name): term.factor for term in its}
-        levels.append(Levels(name, effects, otherwise))
-    return numbers, levels
-
-
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
@@ -195,12 +143,24 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
         if tree.is_leaf[node]:
             yield node, depth, None, first
             continue
-        sides: dict[Side, int] = {"left": int(tree.left[node])}
-        sides["right"] = int(tree.right[node])
-        nested = min(sides, key=lambda side: n_leaves[sides[side]])
+        left, right = int(tree.left[node]), int(tree.right[node])
+        nested: Side = "left" if n_leaves[left] <= n_leaves[right] else "right"
+        smaller, larger = (left, right) if nested == "left" else (right, left)
         yield node, depth, nested, first
-        larger: Side = "right" if nested == "left" else "left"
-        stack += [(sides[larger], depth, False), (sides[nested], depth + 1, True)]
+        stack += [(larger, depth, False), (smaller, depth + 1, True)]
+
+
+def unknown_values(schema: TableSchema) -> np.ndarray:
+    """What encoded columns count as where a value is missing, or was never seen.
+
+    Of numbers that is 0, their mean, and of indicators of categories the share of the
+    rows; programs of all kinds ask it here.
+    """
+    values = np.zeros(schema.n_columns)
+    first = schema.n_regressors - schema.n_indicators
+    values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
+    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
+    return values
 
 
 def plain_categories(schema: TableSchema, name: str) -> list[Any]:
@@ -224,3 +184,93 @@ def plain_category(category: Any, name: str) -> str | bool | int | float | None:
         f"{type(category).__name__}, which cannot be written as code. Turn the column "
         "into text or finite numbers before fitting."
     )
+
+
+class Writer(ABC):
+    """Conditions and sums over the columns of a row, as Python and SQL write them."""
+
+    logical: ClassVar[tuple[str, str, str]]
+    """The words for or, and, not."""
+    indicator: ClassVar[str]
+    """What is 1 where a condition holds, and else 0."""
+    blank: ClassVar[str] = " "
+    """What stands between addends."""
+
+    def __init__(self, model: ExportedModel):
+        self.model, self.schema = model, model.schema
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """Write a float."""
+
+    @abstractmethod
+    def column(self, name: str, missing_as: float | None = None) -> str:
+        """Write what a row holds in a column, a mean in place of missing numbers."""
+
+    @abstractmethod
+    def missing(self, name: str) -> str:
+        """Write the condition that a column is missing."""
+
+    @abstractmethod
+    def member(self, split: CategorySplit, side: Side) -> str:
+        """Write the condition that a column holds one of some categories, or none."""
+
+    @abstractmethod
+    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str:
+        """Write what the category of a column adds to a sum."""
+
+    @abstractmethod
+    def clip(self, value: str, low: float, high: float) -> str:
+        """Write a value, cut at those of its bounds that are finite."""
+
+    def sum_of(self, terms: Sequence[Term], constant: float | None = None) -> str:
+        """Write a sum: numbers, and gaps in them, before columns of categories.
+
+        Of these what is not listed adds nothing, or all that are known are listed.
+        """
+        addends = [] if constant is None else [self.number(constant)]
+        of_column: dict[str, list[Term]] = {}
+        for term in terms:
+            if term.asks == "category":
+                of_column.setdefault(term.name, []).append(term)
+                continue
+            if term.asks == "number":
+                held = self.column(term.name, term.missing_as)
+                value = self.clip(held, term.low, term.high)
+            else:
+                value = self.indicator.format(self.missing(term.name))
+            size = self.number(abs(term.factor)) + " * "
+            size = "" if abs(term.factor) == 1 else size
+            addends.append(f"{'-' if term.factor < 0 else '+'} {size}{value}")
+        unknown = unknown_values(self.schema)
+        for name, its in of_column.items():
+            otherwise = float(sum(term.factor * unknown[term.position] for term in its))
+            known = plain_categories(self.schema, name) if otherwise else []
+            effects = dict.fromkeys(known, 0.0)
+            for term in its:
+                effects[plain_category(term.category, name)] = term.factor
+            addends.append(f"+ {self.effect(name, effects, otherwise)}")
+        return self.added(addends)
+
+    def added(self, addends: Sequence[str]) -> str:
+        """Join signed addends, of which the first needs no plus."""
+        return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
+
+    def condition(self, conditions: Conditions, side: Side) -> str:
+        """Write the condition under which a row goes to a side."""
+        either, both, no = self.logical
+        texts = []
+        for split in conditions:
+            if isinstance(split, CategorySplit):
+                texts.append(self.member(split, side))
+                continue
+            total = self.sum_of(split.terms)
+            text = f"{total} {split.sign(side)} {self.number(split.threshold)}"
+            if split.missing_left is not None:
+                gap = self.missing(split.terms[0].name)
+                if split.missing_left == (side == "left"):
+                    text = f"({gap} {either} {text})"
+                else:
+                    text = f"({no} {gap} {both} {text})"
+            texts.append(text)
+        return f" {both if side == 'left' else either} ".join(texts)

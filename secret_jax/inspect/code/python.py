@@ -5,21 +5,16 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from secret_jax.inspect.code.phrases import Phrases
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Levels,
     Program,
+    Writer,
     decisions,
     plain_category,
 )
-from secret_jax.inspect.equations import (
-    AnySplit,
-    CategorySplit,
-    LinearModel,
-    LinearSplit,
-)
+from secret_jax.inspect.equations import CategorySplit, LinearModel, LinearSplit
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
@@ -74,7 +69,7 @@ def python_code(model: ExportedModel, function: str) -> str:
             f"function_name is {function!r}, which the function itself uses. Choose a "
             f"name other than {', '.join(sorted(_TAKEN))}."
         )
-    code = _Functions(model, function).code()
+    code = _PythonWriter(model, function).code()
     helpers = ""
     for text in _HELPERS.strip().split("\n\n\n"):
         if text[4 : text.index("(") + 1] in code + helpers:
@@ -83,15 +78,15 @@ def python_code(model: ExportedModel, function: str) -> str:
     return "from math import exp\n\n\n" * ("exp(" in code) + code
 
 
-class _Functions(Phrases):
+class _PythonWriter(Writer):
     """Functions of a model, and the ``cells`` of a row that these ask for."""
 
     logical, indicator = ("or", "and", "not"), "{}"
     blank = "\n"  # where a line may break; names are written without
 
     def __init__(self, model: ExportedModel, function: str):
-        super().__init__(model.schema)
-        self.model, self.function = model, function
+        super().__init__(model)
+        self.function = function
         self.cells: dict[str, str] = {}
 
     def code(self) -> str:
@@ -101,9 +96,12 @@ class _Functions(Phrases):
         follows, _ = _BY_LINK[model.link]
         by, alone = f"{len(model.trees)} trees that add up", False
         if len(model.trees) == 1:
-            by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
+            by = f"a tree of {counted_leaves(model.trees[0].tree.n_leaves)}"
             alone = follows == "total" and not any(model.constants)
-        bodies = [[*self._body(outputs)] for outputs in model.trees]
+        bodies = [
+            [*(self._mixture(one) if one.tree.is_soft else self._body(one))]
+            for one in model.trees
+        ]
         if not alone:
             for i, body in enumerate(bodies):
                 lines += [f"def tree_{i}(row):", *body, "", ""]
@@ -151,9 +149,8 @@ class _Functions(Phrases):
             return f"{name} {'==' if inside else '!='} {listed[0]}"
         return f"{name} {'in' if inside else 'not in'} ({', '.join(listed)})"
 
-    def effect(self, levels: Levels) -> str:
-        held = self.column(levels.name)
-        return f"{levels.effects!r}.get({held}, {levels.otherwise!r})"
+    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str:
+        return f"{effects!r}.get({self.column(name)}, {otherwise!r})"
 
     def clip(self, value: str, low: float, high: float) -> str:
         ends = [self.number(end) for end in (low, high) if math.isfinite(end)]
@@ -166,46 +163,42 @@ class _Functions(Phrases):
         total = self.sum_of(model.terms, model.intercept)
         return self.clip(total, model.low, model.high)
 
-    def _body(self, outputs: Sequence[Program]) -> Iterator[str]:
+    def _body(self, program: Program) -> Iterator[str]:
         """Write the lines that return the value of a tree, or one for each output."""
-        if outputs[0].tree.is_soft:
-            yield from self._mixture(outputs)
-            return
-        for node, depth, nested, _ in decisions(outputs[0].tree):
+        for node, depth, nested, _ in decisions(program.tree):
             indent = "    " * (depth + 1)
             if nested is None:
-                values = [self._equation(program.models[node]) for program in outputs]
+                values = list(map(self._equation, program.models[node]))
                 yield _returned(values, indent)
             else:
-                asked = self.condition(outputs[0].splits[node], nested)
+                asked = self.condition(program.splits[node], nested)
                 yield _statement("if ", asked, ":", indent=indent)
 
-    def _mixture(self, outputs: Sequence[Program]) -> Iterator[str]:
+    def _mixture(self, program: Program) -> Iterator[str]:
         """Write the gates, then the sums over the leaves."""
-        for node, split in outputs[0].splits.items():
-            yield _statement(f"left_{node} = ", self._share_left(split))
+        for node, conditions in program.splits.items():
+            split = conditions[0]
+            if isinstance(split, LinearSplit) and split.width > 0:
+                sign = -1.0 if split.at_most else 1.0
+                terms = [t._replace(factor=sign * t.factor) for t in split.gate_terms]
+                distance = self.sum_of(terms, -sign * split.threshold)
+                share = f"gate(({distance}) / {self.number(split.width)})"
+            else:
+                share = self.condition(conditions, "left")
+            yield _statement(f"left_{node} = ", share)
         totals = []
-        for i, program in enumerate(outputs):
+        for i, ends in enumerate(program.ends):
             sign = "="
-            for leaf, model in program.models.items():
+            for leaf, models in program.models.items():
                 factors = [
                     f"left_{node}" if side == "left" else f"(1.0 - left_{node})"
                     for node, side in way_to(program.tree, leaf)
                 ]
-                value = " * ".join([*factors, f"({self._equation(model)})"])
+                value = " * ".join([*factors, f"({self._equation(models[i])})"])
                 yield _statement(f"total_{i} {sign} ", value)
                 sign = "+="
-            totals.append(self.clip(f"total_{i}", program.low, program.high))
+            totals.append(self.clip(f"total_{i}", *ends))
         yield _returned(totals)
-
-    def _share_left(self, split: AnySplit) -> str:
-        """Write the share of a row that goes left."""
-        if not isinstance(split, LinearSplit) or split.width == 0:
-            return self.condition(split, "left")
-        sign = -1.0 if split.at_most else 1.0
-        terms = [term._replace(factor=sign * term.factor) for term in split.gate_terms]
-        distance = self.sum_of(terms, -sign * split.threshold)
-        return f"gate(({distance}) / {self.number(split.width)})"
 
     def _answer(self) -> Iterator[str]:
         """Write the sum, or the list of several, and what follows from it."""
@@ -230,7 +223,7 @@ class _Functions(Phrases):
         if model.only is not None:
             yield f"    return chances[{model.only}]"
             return
-        yield self._labels()
+        yield f"    labels = {list(model.labels)!r}"
         yield "    return dict(zip(labels, chances))"
 
     def _class_function(self) -> Iterator[str]:
@@ -238,7 +231,7 @@ class _Functions(Phrases):
         assert self.model.classes is not None
         costs, name = self.model.classes.costs, self.function
         yield f"def {name}(row=None, /, **columns):"
-        yield self._labels()
+        yield f"    labels = {list(self.model.labels)!r}"
         yield f"    chances = [*{name}_proba(row, **columns).values()]"
         if costs is None:
             yield "    return labels[chances.index(max(chances))]"
@@ -251,9 +244,6 @@ class _Functions(Phrases):
             gains.append(self.added(gain))
         yield _statement("gains = ", f"[{', '.join(gains)}]")
         yield "    return labels[gains.index(max(gains))]"
-
-    def _labels(self) -> str:
-        return f"    labels = {list(self.model.labels)!r}"
 
 
 def _statement(before: str, value: str, after: str = "", indent: str = "    ") -> str:

@@ -6,15 +6,12 @@ MATERIALIZED: SQLite would otherwise put what they stand for in each place of th
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.code.phrases import Phrases
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Levels,
-    Program,
+    Writer,
     decisions,
     plain_category,
 )
@@ -28,7 +25,7 @@ _MOST_LOG_ODDS = 100.0
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     """Write an expression or query; see `secret_jax.inspect.code.export`."""
-    if model.trees[0][0].tree.is_soft:
+    if model.trees[0].tree.is_soft:
         raise ValueError(
             "Gates are not exported to 'sql'. harden() gives the tree without them, "
             "which export_code('sql') writes."
@@ -45,25 +42,26 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "probability. Name a table with table= for a query that has a column for "
             "each and the class, or one class with output=."
         )
-    sql = _SQL(model.schema, {*model.schema.names, column_name, table or ""})
-    sums = [_sum(sql, program) for program in model.trees[0]]
-    if by_class and table is not None:
-        return _query_of_classes(sql, model, sums, column_name, table) + "\n"
-    code = _answer(sql, model, sums)
-    if table is not None:
-        code = _select([f"{code} AS {_name(column_name)}"], _name(table))
-    return code + "\n"
+    sql = _SqlWriter(model, column_name, table or "")
+    sums = list(map(sql.value, range(len(model.constants))))
+    if table is None:
+        return sql.answer(sums) + "\n"
+    if by_class:
+        return sql.query_of_classes(sums, column_name, table) + "\n"
+    code = f"{sql.answer(sums)} AS {_name(column_name)}"
+    return _select([code], _name(table)) + "\n"
 
 
-class _SQL(Phrases):
+class _SqlWriter(Writer):
     """SQL with quoted names of columns, and a prefix that begins no name of these."""
 
     logical = "OR", "AND", "NOT"
     indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
 
-    def __init__(self, schema: TableSchema, names: Iterable[str]):
-        super().__init__(schema)
+    def __init__(self, model: ExportedModel, *names: str):
+        super().__init__(model)
         self.prefix = "tree_"
+        names = (*names, *self.schema.names)
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
 
@@ -87,7 +85,7 @@ class _SQL(Phrases):
     def member(self, split: CategorySplit, side: Side) -> str:
         inside, column = side == split.listed_side, self.column(split.name)
         known = [one for one in split.listed if one is not None]
-        listed = ", ".join(self.literal(each, split.name) for each in known)
+        listed = ", ".join(self._literal(each, split.name) for each in known)
         text = f"{column} {'IN' if inside else 'NOT IN'} ({listed})"
         if not known:
             text = "1 = 0" if inside else f"{column} = {column}"
@@ -95,16 +93,15 @@ class _SQL(Phrases):
         gap = split.missing_left == (side == "left")
         return f"({text} OR {column} IS NULL)" if gap else text
 
-    def effect(self, levels: Levels) -> str:
-        column, cases = self.column(levels.name), []
-        for category, effect in levels.effects.items():
-            holds = f"{column} = {self.literal(category, levels.name)}"
+    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str:
+        column, cases = self.column(name), []
+        for category, effect in effects.items():
+            holds = f"{column} = {self._literal(category, name)}"
             asked = f"{column} IS NULL" if category is None else holds
             cases.append(f"WHEN {asked} THEN {self.number(effect)}")
-        return " ".join(["CASE", *cases, f"ELSE {self.number(levels.otherwise)} END"])
+        return " ".join(["CASE", *cases, f"ELSE {self.number(otherwise)} END"])
 
-    def literal(self, category: Any, name: str) -> str:
-        """Write a category of a column."""
+    def _literal(self, category: Any, name: str) -> str:
         value = plain_category(category, name)
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
@@ -120,6 +117,119 @@ class _SQL(Phrases):
         ]
         return " ".join(["CASE", *cases, f"ELSE {value} END"]) if cases else value
 
+    def value(self, output: int) -> str:
+        """Write an output of the tree."""
+        program = self.model.trees[0]
+        models = {node: its[output] for node, its in program.models.items()}
+
+        def equation(node: int) -> str:
+            return self.sum_of(models[node].terms, models[node].intercept)
+
+        if program.tree.clip_margin is None:
+            return "\n".join(self._cases(equation))
+        leaf, value = f"{self.prefix}leaf", f"{self.prefix}value"
+        leaves, values = f"{self.prefix}leaves", f"{self.prefix}values"
+
+        def chosen(text: Callable[[int], str]) -> str:
+            lines = [f"WHEN {node} THEN {text(node)}" for node in models]
+            return "\n".join([f"CASE {leaf}", *lines, "END"])
+
+        cases = "\n".join(self._cases(str))
+        stages = {
+            leaves: f"SELECT\n{cases} AS {leaf}",
+            values: f"SELECT {leaf},\n{chosen(equation)} AS {value}\nFROM {leaves}",
+        }
+        ends = {node: (one.low, one.high) for node, one in models.items()}
+        return _with(stages, chosen(lambda node: self.clip(value, *ends[node])))
+
+    def _cases(self, value: Callable[[int], str]) -> Iterator[str]:
+        """Write one CASE for a chain of nodes, with another in each of its branches."""
+        program = self.model.trees[0]
+        for node, depth, nested, first in decisions(program.tree):
+            indent = "  " * depth
+            if nested is not None:
+                yield from [f"{indent}CASE"] * first
+                asked = self.condition(program.splits[node], nested)
+                yield f"{indent}WHEN {asked} THEN"
+            elif first:
+                yield indent + value(node)
+            else:
+                yield from (f"{indent}ELSE", f"{indent}  {value(node)}", f"{indent}END")
+
+    def answer(self, sums: list[str]) -> str:
+        """Write one number: a sum, its meaning, or the probability of one class."""
+        names = [f"{self.prefix}score_{i}" for i in range(len(sums))]
+        values, model = self._by_link(names), self.model
+        if values == names:
+            return sums[0]
+        # Of one score both shares are known; of a number it is the second that is
+        # meant.
+        which = -1 if model.classes is None else 1 if model.only is None else model.only
+        scores = "SELECT\n" + ",\n".join(_named(sums, names))
+        return _with({f"{self.prefix}scores": scores}, values[which])
+
+    def query_of_classes(self, sums: list[str], column_name: str, table: str) -> str:
+        """Write a query that adds scores, probabilities and the predicted class."""
+        taken = {name.lower() for name in (*self.schema.names, column_name)}
+
+        def free(name: str) -> str:
+            while name.lower() in taken:
+                name += "_"
+            taken.add(name.lower())
+            return _name(name)
+
+        outputs, labels = self.model.trees[0].outputs, self.model.labels
+        scores = [free(tree.schema.target_name) for tree in outputs]
+        chances = [free(f"probability of {label}") for label in labels]
+        scored, rated = f"{self.prefix}scored", f"{self.prefix}rated"
+        stages = {
+            scored: _select(_named(sums, scores), _name(table)),
+            rated: _select(_named(self._by_link(scores), chances), scored),
+        }
+        chosen = f"{self._likeliest(chances)} AS {_name(column_name)}"
+        return f"{_stages(stages)}\n{_select([chosen], rated)}"
+
+    def _by_link(self, scores: list[str]) -> list[str]:
+        """Write what follows from columns of scores: of one of classes two shares."""
+
+        def exponential(value: str, low: float, high: float) -> str:
+            return f"EXP({self.clip(value, low, high)})"
+
+        link = self.model.link
+        if link == "identity":
+            return scores
+        if link == "exponential":
+            return [exponential(one, -math.inf, HIGHEST_LOG) for one in scores]
+        if link == "clip":
+            shares = [self.clip(score, 0.0, 1.0) for score in scores]
+            return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
+        ends = -_MOST_LOG_ODDS, _MOST_LOG_ODDS
+        if len(scores) == 1:
+            odds = [exponential(f"{sign}{scores[0]}", *ends) for sign in ("", "-")]
+            return [f"1e0 / (1e0 + {each})" for each in odds]
+        first, *others = scores
+        odds = [exponential(f"({each} - {first})", *ends) for each in others]
+        total = " + ".join(["1e0", *odds])
+        return [f"{each} / ({total})" for each in ("1e0", *odds)]
+
+    def _likeliest(self, chances: list[str]) -> str:
+        """Write the predicted class: a later one wins only if it is better."""
+        assert self.model.classes is not None
+        values, better, costs = chances, ">=", self.model.classes.costs
+        if costs is not None:
+            values, better = [], "<="
+            for column in costs.T.tolist():
+                pairs = zip(column, chances, strict=True)
+                terms = [f"+ {self.number(c)} * {chance}" for c, chance in pairs if c]
+                values.append(f"({self.added(terms)})")
+        *labels, last = [self._literal(label, "y") for label in self.model.labels]
+        cases = ["CASE"]
+        for place, label in enumerate(labels):
+            others = values[place + 1 :]
+            best = " AND ".join(f"{values[place]} {better} {each}" for each in others)
+            cases.append(f"WHEN {best} THEN {label}")
+        return "\n".join([*cases, f"ELSE {last}", "END"])
+
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
@@ -127,6 +237,10 @@ def _text(value: str) -> str:
 
 def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _named(values: Sequence[str], names: Sequence[str]) -> list[str]:
+    return [f"{value} AS {name}" for value, name in zip(values, names, strict=True)]
 
 
 def _select(columns: Sequence[str], source: str) -> str:
@@ -142,137 +256,3 @@ def _stages(queries: Mapping[str, str]) -> str:
 
 def _with(queries: Mapping[str, str], value: str) -> str:
     return f"({_stages(queries)}\nSELECT {value}\nFROM {[*queries][-1]})"
-
-
-def _sum(sql: _SQL, program: Program) -> str:
-    """Write the value of a tree."""
-
-    def equation(node: int) -> str:
-        model = program.models[node]
-        return sql.sum_of(model.terms, model.intercept)
-
-    if program.tree.clip_margin is None:
-        return "\n".join(_cases(sql, program, equation))
-    leaf, value = f"{sql.prefix}leaf", f"{sql.prefix}value"
-
-    def clipped(node: int) -> str:
-        model = program.models[node]
-        return sql.clip(value, model.low, model.high)
-
-    def chosen(text: Callable[[int], str]) -> str:
-        lines = [f"WHEN {node} THEN {text(node)}" for node in program.models]
-        return "\n".join([f"CASE {leaf}", *lines, "END"])
-
-    leaves, values = f"{sql.prefix}leaves", f"{sql.prefix}values"
-    cases = "\n".join(_cases(sql, program, str))
-    stages = {
-        leaves: f"SELECT\n{cases} AS {leaf}",
-        values: f"SELECT {leaf},\n{chosen(equation)} AS {value}\nFROM {leaves}",
-    }
-    return _with(stages, chosen(clipped))
-
-
-def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator[str]:
-    """Write one CASE for a chain of nodes, with another in each of its branches."""
-    for node, depth, nested, first in decisions(program.tree):
-        indent = "  " * depth
-        if nested is not None:
-            yield from [f"{indent}CASE"] * first
-            asked = sql.condition(program.splits[node], nested)
-            yield f"{indent}WHEN {asked} THEN"
-        elif first:
-            yield indent + value(node)
-        else:
-            yield from (f"{indent}ELSE", f"{indent}  {value(node)}", f"{indent}END")
-
-
-def _answer(sql: _SQL, model: ExportedModel, sums: list[str]) -> str:
-    """Write one number: a sum, its meaning, or the probability of one class."""
-    names = [f"{sql.prefix}score_{i}" for i in range(len(sums))]
-    values = _BY_LINK[model.link](sql, names)
-    if values == names:
-        return sums[0]
-    # Of one score both shares are known; of a number it is the second that is meant.
-    which = -1 if model.classes is None else 1 if model.only is None else model.only
-    stages = {f"{sql.prefix}scores": "SELECT\n" + ",\n".join(_named(sums, names))}
-    return _with(stages, values[which])
-
-
-def _named(values: Sequence[str], names: Sequence[str]) -> list[str]:
-    return [f"{value} AS {name}" for value, name in zip(values, names, strict=True)]
-
-
-def _query_of_classes(
-    sql: _SQL, model: ExportedModel, sums: list[str], column_name: str, table: str
-) -> str:
-    """Write a query that adds scores, probabilities and the predicted class."""
-    taken = {name.lower() for name in (*model.schema.names, column_name)}
-
-    def free(name: str) -> str:
-        while name.lower() in taken:
-            name += "_"
-        taken.add(name.lower())
-        return _name(name)
-
-    scores = [free(program.tree.schema.target_name) for program in model.trees[0]]
-    chances = [free(f"probability of {label}") for label in model.labels]
-    scored, rated = f"{sql.prefix}scored", f"{sql.prefix}rated"
-    probabilities = _BY_LINK[model.link](sql, scores)
-    chosen = f"{_likeliest(sql, model, chances)} AS {_name(column_name)}"
-    stages = {
-        scored: _select(_named(sums, scores), _name(table)),
-        rated: _select(_named(probabilities, chances), scored),
-    }
-    return f"{_stages(stages)}\n{_select([chosen], rated)}"
-
-
-def _exponential(sql: _SQL, value: str, low: float, high: float) -> str:
-    return f"EXP({sql.clip(value, low, high)})"
-
-
-def _shares(sql: _SQL, scores: list[str]) -> list[str]:
-    shares = [sql.clip(score, 0.0, 1.0) for score in scores]
-    return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
-
-
-def _probabilities(sql: _SQL, scores: list[str]) -> list[str]:
-    """Write the probability of each class, from columns of scores."""
-
-    ends = -_MOST_LOG_ODDS, _MOST_LOG_ODDS
-    if len(scores) == 1:
-        odds = [_exponential(sql, f"{sign}{scores[0]}", *ends) for sign in ("", "-")]
-        return [f"1e0 / (1e0 + {each})" for each in odds]
-    first, *others = scores
-    odds = [_exponential(sql, f"({each} - {first})", *ends) for each in others]
-    total = " + ".join(["1e0", *odds])
-    return [f"{each} / ({total})" for each in ("1e0", *odds)]
-
-
-# What follows from columns of scores: of two classes with one, a share of each.
-_BY_LINK: dict[str, Callable[[_SQL, list[str]], list[str]]] = {
-    "identity": lambda sql, scores: scores,
-    "exponential": lambda sql, scores: [
-        _exponential(sql, each, -math.inf, HIGHEST_LOG) for each in scores
-    ],
-    "softmax": _probabilities,
-    "clip": _shares,
-}
-
-
-def _likeliest(sql: _SQL, model: ExportedModel, chances: list[str]) -> str:
-    """Write the predicted class: a later one wins only if it is better."""
-    assert model.classes is not None
-    values, better = chances, ">="
-    if model.classes.costs is not None:
-        values, better = [], "<="
-        for costs in model.classes.costs.T.tolist():
-            pairs = zip(costs, chances, strict=True)
-            terms = [f"+ {sql.number(c)} * {chance}" for c, chance in pairs if c]
-            values.append(f"({sql.added(terms)})")
-    *labels, last = [sql.literal(label, "y") for label in model.labels]
-    cases = ["CASE"]
-    for place, label in enumerate(labels):
-        others = values[place + 1 :]
-        best = " AND ".join(f"{values[place]} {better} {each}" for each in others)
-        cases.append(f"WHEN {best} THEN {label}")
-    return "\n".join([*cases, f"ELSE {last}", "END"])

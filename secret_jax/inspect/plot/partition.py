@@ -9,13 +9,11 @@ import numpy as np
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import FAR, Role
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.tree_view import Rows, TreeView
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import left_of_splits
@@ -136,7 +134,7 @@ def plot_partition(
     return picture.Picture(axes)
 
 
-def _title(view: TreeView, held: dict[int, Any], told: list[int]) -> str:
+def _title(view: View, held: dict[int, Any], told: list[int]) -> str:
     schema, title = view.tree.schema, view.target
     for place, column in enumerate(told):
         value = quoted if column in schema.discrete else entry
@@ -207,18 +205,16 @@ def _square(values: np.ndarray) -> np.ndarray:
 
 
 def _draw_predictions(
-    axes: Any, view: TreeView, table: Table, ends: list, rows: Rows | None
+    axes: Any, view: View, table: Table, ends: list, rows: Rows | None
 ) -> Any:
     """Draw predictions as cells with what explains their colours; the ends of these.
 
     Numbers, and the probability of the second of two classes, have a scale of colours;
     several classes have a colour each, paler where the likeliest is less likely.
     """
-    from matplotlib.cm import ScalarMappable
-
-    value = _square(view.said(table))
+    value = _square(view.predict(table))
     where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
-    if isinstance(view, ClassView) and not view.of_two:
+    if not view.is_scalar:
         least, most = 1 / len(view.names), value.max(axis=-1, keepdims=True)
         strength = _PALEST + (1 - _PALEST) * (most - least) / (1 - least)
         colors = channels(view.colors)[value.argmax(axis=-1)]
@@ -226,17 +222,15 @@ def _draw_predictions(
         beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
         picture.draw_legend(axes, picture.with_short_names(view), **beside)
         return 0.0, 1.0
-    value = value[..., 1] if isinstance(view, ClassView) else value
+    value = value[..., -1]
     limits = value.min(), value.max()
-    if isinstance(view, ClassView) and rows is not None:
+    if view.classes and rows is not None:
         short = picture.with_short_names(view)
         picture.draw_legend(axes, short, _OF_TWO, loc="upper right")
     elif rows is not None:
         limits = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
     axes.imshow(value, cmap=picture.COLORS, clim=limits, alpha=_OPACITY, **where)
-    color = ScalarMappable(cmap=picture.COLORS)  # opaque
-    color.set_clim(*limits)
-    bar = axes.figure.colorbar(color, ax=axes, pad=0.02)
+    bar = picture.draw_color_bar(axes, limits, ax=axes, pad=0.02)  # opaque
     bar.set_label(view.target, **picture.TEXT)
     bar.ax.tick_params(labelsize=picture.TICK_SIZE)
     picture.round_marks(bar.ax.yaxis, 7)
@@ -244,7 +238,7 @@ def _draw_predictions(
 
 
 def _draw_rows(
-    axes: Any, view: TreeView, rows: Rows, columns: list[int], limits: Any
+    axes: Any, view: View, rows: Rows, columns: list[int], limits: Any
 ) -> None:
     """Draw rows as points in the colours of their targets; unseen classes are grey."""
     n_rows = len(rows.actual)
@@ -252,8 +246,8 @@ def _draw_rows(
     at = [rows.columns[column][chosen].astype(np.float64) for column in columns]
     colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
-    if isinstance(view, ClassView):
-        of_class = _OF_TWO if view.of_two else view.colors
+    if view.classes:
+        of_class = _OF_TWO if view.is_scalar else view.colors
         colors = channels([*of_class, "#808080"])[colors]
     else:
         style |= {"cmap": picture.COLORS, "clim": limits}

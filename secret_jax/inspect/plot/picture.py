@@ -1,15 +1,11 @@
 """Pictures: what functions that draw give back, and the style that they share."""
 
-import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import short_number
+from secret_jax.inspect.view import View
 from secret_jax.runtime.optional import imported
 
 FONT_SIZE = 9.0  # points
@@ -19,7 +15,7 @@ TITLE = {**TEXT, "loc": "left"}
 COLORS = "viridis"
 # From these colours: their middle and their dark end.
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
-_LONGEST_TERM, _LONGEST_NAME, _LONGEST_CATEGORY = 44, 26, 18  # characters
+_LONGEST_NAME, _LONGEST_CATEGORY = 26, 18  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +58,6 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     return ax
 
 
-def draw_bars(
-    ax: Any, names: Sequence[str], values: Any, labels: Sequence[str], **options: Any
-) -> None:
-    """Draw horizontal bars from the top down, with their names and figures."""
-    place = np.arange(len(names))
-    short = [
-        textwrap.shorten(name, _LONGEST_TERM, placeholder=" ..]") for name in names
-    ]
-    ax.set_yticks(place, short, **TEXT)
-    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
-    bars = ax.barh(place, values, height=0.7, **options)
-    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=TICK_SIZE)
-
-
 def round_marks(axis: Any, most: int = 5) -> None:
     """Set a few round numbers on an axis, short enough to stand apart."""
     from matplotlib.ticker import MaxNLocator
@@ -86,8 +66,17 @@ def round_marks(axis: Any, most: int = 5) -> None:
     axis.set_major_formatter(lambda value, _: short_number(value))
 
 
+def draw_color_bar(axes: Any, limits: tuple[float, float], **options: Any) -> Any:
+    """Draw the scale of colours; options are those of ``Figure.colorbar``."""
+    from matplotlib.cm import ScalarMappable
+
+    color = ScalarMappable(cmap=COLORS)
+    color.set_clim(*limits)
+    return axes.figure.colorbar(color, **options)
+
+
 def draw_legend(
-    axes: Any, view: ClassView, colors: list[str] | None = None, **options: Any
+    axes: Any, view: View, colors: list[str] | None = None, **options: Any
 ) -> None:
     """Say which colour is which class; options are those of ``Axes.legend``."""
     from matplotlib.patches import Patch
@@ -100,13 +89,13 @@ def draw_legend(
         text.set_parse_math(False)
 
 
-def with_short_names(view: Any) -> Any:
+def with_short_names(view: View) -> View:
     """The view with long names of columns, categories and classes cut in the middle."""
     tree, schema = view.tree, view.tree.schema
     categories = tuple(_shortened(c, _LONGEST_CATEGORY) for c in schema.categories)
     names = _shortened(schema.names, _LONGEST_NAME)
     schema = replace(schema, names=names, categories=categories)
-    if isinstance(view, ClassView):
+    if view.classes is not None:
         labels = _shortened(view.classes.labels, _LONGEST_NAME)
         view = replace(view, classes=view.classes._replace(labels=labels))
         targets = tuple(map(str, labels[-tree.n_outputs :]))

@@ -5,21 +5,18 @@ So depth runs from left to right too, leaves stand in one column like the rows o
 table, and an inner node stands half-way between its children (Reingold & Tilford 1981).
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from secret_jax.inspect.arguments import Wording, check_counts
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
 from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import model_parts, most_moving, split_parts
-from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # Lengths are inches, so that text of the font size is legible.
@@ -71,7 +68,12 @@ def plot_tree(
     pyplot, view = picture.import_pyplot(), as_view(tree, output)
     tree, short = view.tree, picture.with_short_names(view)
     auto = isinstance(max_depth, str) and max_depth == "auto"
-    depth: Any = _readable_depth(tree) if auto else max_depth
+    depth: Any = max_depth
+    if auto:
+        for depth in range(_MOST_LEVELS, 0, -1):
+            ends = (tree.depth == depth) | (tree.is_leaf & (tree.depth < depth))
+            if ends.sum() <= _MOST_ENDS:
+                break
     check_counts(max_depth=depth)
     boxes = _boxes_of(short, depth)
     soft = "soft splits, " if tree.is_soft else ""
@@ -84,7 +86,7 @@ def plot_tree(
     width = max(right, _MARGIN + _TITLE_WIDER * _text_width(title)) + _MARGIN
     lowest = max(box.middle + box.height / 2 for box in boxes.values()) + _ROW_GAP
     footer, n_across = _FOOTER if len(boxes) > 1 else _MARGIN, 1
-    if isinstance(short, ClassView):
+    if short.classes:
         widest = max(map(_text_width, short.names)) + _LEGEND_REST
         n_across = max(int((width - 2 * _MARGIN) / widest), 1)
         footer = max(_LEGEND_ROW * -(-len(short.names) // n_across), _MARGIN)
@@ -94,7 +96,7 @@ def plot_tree(
     axes.set_axis_off()
     _write(axes, _MARGIN, _HEADER / 2, title, _TITLE, weight="bold")
     colors, means = None, np.zeros(tree.n_nodes)
-    if isinstance(short, ClassView):
+    if short.classes:
         style = {"bbox_transform": axes.transData, "borderaxespad": 0.0}
         style |= {"loc": "upper left", "bbox_to_anchor": (_MARGIN, lowest)}
         style |= {"fontsize": picture.FONT_SIZE, "ncols": n_across, "frameon": False}
@@ -102,7 +104,14 @@ def plot_tree(
     elif len(boxes) > 1:
         means = view.means
         colors = Scale(means[[*boxes]].tolist())
-        _draw_color_bar(axes, colors, view.title, height)
+        place = (_MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
+        bar = axes.inset_axes(place, transform=axes.transData)
+        limits = colors.low, colors.high
+        picture.draw_color_bar(axes, limits, cax=bar, orientation="horizontal")
+        picture.round_marks(bar.xaxis, 4)
+        bar.tick_params(labelsize=_SMALL * picture.FONT_SIZE, length=2, pad=1)
+        label = f"mean of {view.title}"
+        _write(axes, _MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL)
     for node, box in boxes.items():
         for parent, side in way_to(tree, node)[-1:]:
             share = float(tree.weight[node] / tree.weight[0])
@@ -114,91 +123,69 @@ def plot_tree(
     return picture.Picture(axes)
 
 
-def _readable_depth(tree: Tree) -> int:
-    """Find the deepest level that a picture has room for."""
-    for depth in range(_MOST_LEVELS, 1, -1):
-        ends = (tree.depth == depth) | (tree.is_leaf & (tree.depth < depth))
-        if ends.sum() <= _MOST_ENDS:
-            return depth
-    return 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Box:
+class _Box(NamedTuple):
     """A node in the picture: what it says, shares with their colours, its place."""
 
     lines: list[str]
     bar: list[tuple[float, str]]
     is_end: bool
-    left: float = 0.0
-    right: float = 0.0
-    middle: float = 0.0
-
-    @property
-    def height(self) -> float:
-        bar = (_BAR + _PADDING / 2) * bool(self.bar)
-        return len(self.lines) * _LINE + bar + 2 * _PADDING
+    left: float
+    right: float
+    middle: float
+    height: float
 
 
-def _boxes_of(view: TreeView, max_depth: int | None) -> dict[int, _Box]:
-    """Boxes of the nodes that are drawn, the left side before the right."""
-    tree = view.tree
-    order = in_order(tree, max_depth)
-    ends = {n for n in order if tree.is_leaf[n] or tree.depth[n] == max_depth}
-    most = max(_LEAST_TERMS, _TERMS // len(ends))
-    boxes = {}
-    for node in order:
-        is_end = node in ends
-        lines = _end_lines(view, node, most) if is_end else _split_lines(view, node)
-        boxes[node] = _Box(lines=lines, bar=view.bar(node), is_end=is_end)
-    middle = _middles(tree, boxes)
-    # Levels of inner nodes, and after them the column of the ends.
-    last = tree.max_depth + 1
-    column = {n: last if n in ends else int(tree.depth[n]) for n in order}
-    left = _MARGIN
-    for level in sorted(set(column.values())):
-        nodes = [node for node in order if column[node] == level]
-        widest = max(_text_width(line) for n in nodes for line in boxes[n].lines)
-        right = left + widest + 2 * _PADDING
-        for node in nodes:
-            place = {"left": left, "right": right, "middle": middle[node]}
-            boxes[node] = replace(boxes[node], **place)
-        left = right + _COLUMN_GAP
-    return boxes
+def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
+    """Boxes of the nodes that are drawn, the left side before the right.
 
-
-def _middles(tree: Tree, boxes: dict[int, _Box]) -> dict[int, float]:
-    """Where the boxes stand: ends below each other, inner nodes between children.
-
-    Inner nodes of one level are at least two rows apart, so a row of half the height of
-    the tallest of them keeps these apart, too.
+    Ends stand below each other, inner nodes half-way between their children. Of one
+    level these are at least two rows apart, so a row of half the height of the tallest
+    of them keeps them apart, too.
     """
-    inner = [node for node, box in boxes.items() if not box.is_end]
-    tallest = max((boxes[node].height for node in inner), default=0.0)
+    tree, order = view.tree, in_order(view.tree, max_depth)
+    ends = {n for n in order if tree.is_leaf[n] or tree.depth[n] == max_depth}
+    inner = [node for node in order if node not in ends]
+    most = max(_LEAST_TERMS, _TERMS // len(ends))
+    lines = {n: _lines(view, n, most if n in ends else None) for n in order}
+    bars = {node: view.bar(node) for node in order}
+    height = {
+        node: len(lines[node]) * _LINE
+        + (_BAR + _PADDING / 2) * bool(bars[node])
+        + 2 * _PADDING
+        for node in order
+    }
+    tallest = max((height[node] for node in inner), default=0.0)
     below, middle = _HEADER, {}
-    for node, box in boxes.items():
-        if box.is_end:
-            row = max(box.height, tallest / 2) + _ROW_GAP
+    for node in order:
+        if node in ends:
+            row = max(height[node], tallest / 2) + _ROW_GAP
             middle[node] = below + row / 2
             below += row
     for node in sorted(inner, reverse=True):  # children before parents
-        sides = middle[int(tree.left[node])], middle[int(tree.right[node])]
-        middle[node] = sum(sides) / 2
-    return middle
+        middle[node] = (middle[tree.left[node]] + middle[tree.right[node]]) / 2
+    # Levels of inner nodes, and after them the column of the ends.
+    column = {n: tree.max_depth + 1 if n in ends else int(tree.depth[n]) for n in order}
+    boxes, left = {}, _MARGIN
+    for level in sorted(set(column.values())):
+        nodes = [node for node in order if column[node] == level]
+        widest = max(_text_width(line) for node in nodes for line in lines[node])
+        right = left + widest + 2 * _PADDING
+        for node in nodes:
+            place = left, right, middle[node], height[node]
+            boxes[node] = _Box(lines[node], bars[node], node in ends, *place)
+        left = right + _COLUMN_GAP
+    return {node: boxes[node] for node in order}
 
 
-def _split_lines(view: TreeView, node: int) -> list[str]:
-    first, *others = split_parts(view.tree, node, _MOST_PARTS)
-    # The error of a node that is split on is nobody's.
-    *facts, _ = view.fact_parts(node)
-    lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)
-    return [*lines, *in_lines(facts, _SPLIT_CHARACTERS, separator=", ")]
-
-
-def _end_lines(view: TreeView, node: int, max_terms: int) -> list[str]:
-    """The equations as far as there is room, and what is known about the rows."""
-    tree, (first, *facts) = view.tree, view.fact_parts(node)
-    facts.insert(0, f"[{node}] {first}")
+def _lines(view: View, node: int, max_terms: int | None) -> list[str]:
+    """Write a box: a split (None), or equations as far as there is room, and facts."""
+    tree, facts = view.tree, view.facts(node)
+    if max_terms is None:
+        first, *others = split_parts(tree, node, _MOST_PARTS)
+        lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)
+        # The error of a node that is split on is nobody's.
+        return [*lines, *in_lines(facts[:-1], _SPLIT_CHARACTERS, separator=", ")]
+    facts[0] = f"[{node}] {facts[0]}"
     if not tree.is_leaf[node]:
         facts.append(f"{counted_leaves(leaves_below(tree)[node])} below")
     facts = in_lines(facts, _LEAF_CHARACTERS, separator=", ")
@@ -208,8 +195,7 @@ def _end_lines(view: TreeView, node: int, max_terms: int) -> list[str]:
     wording = replace(_MOST_PARTS, max_terms=max(max_terms // len(shown), 2))
     for equation in shown:
         parts = model_parts(equation, node, wording)
-        parts = parts if isinstance(view, ClassView) else parts[1:]
-        lines += in_lines(parts, _LEAF_CHARACTERS)
+        lines += in_lines(parts if view.classes else parts[1:], _LEAF_CHARACTERS)
     if len(shown) > 1 and len(lines) > _MOST_LINES:
         moved = most_moving(shown, node)
         lines = in_lines(moved, _LEAF_CHARACTERS, separator=", ")
@@ -268,17 +254,3 @@ def _draw_edge(ax: Any, parent: _Box, child: _Box, answer: str, share: float) ->
     behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
     style = {"ha": "center", "bbox": behind, "zorder": 1.5}
     _write(ax, half, (parent.middle + child.middle) / 2, answer, _ANSWER, **style)
-
-
-def _draw_color_bar(ax: Any, colors: Scale, target: str, height: float) -> None:
-    from matplotlib.cm import ScalarMappable
-
-    color = ScalarMappable(cmap=picture.COLORS)
-    color.set_clim(colors.low, colors.high)
-    place = (_MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
-    bar = ax.inset_axes(place, transform=ax.transData)
-    ax.figure.colorbar(color, cax=bar, orientation="horizontal")
-    picture.round_marks(bar.xaxis, 4)
-    bar.tick_params(labelsize=_SMALL * picture.FONT_SIZE, length=2, pad=1)
-    label = f"mean of {target}"
-    _write(ax, _MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL)

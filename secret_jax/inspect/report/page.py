@@ -1,21 +1,19 @@
 """The whole page, and the foldable tree alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import Wording, check_pair
-from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report import quality
 from secret_jax.inspect.report.script import what_if
-from secret_jax.inspect.tree_view import Rows, TreeView
-from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.inspect.words import (
     cuts_a_list,
     model_parts,
@@ -24,7 +22,7 @@ from secret_jax.inspect.words import (
     split_sentence,
 )
 from secret_jax.runtime.optional import imported
-from secret_jax.tree.structure import StopReason, Tree
+from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # What a page has room for; the notes on it say what was left out.
@@ -67,11 +65,12 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_pair(X, y)
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y, or neither of them.")
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
-    tree, depth = view.tree, _deepest(view.tree, _MOST_NODES)
-    of_classes, nodes = isinstance(view, ClassView), list(_nodes(view, depth))
+    tree, of_classes = view.tree, view.classes is not None
+    nodes, left_out = _shown(view, _MOST_NODES)
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
     tiles = [
         ("grown on", counted_rows(tree.weight[0]), ""),
@@ -80,11 +79,10 @@ def to_html(
     ]
     if rows is not None:
         seen = f"{len(rows.actual):,} held-out rows"
-        figures = zip(
-            headings, quality.in_words(quality.scores(view, rows)), strict=True
-        )
-        tiles += [(name, figure, seen) for name, figure in figures]
-    notes = *facts_of(tree), mixture_facts(tree), *_left_out(tree, depth, nodes)
+        figures = quality.in_words(quality.scores(view, rows.actual, rows.predicted))
+        pairs = zip(headings, figures, strict=True)
+        tiles += [(name, figure, seen) for name, figure in pairs]
+    notes = *facts_of(tree), mixture_facts(tree), *left_out
     return _template("page.html").render(
         title=title or view.title,
         view=view,
@@ -107,12 +105,11 @@ def tree_fragment(trees: Sequence[Readable]) -> str:
     """
     parts = []
     for view in map(as_view, trees):
-        depth = _deepest(view.tree, _MOST_IN_NOTEBOOK)
+        nodes, left_out = _shown(view, _MOST_IN_NOTEBOOK)
         size = counted(view.n_numbers(), "number", "numbers")
         size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
         head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
-        nodes = list(_nodes(view, depth))
-        note = "; ".join(_left_out(view.tree, depth, nodes))
+        note = "; ".join(left_out)
         parts.append({"head": head, "note": note, "view": view, "nodes": nodes})
     return _template("fragment.html").render(trees=parts)
 
@@ -130,65 +127,35 @@ def _template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def _nodes(view: TreeView, max_depth: int) -> Iterator[dict[str, Any]]:
-    """Describe the nodes down to a level, in the order in which they are read.
-
-    ``equations`` come in parts between which a line may break; ``is_end`` says that
-    nothing is shown below.
-    """
+def _shown(view: View, most: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Describe at most so many nodes, as they are read, and say what is left out."""
     tree, n_below, fills = view.tree, leaves_below(view.tree), view.fills
-    for node in in_order(tree, max_depth):
+    n_shown = np.cumsum(np.bincount(tree.depth))
+    deepest = max(int(np.searchsorted(n_shown, most, side="right")) - 1, 1)
+    nodes, notes = [], []
+    for node in in_order(tree, deepest):
         leaf, depth = bool(tree.is_leaf[node]), int(tree.depth[node])
-        is_end = leaf or depth == max_depth
+        is_end = leaf or depth == deepest
         equations = view.equations_of(node) if is_end else []
+        # In parts between which a line may break.
         parts = [model_parts(one, node, _WORDING) for one in equations]
         if len(equations) > 1:  # a leaf's own table has them
             parts = [[", ".join(most_moving(equations, node))]]
         above = [split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
         share = float(tree.weight[node] / max(tree.weight[0], 1e-300))
-        yield {
+        shown = {
             "node": node,
             "depth": depth,
             "condition": above[0] if above else "all rows",
-            "facts": view.fact_parts(node),
+            "facts": view.facts(node),
             "bar": view.bar(node) or [(share, fills[node])],
             "is_end": is_end,
             "below": "" if leaf else counted_leaves(int(n_below[node])),
             "equations": parts,
         }
-
-
-def _card(view: TreeView, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
-    """Describe a leaf, by what the tree shows of it and more."""
-    tree, node = view.tree, shown["node"]
-    reason = StopReason(int(tree.stop_reason[node])).sentence
-    remarks = view.bounds(node), one_leaf_sentence(tree) or reason
-    held_out = []
-    if rows is not None and (rows.leaf == node).any():
-        here = rows.take(rows.leaf == node)
-        figures = quality.in_words(quality.scores(view, here))
-        held_out = f"{len(here.actual):,} held-out rows", *figures
-    return {
-        **shown,
-        "path": path_sentence(tree, node),
-        "color": max(shown["bar"])[1],
-        "remark": "; ".join(filter(None, remarks)),
-        "table": node_table(view, node, _MOST_TERMS),
-        "held_out": held_out,
-    }
-
-
-def _deepest(tree: Tree, most: int) -> int:
-    """Find the deepest level for whose nodes there is room, at least the first."""
-    shown = np.cumsum(np.bincount(tree.depth))
-    return max(int(np.searchsorted(shown, most, side="right")) - 1, 1)
-
-
-def _left_out(tree: Tree, depth: int, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say that deep levels, or parts of long lists, are left out."""
-    notes = []
-    if depth < tree.max_depth:
-        levels = f"{counted(depth, 'level', 'levels')} of {tree.max_depth}"
+        nodes.append(shown)
+    if deepest < tree.max_depth:
+        levels = f"{counted(deepest, 'level', 'levels')} of {tree.max_depth}"
         notes.append(
             f"only the upper {levels} are shown; export_text() shows the whole tree"
         )
@@ -197,4 +164,24 @@ def _left_out(tree: Tree, depth: int, nodes: Sequence[Mapping[str, Any]]) -> lis
             "long lists of categories are cut short; export_text(max_categories=None), "
             "or secret-jax show MODEL --categories, has them whole"
         )
-    return notes
+    return nodes, notes
+
+
+def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
+    """Describe a leaf, by what the tree shows of it and more."""
+    tree, node = view.tree, shown["node"]
+    reason = StopReason(int(tree.stop_reason[node])).sentence
+    remarks = view.range_facts(node, in_full=True), one_leaf_sentence(tree) or reason
+    held_out = []
+    if rows is not None and (rows.leaf == node).any():
+        here = rows.leaf == node
+        score = quality.scores(view, rows.actual[here], rows.predicted[here])
+        held_out = f"{here.sum():,} held-out rows", *quality.in_words(score)
+    return {
+        **shown,
+        "path": path_sentence(tree, node),
+        "color": max(shown["bar"])[1],
+        "remark": "; ".join(filter(None, remarks)),
+        "table": node_table(view, node, _MOST_TERMS),
+        "held_out": held_out,
+    }

@@ -4,15 +4,15 @@ import base64
 import io
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
 from secret_jax.fit.prune.path import of_size
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import counted_leaves, number
-from secret_jax.inspect.tree_view import Rows, TreeView
+from secret_jax.inspect.view import Rows, View
 from secret_jax.runtime.optional import imported
 
 _LEAST_PROBABILITY = 1e-15  # of a class that none was given to
@@ -22,15 +22,14 @@ _OF_NUMBERS = {"kind": "actual_vs_predicted", "random_state": 0}
 _OF_NUMBERS |= {"scatter_kwargs": {"s": 10, "alpha": 0.5, "color": "#21709a"}}
 
 
-def scores(view: TreeView, rows: Rows) -> dict[str, Any]:
+def scores(view: View, actual: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Measure predictions: root mean squared error and R², or errors and log-loss."""
-    predicted, actual = rows.predicted, rows.actual
-    if isinstance(view, ClassView):
+    if view.classes:
         own = predicted[np.arange(len(actual)), np.maximum(actual, 0)]
         chance = np.where(actual < 0, 0.0, own).clip(_LEAST_PROBABILITY)
         wrong = view.chosen(predicted) != actual
         return {"error": wrong.mean(), "log_loss": -np.log(chance).mean()}
-    square, variance = np.square(actual - predicted).mean(), np.var(actual)
+    square, variance = np.square(actual - predicted[:, 0]).mean(), np.var(actual)
     share = 1.0 - square / variance if variance > 0 else None
     return {"rmse": math.sqrt(square), "r2": share}
 
@@ -45,7 +44,7 @@ def in_words(score: Mapping[str, Any]) -> list[str]:
 
 
 def error_lines(
-    view: TreeView, rows: Rows | None, comparison: Mapping[str, Mapping[str, Any]]
+    view: View, rows: Rows | None, comparison: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods.
 
@@ -57,8 +56,8 @@ def error_lines(
         cuts = [of_size(tree, 2**k) for k in range(tree.n_leaves.bit_length())]
         for n, cut in {one.n_leaves: one for one in (*cuts, tree)}.items():
             name = "the whole tree" if cut is tree else f"a tree of {counted_leaves(n)}"
-            seen = view.of(cut)
-            score = scores(view, rows._replace(predicted=seen.said(rows.table)))
+            seen = replace(view, tree=cut)
+            score = scores(view, rows.actual, seen.predict(rows.table))
             lines.append((name, score | {"leaves": n, "numbers": seen.n_numbers()}))
     sizes = {"leaves": None, "numbers": None}
     return [
@@ -67,15 +66,15 @@ def error_lines(
     ]
 
 
-def picture(view: TreeView, rows: Rows) -> str:
+def picture(view: View, rows: Rows) -> str:
     """Draw all held-out rows by a display of scikit-learn: the address of an image.
 
     Of numbers actual over predicted ones, of classes the confusion matrix; empty where
     these are too many.
     """
     display, options = PredictionErrorDisplay, _OF_NUMBERS
-    given = rows.actual, rows.predicted
-    if isinstance(view, ClassView):
+    given = rows.actual, rows.predicted[:, 0]
+    if view.classes:
         names = np.array([*view.names, "never seen"])
         if len(view.names) > _MOST_CLASSES:
             return ""

@@ -8,10 +8,9 @@ import numpy as np
 
 from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.code.program import unknown_values
 from secret_jax.inspect.equations import comparisons_at
-from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.view import View
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import SplitKind, Tree
@@ -19,7 +18,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 _MOST_LEAVES = 300
 
 
-def what_if(view: TreeView) -> dict[str, Any] | None:
+def what_if(view: View) -> dict[str, Any] | None:
     """Write the tree, as it is in memory, for the script of the page, with inputs.
 
     A row for it holds numbers, codes of categories, and None where they are missing.
@@ -38,7 +37,7 @@ def what_if(view: TreeView) -> dict[str, Any] | None:
         "targets": [*zip(schema.target_centers, schema.target_scales, strict=True)],
         "link": tree.loss.link,
         "most": {"logarithm": HIGHEST_LOG, "logit": HARD_LOGIT},
-        "labels": replace(view, only=None).names if isinstance(view, ClassView) else (),
+        "labels": replace(view, only=None).names if view.classes else (),
         "inputs": [_input(schema, position) for position in sorted(asked)],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tracemalloc
 
+import chex
 import numpy as np
 import pytest
 from configurations import shop
@@ -24,7 +25,7 @@ from secret_jax.composed.kernel.interface import Regions
 from secret_jax.data.encoding import encode
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.tree.archive import ModelFileError
+from secret_jax.tree.file import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
 HEADS = ["kernel", "local"]
@@ -209,6 +210,9 @@ def test_awkward_tables(leaf, table):
         assert np.isfinite(model.predict(X, return_std=True)).all()
         if table is narrow:
             assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
+    X, y = np.zeros((9, 2)), np.arange(9.0)  # in one place
+    for model in every_head(SecretRegressor(leaf=leaf).fit(X, y), X, y):
+        np.testing.assert_allclose(model.predict(X), y.mean())
 
 
 @pytest.mark.parametrize("kind", [Smoothing, RadialBasis, GaussianProcess])
@@ -247,12 +251,6 @@ def test_a_hundred_thousand_rows_take_bounded_memory(head, monkeypatch):
     assert np.mean((said - np.sin(x[::100, :1])) ** 2) < 0.1
 
 
-def test_rows_in_one_place_predict_their_mean():
-    X, y = np.zeros((9, 2)), np.arange(9.0)
-    for model in every_head(SecretRegressor().fit(X, y), X, y):
-        np.testing.assert_allclose(model.predict(X), y.mean())
-
-
 @pytest.fixture(scope="module", params=KINDS)
 def any_head(request):
     X, y = waves(8, n_outputs=2)
@@ -268,12 +266,9 @@ def test_pickles_and_files_keep_the_head(any_head, tmp_path):
     assert again.head == model.head
     assert again.head_ == model.head_
     assert again.tree.get_params() == model.tree.get_params()
-    for said, other in zip(
-        again.predict(X, return_std=True),
-        model.predict(X, return_std=True),
-        strict=True,
-    ):
-        assert np.array_equal(said, other)
+    chex.assert_trees_all_equal(
+        again.predict(X, return_std=True), model.predict(X, return_std=True)
+    )
     assert again.tree_.export_text(output=0) == model.tree_.export_text(output=0)
     with pytest.raises(ModelFileError, match="Read it with KernelTreeRegressor"):
         SecretRegressor.load(tmp_path / "kernel")
@@ -282,15 +277,11 @@ def test_pickles_and_files_keep_the_head(any_head, tmp_path):
         KernelTreeRegressor.load(tmp_path / "tree")
 
 
-def test_what_is_no_tree_is_refused():
-    with pytest.raises(ValueError, match="'tree' parameter of KernelTreeRegressor"):
-        KernelTreeRegressor("m5").fit(*waves(0))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="'head' parameter of Kern"):
-        KernelTreeRegressor(head="spline").fit(*waves(0))  # pyright: ignore[reportArgumentType]
-
-
 def test_bad_rows_are_refused_under_its_own_name():
     X, y = waves(0)
+    for wrong, name in (({"tree": "m5"}, "tree"), ({"head": "spline"}, "head")):
+        with pytest.raises(ValueError, match=f"'{name}' parameter of KernelTreeReg"):
+            KernelTreeRegressor(**wrong).fit(X, y)
     model = KernelTreeRegressor(STUMP)
     with pytest.raises(NotFittedError, match="KernelTreeRegressor instance"):
         model.predict(X)

@@ -1,4 +1,4 @@
-"""Searches of columns, kernels and smoothers."""
+"""Searches of columns, kernels and smoothers, and the criteria that they compare."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import pytest
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
 from secret_jax.composed.base import Given
-from secret_jax.composed.kernel import GeneticSearch, GreedySearch, RadialBasis
-from secret_jax.composed.kernel.criteria import of_numbers
+from secret_jax.composed.kernel import (
+    GaussianProcess,
+    GeneticSearch,
+    GreedySearch,
+    RadialBasis,
+    Smoothing,
+    criteria,
+)
+from secret_jax.composed.kernel.interface import HeadFit, Regions
 from secret_jax.composed.kernel.search import Heads
 
 TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
@@ -80,12 +87,16 @@ def test_a_fit_that_fails_keeps_the_last_search(monkeypatch):
     assert vars(model) == before
 
 
-def test_bad_searches_are_refused():
+def test_bad_searches_and_heads_are_refused():
     X, y = table()
     with pytest.raises(ValueError, match="'search' parameter of KernelTreeRegressor"):
         KernelTreeRegressor(TREE, search="random").fit(X, y)
     with pytest.raises(ValueError, match="'criterion' parameter of GreedySearch"):
         KernelTreeRegressor(TREE, search=GreedySearch(criterion="mse")).fit(X, y)
+    with pytest.raises(ValueError, match=r"semi-definite\. Give one of 'gaussian'"):
+        GaussianProcess(kernel="sigmoid").check()
+    with pytest.raises(ValueError, match="'smoother' parameter of RadialBasis"):
+        RadialBasis(smoother="flat").check()
     with pytest.raises(ValueError, match="names the column 7; the tree has 5"):
         KernelTreeRegressor(TREE, head=RadialBasis(columns=(0, 7))).fit(X, y)
 
@@ -105,5 +116,105 @@ def test_the_head_of_the_least_criterion_is_taken():
         # A search of no turns scores nothing, so the criterion is asked for itself.
         one = KernelTreeRegressor(TREE, head=head)
         _, rows, fit = one._with_head(model.tree_, given, y[:200, None])
-        known[one._heads[0]] = of_numbers("icomp", fit, rows)
+        known[one._heads[0]] = criteria.of_numbers("icomp", fit, rows)
     assert model.head_ == min(known, key=known.__getitem__)
+
+
+RNG = np.random.default_rng(0)
+
+
+def test_complexity_is_equation_3_32():
+    variance, n = np.array([0.5, 2.0, 1.5]), np.array([10.0, 30.0, 7.0])
+    inverse = np.diag(np.ravel([variance / n, 2 * variance**2 / n]))  # (3.31)
+    q = len(inverse)
+    c1 = q / 2 * np.log(np.trace(inverse) / q) - 0.5 * np.linalg.slogdet(inverse)[1]
+    np.testing.assert_allclose(criteria.complexity(variance, n), c1)
+    # Expanded as its last line is, with n² in the determinant.
+    k = len(n)
+    expanded = k * np.log(((variance + 2 * variance**2) / n).sum() / (2 * k))
+    expanded -= 0.5 * (np.log(2 * variance**3 / n**2)).sum()
+    np.testing.assert_allclose(criteria.complexity(variance, n), expanded)
+    assert criteria.complexity(np.array([0.5]), np.array([4.0])) == 0.0  # σ² = 2 σ⁴
+
+
+def case():
+    leaf = np.repeat([3, 4, 7], [12, 20, 8])
+    target = RNG.normal(size=(40, 1))
+    rows = Regions(
+        RNG.normal(size=(40, 2)), leaf, target, np.zeros((40, 1)), np.ones(40)
+    )
+    left_out = 0.5 * target + 0.1 * RNG.normal(size=(40, 1))
+    fitted = left_out + 0.2 * (target - left_out)  # every row says a fifth of itself
+    return rows, HeadFit(None, np.arange(40), fitted, left_out)
+
+
+@pytest.mark.parametrize("name", criteria.CRITERIA)
+def test_criteria_of_numbers_are_likelihoods_and_penalties(name):
+    rows, fit = case()
+    said = fit.left_out if name == "icomp" else fit.fitted
+    log_likelihood, variance, n = 0.0, [], []
+    for leaf in (3, 4, 7):
+        error = (rows.target - said)[rows.leaf == leaf, 0]
+        variance.append(np.mean(error**2))
+        n.append(len(error))
+        normal = -0.5 * np.log(2 * np.pi * variance[-1]) - error**2 / (2 * variance[-1])
+        log_likelihood += normal.sum()  # (3.22)
+    k = 0.2 * 40 + 3
+    added = {
+        "aic": 2 * k,
+        "bic": np.log(40) * k,
+        "caic": (np.log(40) + 1) * k,
+        "icomp": 2 * criteria.complexity(np.array(variance), np.array(n)),
+    }[name]
+    found = criteria.of_numbers(name, fit, rows)
+    np.testing.assert_allclose(found, -2 * log_likelihood + added)
+
+
+def test_degrees_are_the_trace_of_a_smoother():
+    rows, _ = case()
+    network = RadialBasis(kernel="gaussian", smoother="mle").fit(rows)
+    # Refitted with a target moved, the network says how much a row says of itself,
+    # unless it chooses otherwise.
+    trace = 0.0
+    for row in range(40):
+        target = rows.target.copy()
+        target[row] += 1e-5
+        moved = RadialBasis(kernel="gaussian", smoother="mle").fit(
+            rows._replace(target=target)
+        )
+        trace += 1e5 * (moved.fitted - network.fitted)[row, 0]
+    found = criteria.degrees_of(network, rows.target, rows.weight)
+    np.testing.assert_allclose(found, trace, rtol=0.3)
+
+
+def test_spreads_of_classes_are_equation_3_36():
+    x = RNG.normal(size=(30, 2))
+    member = np.eye(3)[RNG.integers(0, 3, 30)]
+    head = Smoothing(kernel="gaussian", smoother="identity")
+    found = criteria.class_spreads(head, x, member, np.ones(30))
+    for g in range(3):
+        own = x[member[:, g] > 0]
+        square = ((own - own.mean(axis=0)) ** 2).sum(axis=1)
+        kernel = np.exp(-square / (2 * 2))  # a bandwidth of the root of two columns
+        np.testing.assert_allclose(found[g], 2 * np.mean(1 - kernel))
+
+
+@pytest.mark.parametrize("name", criteria.CRITERIA)
+def test_criteria_of_classes(name):
+    member = np.eye(3)[RNG.integers(0, 3, 40)]
+    probability = RNG.dirichlet(np.ones(3), 40)
+    rows, fit = case()
+    rows = rows._replace(target=member)
+    fit = HeadFit(None, fit.row, 0.2 * member + 0.8 / 3, np.full((40, 3), 1 / 3))
+    head = RadialBasis(kernel="gaussian")
+    found = criteria.of_classes(name, fit, rows, probability, member, head)
+    deviance = -2 * np.log(probability[member > 0]).sum()
+    spread = criteria.class_spreads(head, rows.x, member, rows.weight)
+    k = 0.2 * 40 * 3
+    added = {
+        "aic": 2 * k,
+        "bic": np.log(40) * k,
+        "caic": (np.log(40) + 1) * k,
+        "icomp": 2 * criteria.complexity(spread, member.sum(axis=0)),
+    }[name]
+    np.testing.assert_allclose(found, deviance + added)

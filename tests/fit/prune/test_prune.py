@@ -1,4 +1,4 @@
-"""The laws of reduced-error pruning, on hand-made and on fitted trees."""
+"""The laws of pruning on held-out rows, and by a penalty, on trees of all kinds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 from configurations import crease, regressor
-from handmade import SHAPES, build_tree, rows, subtrees
+from handmade import BUSHY, SHAPES, build_tree, rows, subtrees
 
 from secret_jax import CrossValidation, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin
 from secret_jax.fit.prune import interface
 from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.prune.path import penalised
 from secret_jax.models.errors import node_errors, total_error
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import paths_of, values
@@ -53,14 +54,10 @@ def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
         assert fold_trees == ()
 
 
-def test_a_tie_goes_to_the_smaller_tree():
+def test_a_tie_goes_to_the_smaller_tree_and_without_rows_the_tree_stays():
     tree = build_tree(SHAPES["bushy"], seed=0)
     same = dataclasses.replace(tree, coefficient=np.ones_like(tree.coefficient))
     assert HoldOut()(same, evidence()).tree.n_nodes == 1
-
-
-def test_without_rows_to_prune_on_the_tree_stays():
-    tree = build_tree(SHAPES["bushy"], seed=0)
     pruned = HoldOut()(tree, evidence()._replace(held_out=None))
     assert pruned == (tree, 0.0, (), None)
 
@@ -170,25 +167,60 @@ def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
         ]
 
 
-@pytest.fixture(scope="module")
-def two_planes():
+def test_auto_keeps_the_better_of_both_trees():
     def output(X):
         return np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
 
     rng = np.random.default_rng(5)
     X = rng.normal(size=(256, 3))
-    return X, output(X) + 0.05 * rng.normal(size=256), output
-
-
-def test_auto_keeps_the_better_of_both_trees(two_planes):
-    X, y, output = two_planes
+    y = output(X) + 0.05 * rng.normal(size=256)
     eval_set = (X[:100] + 0.01, output(X[:100] + 0.01))
     errors = {}
     for oblique in (False, True, "auto"):
-        model = SecretRegressor(
-            oblique=oblique, prune=HoldOut(refit=False), random_state=0
-        )
+        model = SecretRegressor(oblique=oblique, prune=HoldOut(refit=False))
         model.fit(X, y, eval_set=eval_set)
         errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
     assert errors[True] < 0.5 * errors[False]
     assert errors["auto"] == errors[True]
+
+
+def best_subtree_cost(tree, node, noise, penalty):
+    own = (
+        tree.weight[node] * tree.train_error[node].sum()
+        + penalty * noise * tree.degrees[node]
+    )
+    if tree.left[node] < 0:
+        return own
+    below = sum(
+        best_subtree_cost(tree, int(side[node]), noise, penalty)
+        for side in (tree.left, tree.right)
+    )
+    return min(own, below + penalty * noise)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5, 2.0, 1e6])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_penalised_tree_is_the_cheapest_subtree(penalty, n_outputs):
+    random = np.random.default_rng(3)
+    tree = build_tree(BUSHY, seed=0, n_outputs=n_outputs)
+    weight = np.zeros(tree.n_nodes)
+    weight[tree.is_leaf] = 20.0
+    for node in range(tree.n_nodes - 1, 0, -1):
+        weight[tree.parent[node]] += weight[node]
+    tree = dataclasses.replace(
+        tree,
+        weight=weight,
+        degrees=random.uniform(1, 2, tree.n_nodes),
+        train_error=random.uniform(0.9, 1.1, (tree.n_nodes, n_outputs))
+        + 0.1 / (1 + tree.depth[:, None]),
+    )
+    leaf = tree.is_leaf
+    spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
+    noise = (weight[:, None] * tree.train_error)[leaf].sum() / (weight[0] - spent)
+    cut = penalised(tree, penalty)
+    left = cut.is_leaf
+    cost = (cut.weight[:, None] * cut.train_error)[left].sum()
+    cost += penalty * noise * cut.degrees[left].sum()
+    cost += penalty * noise * (cut.n_leaves - 1)
+    assert cost == pytest.approx(best_subtree_cost(tree, 0, noise, penalty))
+    assert penalty < 1e6 or cut.n_leaves == 1

@@ -10,15 +10,16 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 from configurations import FEW, crease
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
-from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
+from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit.pipeline import refine_tree
+from secret_jax.fit.alternatives import fit_tree
+from secret_jax.fit.pipeline import refine
+from secret_jax.fit.refine.blend import Blend
 from secret_jax.fit.refine.soft import training
 from secret_jax.fit.refine.soft.parameters import to_tree, trainable
 from secret_jax.fit.refine.soft.training import (
@@ -29,7 +30,6 @@ from secret_jax.fit.refine.soft.training import (
     objective,
     train_chunk,
 )
-from secret_jax.fit.rivals import fit_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.runtime.programs import program
@@ -69,6 +69,7 @@ def labelled_rows(n_rows: int = 64, seed: int = 0, n_outputs: int = 1) -> Rows:
     return Rows(rows(n_rows, seed), targets, random.uniform(1, 2, n_rows))
 
 
+COST = jax.jit(objective, static_argnums=3)
 every_number_of_outputs = pytest.mark.parametrize("n_outputs", [1, 2])
 
 
@@ -129,14 +130,13 @@ def test_gradients_are_differences_of_the_objective(loss, n_outputs):
     )
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         given = structure, batch_of(part._replace(targets=share)), loss
-        cost = jax.jit(objective, static_argnums=3)
         gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
         for name, array in start._asdict().items():
             along = random.normal(size=array.shape) * (array != 0)
             ends = (
                 start._replace(**{name: array + step * along}) for step in (1e-4, -1e-4)
             )
-            above, below = (float(cost(end, *given)) for end in ends)
+            above, below = (float(COST(end, *given)) for end in ends)
             slope = float(np.sum(along * getattr(gradient, name)))
             assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
 
@@ -181,9 +181,8 @@ def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
     batches, judges = chunk_of(part, everything)
 
     def loss_of(state):
-        cost = jax.jit(objective, static_argnums=3)
         given = alone(structure), batch_of(part), SQUARED_ERROR
-        return float(cost(alone(state.parameters), *given))
+        return float(COST(alone(state.parameters), *given))
 
     before = loss_of(state)
     state, error = train_chunk(state, structure, batches, judges, loss=SQUARED_ERROR)
@@ -201,9 +200,8 @@ def test_a_weight_of_two_is_a_row_twice():
     one = batch_of(part._replace(weight=weight))
     two = batch_of(part.take(twice)._replace(weight=np.ones(48)))
     structure = trainable(gated(), oblique=True, n_leaves=16)
-    cost = jax.jit(objective, static_argnums=3)
     once, again = (
-        len(batch.x) * float(cost(structure.start(), structure, batch, SQUARED_ERROR))
+        len(batch.x) * float(COST(structure.start(), structure, batch, SQUARED_ERROR))
         for batch in (one, two)
     )
     assert once == pytest.approx(again, rel=1e-5)
@@ -215,6 +213,8 @@ def test_without_oblique_splits_directions_keep_to_their_attribute():
     batches = minibatches(np.random.default_rng(0), 64, 10, 16)
     chunk = chunk_of(labelled_rows(), batches)
     state, _ = train_chunk(state, structure, *chunk, loss=SQUARED_ERROR)
+    assert batches.dtype == np.int32
+    assert sorted(batches[:4].ravel()) == sorted(batches[4:8].ravel()) == [*range(64)]
     inner = ~tree.is_leaf
     moved = np.asarray(alone(state.parameters).direction)[: inner.sum()]
     assert np.array_equal(moved != 0, tree.direction[inner] != 0)
@@ -229,7 +229,7 @@ def test_all_starts_of_a_fit_are_one_program(monkeypatch):
     heard: list = []
     model = SecretRegressor(refine=BRIEF, random_state=0, prune="holdout")
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(fit_tree(plan, model._given(*waves(256), None)[0], None))
+    refine(fit_tree(plan, model._given(*waves(256), None)[0], None))
     assert {step.stage for step in heard} >= {"training gates", "training again"}
     assert counted.n_compiled == 1
 
@@ -244,13 +244,6 @@ def test_starts_that_accelerators_train_abreast_are_trained_as_alone(monkeypatch
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_minibatches_go_through_all_rows_before_they_come_again():
-    batches = minibatches(np.random.default_rng(0), 40, 10, 8)
-    assert batches.dtype == np.int32
-    assert sorted(batches[:5].ravel()) == list(range(40))
-    assert sorted(batches[5:].ravel()) == list(range(40))
-
-
 def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     X, y = waves(1200)
     few = SoftGates(max_steps=512)
@@ -261,7 +254,7 @@ def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     assert errors[1] < 0.5 * errors[0]
     text = soft.export_text()
     assert "(soft, width" in text
-    hardened = soft.harden()
+    hardened = soft.smaller(gates=False)
     assert soft.tree_.is_soft
     assert not hardened.tree_.is_soft
     assert "soft" not in hardened.export_text()
@@ -341,7 +334,7 @@ def test_training_tells_how_many_of_its_steps_are_done():
     model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     heard: list = []
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(fit_tree(plan, model._given(*crease(256), None)[0], None))
+    refine(fit_tree(plan, model._given(*crease(256), None)[0], None))
     told = [step for step in heard if step.stage == "training gates"]
     done = [step.done for step in told]
     assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
@@ -368,15 +361,6 @@ def test_a_table_of_nothing_but_categories(refine, prune):
     assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.DISCRETE}
     assert not model.tree_.is_soft
     assert model.score(X, y) > 0.95
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("refine", ["blend", "soft"])
-def test_servo(data_home, refine):
-    X = pd.read_csv(data_home / "servo.csv", dtype=str)
-    y = X.pop("class").astype(float)
-    model = fit(refine, X, y, leaf=Ridge(indicators=False))
-    assert model.score(X, y) > 0.7
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

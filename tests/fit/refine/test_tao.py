@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from configurations import assert_same_tree, crease, planes, regressor, shop
 
-from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor, Tao
+from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.refine import tao as tao_module
-from secret_jax.fit.refine.tao import improve, subtree_costs
+from secret_jax.fit.refine.tao import Tao, improve, subtree_costs
 from secret_jax.grow.search import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models
@@ -149,12 +149,9 @@ def test_a_split_that_was_spoilt_is_mended():
     tree, training, recipe = grown("planes", max_depth=1)
     good = subtree_costs(tree)[0]
     assert tree.n_leaves == 2
-    for change in ({"threshold": tree.threshold + 0.6}, {"turned": 0.7}):
-        spoilt = dict(change)
-        if "turned" in change:
-            direction = tree.direction.copy()
-            direction[0, 1] += change["turned"] * np.abs(direction[0]).max()
-            spoilt = {"direction": direction}
+    turned = tree.direction.copy()
+    turned[0, 1] += 0.7 * np.abs(turned[0]).max()
+    for spoilt in ({"threshold": tree.threshold + 0.6}, {"direction": turned}):
         kind = np.where(tree.is_leaf, tree.kind, SplitKind.OBLIQUE).astype(np.int32)
         start = dataclasses.replace(tree, kind=kind, **spoilt)
         start = fit_models([start], [training], recipe.leaf)[0]
@@ -213,14 +210,10 @@ def test_every_way_of_pruning_can_be_refined(prune):
     assert_same_tree(again.tree_, model.tree_)
 
 
-@pytest.mark.parametrize("configuration", ["secret", "paper"])
-def test_trees_of_the_paper_can_be_refined(configuration):
+def test_trees_of_the_paper_single_leaves_and_single_rows():
     X, y = crease(256)
-    model = regressor(configuration, refine="tao").fit(X, y)
-    assert model.score(X, y) > 0.8
-
-
-def test_a_single_leaf_and_a_single_row():
+    for configuration in ("secret", "paper"):
+        assert regressor(configuration, refine="tao").fit(X, y).score(X, y) > 0.8
     X, y = crease()
     for part, options in ((X, {"max_depth": 0}), (X[:1], {})):
         model = regressor("default", refine="tao", **options).fit(part, y[: len(part)])

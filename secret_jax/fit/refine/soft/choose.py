@@ -95,18 +95,10 @@ class SoftGates(Gates):
         return loss.trains_gates
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
-        """Train a soft tree, and keep it if it beats the hard one.
+        """Train a soft tree, and keep it if it beats the hard one on held-out rows.
 
-        Parameters
-        ----------
-        fitted : Fitted
-            With held-out rows.
-
-        Returns
-        -------
-        Refined
-            With the step at which the held-out rows stopped its training; or the hard
-            tree and why it was kept.
+        Returns it with the step at which these stopped its training; or the hard tree
+        and why it was kept.
         """
         if fitted.held_out is None:
             raise ValueError(
@@ -114,34 +106,26 @@ class SoftGates(Gates):
             )
         refuse_after_fork()
         # Optax takes a third of a second to import: only who trains gates waits for it.
-        from secret_jax.fit.refine.soft.training import Steps, Trainer
+        from secret_jax.fit.refine.soft.training import Trainer
 
         trees = start_trees(fitted.candidates)
         if not trees:
-            return Refined(
-                fitted.tree, 0, "no tree that was grown has a split to soften"
-            )
-        steps = Steps(self.batch_size, self.chunk, self.max_steps)
-        trainer = Trainer(fitted, recipe, steps, trees)
-        starts = [
-            trainer.start(tree, fitted.training, width)
-            for tree in trees
-            for width in self.widths
-        ]
+            reason = "no tree that was grown has a split to soften"
+            return Refined(fitted.tree, 0, reason)
+        trainer, training = Trainer(fitted, recipe, self, trees), fitted.training
+        starts = [trainer.start(t, training, w) for t in trees for w in self.widths]
         trainer.train(starts, recipe.stage("training gates"))
         recipe.stage("comparing with the hard tree").at()
         # A start whose error explodes has no best parameters.
         sound = [start for start in starts if np.isfinite(start.best_error)]
         if not sound:
             return Refined(fitted.tree, 0, "every training of the soft tree diverged")
-        errors = [
-            crossed_error(trainer, sound),
-            crossed_hard_error(trainer, fitted.candidates),
-        ]
-        if not errors[0] < errors[1]:
+        soft = crossed_error(trainer, sound)
+        hard = crossed_hard_error(trainer, fitted.candidates)
+        if not soft < hard:
             loss, scale = fitted.tree.loss, fitted.tree.schema.target_scales
             unit = float(np.sqrt(np.mean(np.square(scale))))
-            soft, hard = (loss.reported(error, unit) for error in errors)
+            soft, hard = (loss.reported(error, unit) for error in (soft, hard))
             refusal = (
                 f"on rows that did not choose it the {loss.error_name} of the soft "
                 f"tree was {soft:.4g}, that of the hard tree {hard:.4g}"
@@ -157,13 +141,12 @@ class SoftGates(Gates):
 def start_trees(candidates: tuple[Candidate, ...]) -> list[Tree]:
     """Initial trees: for every candidate the pruned tree and a larger one.
 
-    Each has at least one split that can be a gate, which those on categories cannot,
-    and few enough leaves.
+    Each has a split that can be a gate, not on categories, and few enough leaves.
     """
     trees: list[Tree] = []
     for candidate in candidates:
         sizes = {1}
-        for tree in (candidate.pruned, penalised(candidate.grown, _PENALTY)):
+        for tree in (candidate.pruned.tree, penalised(candidate.grown, _PENALTY)):
             penalty = _PENALTY
             while tree.n_leaves > _MOST_LEAVES:
                 tree, penalty = penalised(tree, penalty), _PENALTY_RISE * penalty
@@ -177,8 +160,7 @@ def start_trees(candidates: tuple[Candidate, ...]) -> list[Tree]:
 def crossed_error(trainer: Trainer, starts: list[Start]) -> float:
     """Mean error on each fold of the start and step chosen on the other folds.
 
-    The best error on rows that chose start and length of training is too low, by much
-    if they are few. Standardised units squared, or those of the loss.
+    The best error on rows that chose start and length of training is too low.
     """
     history = np.concatenate([np.array(start.history) for start in starts])
     finite = np.isfinite(history)
@@ -204,8 +186,6 @@ def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Measure weights, ranges and errors where the hard splits send the rows.
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.
-
-    ``tree``: soft; ``rows``: rows that trained it.
     """
     hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)

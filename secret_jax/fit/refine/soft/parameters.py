@@ -27,9 +27,8 @@ _SHORTEST = 1e-12
 def deviations(tree: Tree, rows: Rows) -> np.ndarray:
     """Standard deviation of every split's projection among the rows of its node.
 
-    ``rows``: in random order: of many rows the first 65536 are read. Returns
-    (n_nodes,), float64: 0 in leaves, at splits on discrete attributes and in nodes
-    without two rows.
+    ``rows``: in random order. Returns (n_nodes,), float64: 0 in leaves, at splits on
+    discrete attributes and in nodes without two rows.
     """
     rows = rows.take(slice(None, _MOST_ROWS))
     inner = np.flatnonzero(~tree.is_leaf)
@@ -49,10 +48,9 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
 
 
 def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
-    """Soften the tree with gates of one relative width.
+    """Soften a tree with gates of one width, in units of each node's deviation.
 
-    ``relative``: width in units of each node's deviation; 0 makes the tree hard;
-    ``deviation`` (n_nodes,): as `deviations` gives it.
+    ``deviation`` (n_nodes,): see `deviations`. A width of 0 makes the tree hard.
     """
     least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
     width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
@@ -95,16 +93,9 @@ def trainable(tree: Tree, *, oblique: bool, n_leaves: int) -> Structure:
     inner = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
     width = np.where(inner, tree.gate_width, 1.0).astype(np.float64)
     direction = tree.direction / width[:, None]
-    routing = soft_routing(
-        replace(
-            tree,
-            direction=direction,
-            threshold=tree.threshold / width,
-            gate_width=inner.astype(np.float32),
-            clip_leaves=False,
-        ),
-        n_leaves,
-    )
+    scaled = {"direction": direction, "threshold": tree.threshold / width}
+    scaled |= {"gate_width": inner.astype(np.float32), "clip_leaves": False}
+    routing = soft_routing(replace(tree, **scaled), n_leaves)
     free = inner[:, None] & (True if oblique else direction != 0)
     free = np.broadcast_to(free, direction.shape)[~tree.is_leaf].astype(np.float32)
     unbounded = np.full(tree.n_outputs, np.inf, np.float32)
@@ -117,9 +108,6 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
 
     Directions of several attributes get unit length, so that widths are in units of the
     projection; splits on one attribute keep that form.
-
-    ``tree``: tree that the parameters were made of. Weights, ranges and errors
-    are still those of ``tree``.
     """
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     gate = tree.kind[inner] != SplitKind.DISCRETE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,9 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.soft import mixed
 from secret_jax.tree.structure import Tree
+
+if TYPE_CHECKING:
+    from secret_jax.fit.refine.soft.choose import SoftGates
 
 # Adam (Kingma & Ba 2015) with rates of the gates and of the leaves.
 ADAM = optax.partition(
@@ -76,7 +79,7 @@ _MANY_CALLS = 4
 
 
 class TrainingRows(NamedTuple):
-    """Rows to learn from, to judge by, or of each step of a chunk (more axes)."""
+    """Rows to learn from, to judge by, or of each step of a chunk (one more axis)."""
 
     x: AnyArray  # (n_rows, n_continuous), float32
     codes: AnyArray  # (n_rows, n_discrete), int32
@@ -143,8 +146,8 @@ def train_chunk(
     """Run steps of Adam for some starts on the same minibatches, and judge them.
 
     ``state``, ``structure``: with the starts as their first axis; ``batches``: with the
-    steps as theirs. Returns ``error`` (n_starts, n_folds), float32: losses of the
-    averaged parameters on the held-out rows, summed; infinite if a start diverged.
+    steps as theirs. Also returns losses (n_starts, n_folds) of the averaged parameters
+    on the held-out rows, summed; infinite if a start diverged.
     """
 
     def step(
@@ -174,10 +177,7 @@ def train_chunk(
 def minibatches(
     random: np.random.Generator, n_rows: int, n_steps: int, batch_size: int
 ) -> np.ndarray:
-    """Draw the rows of each step: permutations cut into batches.
-
-    ``n_rows``: at least 1. Returns (n_steps, batch_size), int32.
-    """
+    """Draw the rows of each step from permutations, (n_steps, batch_size), int32."""
     wanted = n_steps * batch_size
     if n_rows > _MANY_CALLS * wanted:
         drawn = random.integers(0, n_rows, wanted)
@@ -188,7 +188,7 @@ def minibatches(
     return drawn.reshape(n_steps, batch_size).astype(np.int32)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class Start:
     """Training state of a tree with gates of one initial relative width."""
 
@@ -208,22 +208,11 @@ class Start:
         return to_tree(self.origin, self.best)
 
 
-class Steps(NamedTuple):
-    """Numbers of steps and of their rows, see `secret_jax.SoftGates`."""
-
-    batch_size: int
-    chunk: int
-    max_steps: int
-
-
 class Trainer:
-    """Rows, and the padded sizes that all starts share.
-
-    ``trees``: trees to start from, which determine the padding.
-    """
+    """Rows, and the padded sizes that all starts share, which ``trees`` determine."""
 
     def __init__(
-        self, fitted: Fitted, recipe: Recipe, options: Steps, trees: list[Tree]
+        self, fitted: Fitted, recipe: Recipe, options: SoftGates, trees: list[Tree]
     ):
         assert fitted.held_out is not None
         self.leaf, self.options, self.loss = recipe.leaf, options, trees[0].loss
@@ -243,40 +232,30 @@ class Trainer:
         self.rows = TrainingRows.of(self.all_rows)
         self.judged = pruning.take(slice(None, _MOST_JUDGED))
         self.fold = np.arange(self.judged.n_rows) % _FOLDS
-        self.judges = jax.device_put(self._judges(trees))
-
-    def _judges(self, trees: list[Tree]) -> Judges:
-        judged = np.arange(self.judged.n_rows)
-        n_judged = next_power_of_two(max(len(judged), _FEWEST_JUDGED))
+        n_judged = next_power_of_two(max(self.judged.n_rows, _FEWEST_JUDGED))
         fold = np.zeros((_FOLDS, n_judged), np.float32)
-        fold[self.fold, judged] = self.judged.weight
-        ranges = [_with_range_of_nodes(tree).clip_range() for tree in trees]
+        fold[self.fold, np.arange(self.judged.n_rows)] = self.judged.weight
+        lows, highs = zip(*(_of_all_nodes(t).clip_range() for t in trees), strict=True)
         rows = (padded(each, n_judged) for each in TrainingRows.of(self.judged))
-        return Judges(
+        judges = Judges(
             rows=TrainingRows(*rows),
             fold=fold,
-            low=np.min([low[0] for low, _ in ranges], axis=0).astype(np.float32),
-            high=np.max([high[0] for _, high in ranges], axis=0).astype(np.float32),
+            low=np.min([low[0] for low in lows], axis=0).astype(np.float32),
+            high=np.max([high[0] for high in highs], axis=0).astype(np.float32),
         )
+        self.judges = jax.device_put(judges)
 
     def start(self, tree: Tree, rows: Rows, width: float) -> Start:
         """Initialise a start: a tree with gates of a relative width."""
-        soft = with_widths(_with_range_of_nodes(tree), width, deviations(tree, rows))
+        soft = with_widths(_of_all_nodes(tree), width, deviations(tree, rows))
         structure = trainable(soft, oblique=self.oblique, n_leaves=self.n_leaves)
-        parameters = structure.start()
-        return Start(
-            origin=soft,
-            width=width,
-            structure=structure,
-            state=TrainingState.initial(parameters),
-            best=parameters,
-        )
+        state = TrainingState.initial(structure.start())
+        return Start(soft, width, structure, state, structure.start())
 
     def advance(self, starts: list[Start], n_rows: int) -> np.ndarray:
-        """Train some starts by one chunk of steps.
+        """Train some starts by one chunk of steps, on minibatches of the first rows.
 
-        ``starts``: their states are replaced; ``n_rows``: minibatches come from the
-        first rows. Returns (n_starts, n_folds), float64: errors on the pruning rows.
+        Returns their errors on the pruning rows, (n_starts, n_folds), float64.
         """
         drawn = minibatches(self.random, n_rows, self.options.chunk, self.batch_size)
         batches = TrainingRows(*(array[drawn] for array in self.rows))
@@ -285,8 +264,8 @@ class Trainer:
         for first in range(0, len(starts), abreast):
             some = starts[first : first + abreast]
             filled = [*some, *some[:1] * (abreast - len(some))]
-            state = _stacked([start.state for start in filled])
-            structure = _stacked([start.structure for start in filled])
+            both = [(start.state, start.structure) for start in filled]
+            state, structure = jax.tree.map(lambda *parts: np.stack(parts), *both)
             found = train_chunk(state, structure, batches, self.judges, loss=self.loss)
             state, error = jax.tree.map(np.asarray, found)
             for i, start in enumerate(some):
@@ -310,9 +289,8 @@ class Trainer:
                     start.best = start.state.average
             active = [
                 start
-                for start in active
-                if np.isfinite(start.history[-1]).all()
-                and step - start.best_step < patience
+                for start, error in zip(active, errors, strict=True)
+                if np.isfinite(error).all() and step - start.best_step < patience
             ]
             if step >= screened:
                 active = sorted(active, key=lambda start: start.best_error)[:_N_KEPT]
@@ -342,12 +320,8 @@ class Trainer:
         return again if total_error(again.tree, self.all_rows) <= limit else start
 
 
-def _with_range_of_nodes(tree: Tree) -> Tree:
+def _of_all_nodes(tree: Tree) -> Tree:
     """Clip to the range of all nodes: log-odds of leaves may lie beyond the root's."""
     lower, upper = tree.lower.copy(), tree.upper.copy()
     lower[0], upper[0] = lower.min(axis=0), upper.max(axis=0)
     return replace(tree, lower=lower, upper=upper)
-
-
-def _stacked(values: list):
-    return jax.tree.map(lambda *parts: np.stack(parts), *values)

@@ -1,0 +1,119 @@
+"""What all estimators are made of: files, devices, nested parameters, targets."""
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from secret_jax.data.given import TableLike
+from secret_jax.data.shards import computing_for
+from secret_jax.estimators.parameters import NAMED, Named, TableParameters, value_of
+from secret_jax.tree.file import load_model, save_model
+
+
+class Targets(NamedTuple):
+    """Encoded outputs of rows, (n_rows, n_outputs), with their names and weights.
+
+    ``learned`` are fitted attributes that describe the outputs, such as the classes.
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    weight: np.ndarray
+    learned: dict[str, Any]
+
+
+class SavedEstimator(BaseEstimator):
+    """Base of all estimators, which are saved to files."""
+
+    # Fitted attribute that predicts.
+    _predicts_with: ClassVar[str] = "tree_"
+    _method: ClassVar[str] = "SECRET tree"  # its name among other methods
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`."""
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model written by `save`."""
+        return load_model(path, cls)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self._predicts_with)
+
+
+class TableEstimator(SavedEstimator, TableParameters):
+    """Base of estimators that read tables themselves."""
+
+    def _computing(
+        self, X: TableLike, fall_back: bool = False
+    ) -> AbstractContextManager[None]:
+        # A model that was fitted on a GPU predicts on a machine that has none.
+        return computing_for(X, self.device, fall_back=fall_back)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing_values != "error"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+
+class NestedParameters(BaseEstimator):
+    """Mixin for fields of option values as parameters with two underscores."""
+
+    _named: ClassVar[Named] = NAMED
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator, with ``deep`` also those of its values.
+
+        A name like "rss" stands for a value: ``splits__n_thresholds`` is there as well.
+        """
+        found = super().get_params(deep=False)
+        if deep:
+            for name in filter(found.__contains__, self._named):
+                value = value_of(name, found[name], self._named)
+                for field, its in value.get_params().items() if value else ():
+                    found[f"{name}__{field}"] = its
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters of this estimator and, with two underscores, of its values.
+
+        Values are frozen: one with another field takes the place of the old one. An
+        unknown name changes nothing, whatever else is set with it.
+        """
+        before, nested = self.get_params(deep=False), dict[str, dict[str, Any]]()
+        for name in [name for name in params if "__" in name]:
+            head, _, field = name.partition("__")
+            nested.setdefault(head, {})[field] = params.pop(name)
+        try:
+            super().set_params(**params)
+            for head, changes in nested.items():
+                self._set_fields(head, changes)
+        except Exception:
+            super().set_params(**before)
+            raise
+        return self
+
+    def _set_fields(self, head: str, changes: dict[str, Any]) -> None:
+        value = value_of(head, self.get_params(deep=False).get(head), self._named)
+        known = value.get_params() if value else {}
+        for unknown in sorted(changes.keys() - known):
+            raise ValueError(
+                f"Invalid parameter '{head}__{unknown}' for estimator {self!r}. Valid "
+                f"parameters are: {sorted(self.get_params())}."
+            )
+        # A name stays a name if nothing is changed.
+        if not all(_same(known[field], own) for field, own in changes.items()):
+            setattr(self, head, replace(value, **changes))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two fields are equal; fields that hold arrays never are."""
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,351 @@
+"""What accelerators compute for a level: divide rows, add them up, search nodes.
+
+Functions of `Tiles` and of what the host says of nodes; `secret_jax.grow.on_device`
+calls them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.search import checked_splits
+from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
+from secret_jax.rows.tiles import TiledRows
+from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.runtime.programs import program
+from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
+from secret_jax.tree.comparisons import goes_left
+
+# Numbers of rows come back in two parts that float32 holds.
+_PART = 1 << 16
+
+
+class Seen(NamedTuple):
+    """Rows that a search looks at."""
+
+    rows: TiledRows
+    x: AnyArray  # row array of shape (n_columns, rows), float32
+    codes: AnyArray  # (n_discrete, rows), int32
+    targets: AnyArray  # (n_outputs, rows), float32
+    weight: AnyArray  # (rows,), float32
+
+
+class Tiles(NamedTuple):
+    """Rows of all nodes that growth may come to, and the order of all rows."""
+
+    rows: TiledRows
+    x: AnyArray
+    codes: AnyArray  # -1 for a category that training never saw
+    targets: AnyArray
+    weight: AnyArray
+    place: AnyArray  # row array, int32: among the places of the roots
+    # (n_places,), int32: see `secret_jax.grow.execution.Execution`.
+    order: AnyArray
+
+    def seen(self) -> Seen:
+        """All rows."""
+        return Seen(*self[:5])
+
+
+class Given(NamedTuple):
+    """What becomes of the rows of nodes: arrays with a leading axis of nodes."""
+
+    kept: AnyArray  # (n_nodes, 2), bool: whether rows on the left, on the right are
+    start: AnyArray  # (n_nodes,), int32: where the rows begin in the order
+    discrete: AnyArray  # (n_nodes,), bool
+    attribute: AnyArray  # (n_nodes,), int32: of discrete splits
+    direction: AnyArray  # (n_nodes, n_columns), float32
+    threshold: AnyArray  # (n_nodes,), float32
+    goes_left: AnyArray  # (n_nodes, n_categories), bool
+
+    @classmethod
+    def staying(cls, start: np.ndarray, schema: TableSchema) -> Given:
+        """Splits that send all rows to the left; none is kept yet."""
+        n_nodes = len(start)
+        n_categories = max([1, *map(len, schema.categories)])
+        return cls(
+            kept=np.zeros((n_nodes, 2), bool),
+            start=start,
+            discrete=np.zeros(n_nodes, bool),
+            attribute=np.zeros(n_nodes, np.int32),
+            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
+            threshold=np.zeros(n_nodes, np.float32),
+            goes_left=np.zeros((n_nodes, n_categories), bool),
+        )
+
+
+class Asked(NamedTuple):
+    """What the host says of nodes that are searched; see `Level` for the rest."""
+
+    weight: AnyArray  # (n_nodes,), float32: of all rows
+    sampled: AnyArray  # (n_nodes,), bool: whether the search sees the first rows only
+    min_weight: AnyArray  # of a leaf with all its rows
+    random: AnyArray
+    model: AnyArray
+    degrees: AnyArray
+    oblique: AnyArray
+    allowed: AnyArray
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What is static of a search: the same for all levels of a fit."""
+
+    finder: SplitFinder
+    # Fields of `Roles`.
+    thresholded: tuple[int, ...]
+    missing: tuple[tuple[int, ...], ...]
+    combined: tuple[bool, ...]
+    n_regressors: int
+    n_categories: int
+    any_oblique: bool
+
+    @classmethod
+    def of(cls, schema: TableSchema, finder: SplitFinder, any_oblique: bool) -> Traced:
+        """What a finder is told of a table."""
+        roles = Roles.of(schema)
+        return cls(
+            finder,
+            tuple(roles.thresholded.tolist()),
+            tuple(map(tuple, roles.missing.tolist())),
+            tuple(roles.combined.tolist()),
+            schema.n_regressors,
+            max([1, *map(len, schema.categories)]),
+            any_oblique,
+        )
+
+    @property
+    def roles(self) -> Roles:
+        """Which column is what."""
+        return Roles(
+            np.array(self.thresholded, np.int32),
+            np.array(self.missing, np.int32).reshape(-1, 2),
+            np.array(self.combined, bool),
+        )
+
+
+@program(static_argnames=("n_tiles", "tile"))
+def laid_out(
+    x: AnyArray,
+    codes: AnyArray,
+    row: AnyArray,
+    targets: AnyArray,
+    weight: AnyArray,
+    length: AnyArray,
+    *,
+    n_tiles: int,
+    tile: int,
+) -> Tiles:
+    """Put the rows of roots into tiles.
+
+    ``x``, ``codes``: of a table; ``row``, ``targets``, ``weight`` (n_places, ...): of
+    the places, root by root; ``length`` (n_nodes,), int32: of the roots.
+    """
+    rows = TiledRows.of(length, n_tiles, tile)
+    begin = jnp.cumsum(length) - length
+    number = jnp.arange(n_tiles, dtype=jnp.int32) - rows.first[rows.node]
+    place = (begin[rows.node] + number * tile)[:, None] + jnp.arange(tile)
+    place = jnp.where(rows.inside, place, 0)
+
+    def put(values: Array, at: Array) -> Array:
+        found = jnp.moveaxis(values[at], 1, -1)  # (n_tiles, ..., tile)
+        return jnp.where(rows.filling(found), found, jnp.zeros((), found.dtype))
+
+    of_table = (put(values, row[place]) for values in (x, codes))
+    of_places = (put(values, place) for values in (targets, weight))
+    order = jnp.arange(len(row), dtype=jnp.int32)
+    return Tiles(rows, *of_table, *of_places, place, order)
+
+
+@program(static_argnames=("n_nodes",))
+def roomier(tiles: Tiles, *, n_nodes: int) -> Tiles:
+    """Make room for more nodes, each with a tile that it may not fill."""
+
+    def longer(values: Array) -> Array:
+        return jnp.pad(values, [(0, n_nodes)] + [(0, 0)] * (values.ndim - 1))
+
+    n_tiles = len(tiles.x) + n_nodes
+    rows = TiledRows.of(longer(tiles.rows.length), n_tiles, tiles.rows.tile)
+    return Tiles(rows, *map(longer, tiles[1:6]), tiles.order)
+
+
+@program(static_argnames=("n_regressors",), donate_argnums=(0,))
+def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Array]:
+    """Divide the rows of nodes, stably, and add up those of the new nodes.
+
+    Returns the tiles and, for `statistics_of`, one array of shape (n_nodes, n_numbers).
+    """
+    rows, (n_tiles, tile) = tiles.rows, tiles.weight.shape
+    left = _left(tiles, given)
+    side = jnp.stack([rows.inside & left, rows.inside & ~left], axis=1)
+    # Ranks of rows among those of their tile and side, by a product that is exact.
+    upto = jnp.tri(tile, dtype=jnp.bfloat16).T
+    rank = jnp.matmul(
+        side.astype(jnp.bfloat16), upto, preferred_element_type=jnp.float32
+    ).astype(jnp.int32)
+    count = rank[:, :, -1]  # (n_tiles, 2)
+    before = jnp.cumsum(count, axis=0) - count
+    # Tiles of nodes without rows are none; their first one may be beyond the last.
+    before = before - before[jnp.minimum(rows.first, n_tiles - 1)][rows.node]
+    rank = rank - 1 + before[:, :, None]  # among those of their node and side
+    length = rows.sums(side.astype(jnp.int32))  # (n_nodes, 2)
+
+    number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
+    is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
+    new_length = jnp.sum(jnp.where(is_new, length, 0), axis=(1, 2), dtype=jnp.int32)
+    new = TiledRows.of(new_length, n_tiles, tile)
+
+    start = jnp.stack([given.start, given.start + length[:, 0]], axis=1)
+    at = _where(side, start[rows.node], rank, len(tiles.order))
+    order = tiles.order.at[at].set(tiles.place, mode="drop", unique_indices=True)
+
+    n_places = n_tiles * tile
+    begin = jnp.where(given.kept, new.first[number] * tile, n_places)
+    at = _where(side, begin[rows.node], rank, n_places).ravel()
+    source = jnp.zeros(n_places, jnp.int32)
+    source = (
+        source.at[at]
+        .set(jnp.arange(n_places, dtype=jnp.int32), mode="drop", unique_indices=True)
+        .reshape(n_tiles, tile)
+    )
+
+    def moved(values: Array) -> Array:
+        own = jnp.expand_dims(source, range(1, values.ndim - 1))
+        features = (
+            jnp.arange(n).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+            for axis, n in enumerate(values.shape[1:-1], 1)
+        )
+        found = values[own // tile, *features, own % tile]
+        return jnp.where(new.filling(found), found, jnp.zeros((), found.dtype))
+
+    tiles = Tiles(new, *map(moved, tiles[1:6]), order)
+    return tiles, _sums(tiles, n_regressors)
+
+
+def _left(tiles: Tiles, given: Given) -> Array:
+    """Whether rows go left, (n_tiles, tile)."""
+    rows, of_tile = tiles.rows, tiles.rows.node
+    direction = rows.spread(given.direction)
+    projection = jnp.sum(direction * tiles.x, axis=1)
+    threshold = rows.spread(given.threshold)
+    n_discrete = tiles.codes.shape[1]
+    if not n_discrete:
+        return projection <= threshold
+    attribute, discrete = rows.spread(given.attribute), rows.spread(given.discrete)
+    own = attribute[:, None] == jnp.arange(n_discrete, dtype=jnp.int32)[:, None]
+    code = jnp.sum(jnp.where(own, tiles.codes, 0), axis=1, dtype=jnp.int32)
+    listed = given.goes_left[of_tile[:, None], jnp.maximum(code, 0)]
+
+    def sides(larger_left: Any) -> Array:
+        return goes_left(
+            projection, threshold, discrete, code, listed, larger_left, jnp
+        )
+
+    # Unseen categories go to the side that is larger without them, as in the tree.
+    left, seen = sides(jnp.zeros((), bool)), ~discrete | (code >= 0)
+    weight = jnp.where(seen, tiles.weight, 0.0)
+    on_left = rows.sums(jnp.where(left, weight, 0.0))
+    return sides(rows.spread(on_left >= rows.sums(weight) - on_left))
+
+
+def _where(side: Array, begin: Array, rank: Array, nowhere: int) -> Array:
+    """Places of rows (n_tiles, tile): that of their side, and their rank there."""
+    place = jnp.where(side, begin[:, :, None] + rank, nowhere)
+    return jnp.minimum(jnp.min(place, axis=1), nowhere)
+
+
+def _sums(tiles: Tiles, n_regressors: int) -> Array:
+    """All that models of nodes are made of: see `statistics_of`."""
+    rows, _, _, targets, weight, *_ = tiles
+    weight = weight[:, None, :]
+    joint = jnp.concatenate([tiles.x[:, :n_regressors], targets], axis=1)
+    mean = safe_divide(rows.sums(weight * joint), rows.sums(weight))
+    joint = joint - rows.spread(mean)
+    joint = jnp.concatenate([jnp.ones_like(weight), joint], axis=1)
+    products = rows.products(weight * joint, joint)
+    length = jnp.stack([rows.length // _PART, rows.length % _PART], axis=1)
+    parts = [length.astype(jnp.float32), mean, products.reshape(rows.n_nodes, -1)]
+    parts += [rows.least(targets), -rows.least(-targets)]
+    return jnp.concatenate(parts, axis=1)
+
+
+def statistics_of(
+    sums: np.ndarray, n_regressors: int, n_outputs: int
+) -> tuple[np.ndarray, NodeStatistics]:
+    """Numbers of rows, and statistics, from the sums of `divided`."""
+    width = n_regressors + n_outputs
+    sizes = [2, width, (1 + width) ** 2, n_outputs, n_outputs]
+    length, mean, products, lower, upper = np.split(sums, np.cumsum(sizes)[:-1], axis=1)
+    products = products.reshape(-1, 1 + width, 1 + width)
+    weight = products[:, 0, 0]
+    # The mean about which they are was rounded.
+    offset = safe_divide(products[:, 0, 1:], weight[:, None])
+    scatter = products[:, 1:, 1:]
+    scatter = scatter - weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
+    statistics = NodeStatistics(
+        weight=weight,
+        mean=mean + offset,
+        scatter=0.5 * (scatter + scatter.transpose(0, 2, 1)),
+        lower=lower,
+        upper=upper,
+        rounding=np.full(len(sums), ROUNDING_32),
+    )
+    return (length @ [_PART, 1]).astype(int), statistics
+
+
+@program(static_argnames=("n_rows",))
+def samples(tiles: Tiles, node: AnyArray, *, n_rows: int) -> Seen:
+    """Take out the first rows of some nodes; -1 stands for none."""
+    length = jnp.where(node >= 0, tiles.rows.length[node], 0)
+    some = replace(tiles.rows, length=length, first=tiles.rows.first[node])
+    first = (some.head(values, n_rows) for values in tiles[1:5])
+    return Seen(TiledRows.samples(length, n_rows), *first)
+
+
+@program(static_argnames=("traced",), small_steps=True)
+def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
+    """The share of each node's weight that the search saw, then its best split."""
+    rows, x, codes, targets, weight = seen
+    share = safe_divide(rows.sums(weight), asked.weight)
+    share = jnp.where(asked.sampled, share, jnp.ones_like(share))
+    level = Level(
+        rows=rows,
+        x=x,
+        codes=jnp.maximum(codes, 0),
+        targets=targets,
+        weight=weight,
+        min_weight=share * asked.min_weight,
+        random=asked.random,
+        model=asked.model,
+        degrees=asked.degrees,
+        oblique=asked.oblique,
+        allowed=asked.allowed,
+        roles=traced.roles,
+        n_regressors=traced.n_regressors,
+        n_categories=traced.n_categories,
+        any_oblique=traced.any_oblique,
+    )
+    found = jax.tree.leaves(checked_splits(traced.finder, level))
+    parts = [array.reshape(rows.n_nodes, -1) for array in (share, *found)]
+    return jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
+
+
+def unpacked(numbers: np.ndarray, template: Split) -> Split:
+    """Splits from the numbers of `searched`, with the shapes of a single one."""
+    leaves, tree = jax.tree.flatten(template)
+    stops = np.cumsum([leaf.size for leaf in leaves])
+    parts = np.split(numbers, stops[:-1], axis=1)
+    return jax.tree.unflatten(
+        tree,
+        [
+            part.reshape(-1, *leaf.shape[1:]).astype(leaf.dtype)
+            for part, leaf in zip(parts, leaves, strict=True)
+        ],
+    )

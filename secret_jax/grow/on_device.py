@@ -1,0 +1,238 @@
+"""Growth on accelerators: rows lie in tiles on the device from the roots to the leaves.
+
+A turn is two or three programs. *Divide* moves the rows of split nodes into tiles of
+their children, and adds up what models are made of. *Search* traces a finder over the
+verbs of `secret_jax.rows.tiles`: on all tiles, or on the first rows of nodes, which
+*samples* takes out. Only what nodes have crosses the bus, and comes back as one array.
+
+Shapes are those of the table and of the number of nodes that programs have room for,
+never of a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.execution import Execution, Found, Sides
+from secret_jax.grow.frontier import Frontier, Places
+from secret_jax.grow.level_programs import (
+    Asked,
+    Given,
+    Traced,
+    divided,
+    laid_out,
+    roomier,
+    samples,
+    searched,
+    statistics_of,
+    unpacked,
+)
+from secret_jax.grow.search import GrowOptions, no_splits
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.devices import is_out_of_memory
+from secret_jax.runtime.hashing import random_numbers
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
+from secret_jax.splits.interface import Split
+from secret_jax.tree.structure import SplitKind
+
+# Nodes that programs have room for at first, and samples that are searched at once:
+# with many columns fewer, as products of all pairs of them take memory.
+_NODES, _FEWEST_NODES, _MANY_COLUMNS = 128, 8, 128
+# Places in a tile: with more columns than the first number as many, so that products of
+# a tile take no more memory than its rows.
+_TILE, _LARGEST_TILE = 256, 4096
+# Rows that programs have room for: powers of two up to the second number, then also
+# quarters between them, as padding takes time.
+_FEWEST_ROWS, _FEW_ROWS = 1 << 12, 1 << 17
+
+
+class OnDevice(Execution):
+    """Rows of growing trees in the memory of an accelerator.
+
+    Parameters
+    ----------
+    places : Places
+    schema : TableSchema
+    options : GrowOptions
+        With a finder that says ``compiled``.
+    roots : Frontier
+    """
+
+    counts_all = True
+
+    def __init__(
+        self,
+        places: Places,
+        schema: TableSchema,
+        options: GrowOptions,
+        roots: Frontier,
+    ):
+        self._schema, self._finder = schema, options.finder
+        self._n_rows, self._sample = len(places.row), options.sample
+        self._unweighted = bool((places.weight == 1.0).all())
+        any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
+        self._traced = Traced.of(schema, options.finder, any_oblique)
+        n_columns = schema.n_columns + schema.n_outputs
+        fewest = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
+        self._n_samples = max(fewest, _FEWEST_NODES)
+        self._room = bucket(len(roots.node), smallest=self._n_samples)
+        tile = min(max(next_power_of_two(n_columns), _TILE), _LARGEST_TILE)
+        # Of the nodes that have tiles: begins in the order, and numbers of rows.
+        self._start, self._length = roots.start, roots.stop - roots.start
+        with self._in_its_memory():
+            table = places.table.on_host()
+            most, n_places = _room_for(len(table.x)), _room_for(self._n_rows)
+            self._tiles = laid_out(
+                padded(table.x, most),
+                padded(table.codes, most),
+                padded(places.row.astype(np.int32), n_places),
+                padded(places.targets, n_places),
+                padded(places.weight.astype(np.float32), n_places),
+                padded(self._length.astype(np.int32), self._room),
+                n_tiles=n_places // tile + self._room,
+                tile=tile,
+            )
+        self._run(np.ones(len(self._start), int), self._given())
+
+    def find(self, level: Frontier) -> Found:
+        """The best splits of nodes, of all rows or of the first ones."""
+        n_nodes = len(level.node)
+        if not n_nodes:
+            return Found(no_splits(0, self._schema, self._finder), np.zeros(0))
+        slot = self._slots(level)
+        if self._sample is None:
+            asked = [self._asked(level, slot, self._room)]
+            seen = [self._tiles.seen()]
+        else:
+            parts = np.split(
+                np.arange(n_nodes), range(self._n_samples, n_nodes, self._n_samples)
+            )
+            asked = [
+                self._asked(level.take(part), np.arange(len(part)), self._n_samples)
+                for part in parts
+            ]
+            seen = [self._first_rows(slot[part]) for part in parts]
+        with self._in_its_memory():
+            found = [
+                searched(*each, traced=self._traced)
+                for each in zip(seen, asked, strict=True)
+            ]
+            numbers = np.concatenate([np.asarray(each) for each in found])
+        numbers = numbers[slot] if self._sample is None else numbers[:n_nodes]
+        splits = unpacked(numbers[:, 1:], no_splits(1, self._schema, self._finder))
+        return Found(splits, numbers[:, 0].astype(np.float64))
+
+    def statistics(self, level: Frontier, n_rows: np.ndarray) -> NodeStatistics:
+        """Statistics of all rows of nodes, from sums in float32."""
+        del n_rows
+        return self._statistics.take(self._slots(level))
+
+    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Sides:
+        """Divide the rows of nodes, and add up those of their children."""
+        given, slot = self._given(), self._slots(parents)
+        n_new = np.zeros(len(self._start), int)
+        n_new[self._slots(others)], n_new[slot] = 1, 2
+        discrete = splits.kind == SplitKind.DISCRETE
+        given.discrete[slot] = discrete
+        given.attribute[slot] = np.where(discrete, splits.attribute, 0)
+        given.direction[slot] = splits.direction
+        given.threshold[slot] = splits.threshold
+        given.goes_left[slot] = splits.goes_left
+        left = (np.cumsum(n_new) - n_new)[slot]
+        self._run(n_new, given)
+        middle = parents.start + self._length[left]
+        self._start[left + 1] = middle
+        weight = self._statistics.weight
+        return Sides(middle, weight[left], weight[left + 1])
+
+    def order(self) -> np.ndarray:
+        """The order of all rows, read from the device."""
+        return np.asarray(self._tiles.order)[: self._n_rows].astype(np.int64)
+
+    def _run(self, n_new: np.ndarray, given: Given) -> None:
+        """Divide nodes into as many as are wanted of each, of neighbouring slots."""
+        given.kept[: len(n_new)] = n_new[:, None] > np.arange(2)
+        with self._in_its_memory():
+            if n_new.sum() > self._room:
+                more = bucket(n_new.sum(), smallest=self._room) - self._room
+                self._tiles = roomier(self._tiles, n_nodes=more)
+                self._room += more
+                given = Given(*(padded(array, self._room) for array in given))
+            n = self._schema.n_regressors
+            self._tiles, sums = divided(self._tiles, given, n_regressors=n)
+            sums = np.asarray(sums)[: n_new.sum()].astype(np.float64)
+        self._start = np.repeat(self._start, n_new)
+        self._length, found = statistics_of(sums, n, self._schema.n_outputs)
+        if self._unweighted:  # exact, whatever their number
+            found = found._replace(weight=self._length.astype(np.float64))
+        self._statistics = found
+
+    def _given(self) -> Given:
+        """Nodes that stay as they are: all rows go left, where they are kept."""
+        return Given.staying(
+            padded(self._start.astype(np.int32), self._room), self._schema
+        )
+
+    def _slots(self, level: Frontier) -> np.ndarray:
+        """Places of nodes among those that have tiles."""
+        # A side without rows begins where another node does.
+        some = np.flatnonzero(self._length)
+        return some[np.searchsorted(self._start[some], level.start)]
+
+    def _asked(self, level: Frontier, slot: np.ndarray, n_slots: int) -> Asked:
+        """What the search needs to know of nodes, in their slots."""
+        length, n_columns = level.stop - level.start, self._schema.n_columns
+        asked = Asked(
+            weight=level.weight,
+            sampled=length > (self._sample or self._n_rows),
+            min_weight=level.min_leaf_weight,
+            random=random_numbers(level.key, self._finder.n_random(n_columns)),
+            model=level.model,
+            degrees=level.degrees,
+            oblique=level.oblique,
+            allowed=level.allowed,
+        )
+
+        def in_slots(values: np.ndarray) -> np.ndarray:
+            dtype = bool if values.dtype == bool else np.float32
+            found = np.zeros((n_slots, *values.shape[1:]), dtype)
+            found[slot] = values
+            return found
+
+        return Asked(*map(in_slots, asked))
+
+    def _first_rows(self, slot: np.ndarray) -> Any:
+        assert self._sample is not None
+        wanted = np.full(self._n_samples, -1, np.int32)
+        wanted[: len(slot)] = slot
+        return samples(self._tiles, wanted, n_rows=self._sample)
+
+    @contextmanager
+    def _in_its_memory(self) -> Iterator[None]:
+        """Say of what there is too much for the device."""
+        try:
+            yield
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            n_columns = self._schema.n_columns + len(self._schema.discrete)
+            raise MemoryError(
+                f"{self._n_rows:,} rows of {n_columns:,} columns, in {self._room:,} "
+                "nodes at a time, are too many for the memory of the device. Give "
+                "fewer rows, grow smaller trees (max_depth, max_leaf_nodes), or say "
+                "device='cpu'."
+            ) from error
+
+
+def _room_for(n_rows: int) -> int:
+    """Number of rows that programs have room for."""
+    size = next_power_of_two(max(n_rows, _FEWEST_ROWS))
+    if size <= _FEW_ROWS:
+        return size
+    step = size // 8
+    return -(-n_rows // step) * step

@@ -1,0 +1,144 @@
+"""Bars of what columns weigh: in the equation of a node, and in a whole tree."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from secret_jax.inspect.arguments import check_node
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.plot import picture
+from secret_jax.inspect.printing import number, quoted
+from secret_jax.inspect.rounding import printed_model
+from secret_jax.inspect.view import Readable, as_view
+from secret_jax.inspect.words import path_sentence, term_words
+
+_MOST_BARS = 12  # one a term
+_LONGEST_TERM, _LONGEST_NAME = 44, 44  # characters
+_CATEGORIES = 2  # of a term that are listed
+_CHARACTERS, _TITLE_LINES = 58, 3  # of a line, and of the way to a node
+# Inches: of a leaf and of importances.
+_WIDTH, _LINE, _REST, _LOWEST = 5.4, 0.26, 1.7, 2.3
+_WIDTH_OF_ALL, _LINE_OF_ALL, _REST_OF_ALL = 6.0, 0.28, 0.9
+
+
+def plot_leaf(
+    tree: Readable, node: int, *, output: int | str | None = None, ax: Any = None
+) -> picture.Picture:
+    """Draw the equation of a node as bars.
+
+    How well it fits the rows for which ``model.apply(X) == node`` scikit-learn shows:
+    `sklearn.metrics.PredictionErrorDisplay`, `sklearn.metrics.ConfusionMatrixDisplay`.
+
+    Parameters
+    ----------
+    node : int
+        A leaf, or an inner node with the model it would have as a leaf.
+    output : int or str, optional
+        Which one, of several; by default the class that is most frequent in the node.
+    ax : matplotlib Axes, optional
+        By default a new figure is made.
+
+    Raises
+    ------
+    ValueError
+        If the node does not exist.
+
+    Notes
+    -----
+    Bars are coefficients times one standard deviation of their column among the rows of
+    the node, in units of the target, of classes in log-odds or scores. So they compare,
+    those of categories too; the numbers beside them are the coefficients per unit of
+    the column. What is the same for all rows of the node moves nothing, and is not
+    shown.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> model = SecretRegressor(random_state=0).fit(X, y)
+    >>> len(model.plot_leaf(model.apply(X)[0]).ax.patches) >= 4
+    True
+    """
+    view = as_view(tree, output)
+    check_node(view.tree, node)
+    short = picture.with_short_names(view)
+    facts = [*short.facts(node), short.range_facts(node)]
+    facts = textwrap.fill(", ".join(filter(None, facts)), _CHARACTERS)
+    way = f"[{node}] {path_sentence(short.tree, node)}"
+    lines: dict[str, Any] = {"max_lines": _TITLE_LINES, "placeholder": " ..."}
+    title = f"{textwrap.fill(way, _CHARACTERS, **lines)}\n{facts}"
+    if len(view.equations) > 1:
+        short = picture.with_short_names(as_view(tree, int(view.shares[node].argmax())))
+    (equation,) = short.equations
+    model = model_in_original_units(equation, node)
+    constant, terms, _, _ = printed_model(model)
+    terms = [term for term in terms if term.effect > 0]
+    shown = terms[:_MOST_BARS]
+    axes = picture.new_axes(ax, (_WIDTH, max(_LOWEST, _REST + _LINE * len(shown))))
+    effect = np.array([math.copysign(one.effect, one.factor) for one in shown])
+    colors = np.where(effect > 0, picture.MIDDLE_COLOR, picture.DARK_COLOR)
+    names = [term_words(one, _CATEGORIES) for one in shown]
+    _draw_bars(axes, names, effect, [number(one.factor) for one in shown], colors)
+    axes.margins(x=0.28)
+    picture.round_marks(axes.xaxis)
+    if shown:
+        axes.axvline(0, color="0.2", lw=0.8)
+    else:
+        words = f"constant: {number(constant, digits=4)}"
+        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center")
+        axes.set_xticks([])
+    target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
+    place = "leaf's" if equation.is_leaf[node] else "node's"
+    label = (
+        f"moves {target} by one standard deviation of the column among the {place} "
+        f"rows{_not_shown(len(terms))}; constant: {number(constant)}"
+    )
+    axes.set_xlabel(textwrap.fill(label, _CHARACTERS), **picture.TEXT)
+    axes.set_title(title, **picture.TITLE)
+    return picture.Picture(axes)
+
+
+def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
+    """Draw ``feature_importances_`` as bars, the largest twelve first.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes, optional
+        By default a new figure is made.
+    """
+    shares, names = model.feature_importances_, model._schema.input_names
+    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+    shown = order[:_MOST_BARS]
+    height = _REST_OF_ALL + _LINE_OF_ALL * max(len(shown), 2)
+    axes = picture.new_axes(ax, (_WIDTH_OF_ALL, height))
+    percent = 100 * shares[shown]
+    labels = [f"{number(float(one), digits=2)} %" for one in percent]
+    words = [str(names[column]) for column in shown]
+    _draw_bars(axes, words, percent, labels, picture.MIDDLE_COLOR)
+    axes.margins(x=0.12)
+    label = f"% of what the tree explains{_not_shown(len(order))}"
+    axes.set_xlabel(label, fontsize=picture.FONT_SIZE)
+    return picture.Picture(axes)
+
+
+def _not_shown(n_bars: int) -> str:
+    hidden = n_bars - _MOST_BARS
+    return f" ({hidden} smaller ones not shown)" if hidden > 0 else ""
+
+
+def _draw_bars(
+    axes: Any, names: Sequence[str], values: Any, labels: Sequence[str], color: Any
+) -> None:
+    """Draw horizontal bars from the top down, with their names and figures."""
+    short = [textwrap.shorten(one, _LONGEST_TERM, placeholder=" ..]") for one in names]
+    axes.set_yticks(np.arange(len(names)), short, **picture.TEXT)
+    axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    bars = axes.barh(np.arange(len(names)), values, height=0.7, color=color)
+    size = 0.85 * picture.FONT_SIZE
+    axes.bar_label(bars, labels, padding=3, fontsize=size, color="0.35")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=picture.TICK_SIZE)

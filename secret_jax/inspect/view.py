@@ -1,0 +1,378 @@
+"""The view of a fitted tree: what is in a node, in words, numbers and colours.
+
+Text, tables, pictures, pages and programs ask it for the k equations of a node, and for
+what follows from them by the link of the loss, so none of them has to know what the
+target is. Of numbers, and of two classes, k is one.
+"""
+
+import math
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.encoding import encode
+from secret_jax.data.labels import validated_labels
+from secret_jax.data.rows import Table
+from secret_jax.data.validation import validated_targets
+from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.inspect.colors import Scale, class_colors, paler
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.printing import counted_rows, number, percent, quoted
+from secret_jax.inspect.rounding import in_steps, reading_cost, rounded_model
+from secret_jax.losses.classes import class_in_words
+from secret_jax.tree import routing
+from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
+
+Readable: TypeAlias = Any
+"""A tree, a view of it, or a fitted estimator of one, also of a transformed target."""
+
+_LEAST_SHARE, _MOST_SHARES = 0.005, 4  # of a class that is told, and of how many
+_LONGEST_TITLE = 70  # characters
+_EXACT = 1e-14  # a mean loss below it is what float32 leaves of an exact fit
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class View:
+    """A tree as it is read: one equation in a node for each of its outputs, and a link.
+
+    Attributes
+    ----------
+    tree : Tree
+        Restricted to the output that is read; of classes with all of its outputs.
+    name : str
+        That of a target that is a number; equations may say something else, its
+        logarithm for example.
+    classes : Classes, optional
+        None: numbers are predicted.
+    only : int, optional
+        Position of the output that is read, or of the class that is read against all
+        others. None: all classes.
+    n_outputs : int
+        Number of outputs that were fitted.
+    """
+
+    tree: Tree
+    name: str = ""
+    classes: Classes | None = None
+    only: int | None = None
+    n_outputs: int = 1
+
+    @cached_property
+    def equations(self) -> list[Tree]:
+        """Trees restricted to one output, for every equation of a node."""
+        tree = self.tree
+        if self.classes is None:
+            return [tree]
+        if self.only is not None and tree.n_outputs > 1:
+            return [tree.output(self.only)]
+        return [tree.output(which) for which in range(tree.n_outputs)]
+
+    def shown_in(self, node: int) -> list[int]:
+        """Places of the equations that are shown in a node: of classes with rows."""
+        if len(self.equations) == 1 or self.tree.is_soft:  # gates mix all in
+            return list(range(len(self.equations)))
+        return np.flatnonzero(self.tree.mean[node] > 0).tolist()
+
+    def equations_of(self, node: int) -> list[Tree]:
+        return [self.equations[i] for i in self.shown_in(node)]
+
+    def n_numbers(self, precision: int | None = None) -> int:
+        """Numbers to read in the splits and equations."""
+        (first, *others) = self.equations
+        return reading_cost(self.tree if others else first, precision)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of what is predicted, in words: the number, or all classes in order."""
+        if self.classes is None:
+            return (self.name,)
+        names = tuple(class_in_words(str(label)) for label in self.classes.labels)
+        return names if self.only is None else ("others", names[self.only])
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether one number says all: the target, or the share of a second class."""
+        return len(self.names) <= 2
+
+    @property
+    def title(self) -> str:
+        """Name of what the tree predicts, in one line; of classes all that fit in."""
+        if self.classes is None:
+            return " ".join(self.tree.schema.target_name.split())
+        target, names = self.classes.target, list(map(quoted, self.names))
+        shown = 2
+        while shown < len(names):
+            if len(" / ".join(names[: shown + 1])) > _LONGEST_TITLE:
+                names[shown:] = [f"{len(names) - shown} more"]
+                break
+            shown += 1
+        title = " / ".join(names)
+        return f"{quoted(target)} ({title})" if target else title
+
+    @property
+    def target(self) -> str:
+        """Name of the number that is predicted, or of the probabilities."""
+        if self.classes is None:
+            return self.name
+        if self.is_scalar:
+            return f"probability of {quoted(self.names[1])}"
+        return "probabilities of the classes"
+
+    @property
+    def meaning(self) -> str:
+        """How probabilities follow from what equations say; empty of shares."""
+        name, several = quoted(self.names[-1]), self.tree.n_outputs > 1
+        return self.tree.loss.meaning(name, several)
+
+    @property
+    def keys(self) -> list[str]:
+        """Lines that explain the marks of the text."""
+        loss = self.tree.loss
+        if self.classes is None:
+            error = f"mean: of the target; {loss.error_name.split()[-1]}"
+            return [
+                f"[n]: node n; {error}: {loss.error_name}; both on the training rows"
+            ]
+        share = f"%: share of the class; {loss.error_word}: mean"
+        lines = [f"[n]: node n; {share}, both on the training rows"]
+        if self.meaning:
+            lines.append(self.meaning)
+        leaves = np.flatnonzero(self.tree.is_leaf).tolist()
+        if any(len(self.shown_in(leaf)) < len(self.equations) for leaf in leaves):
+            lines.append(
+                "scores of classes without rows in a leaf are left out there; "
+                "predict_proba counts them"
+            )
+        return lines
+
+    def facts(self, node: int) -> list[str]:
+        """Rows of a node, what they are like, and last the error of its model."""
+        tree, loss = self.tree, self.tree.loss
+        share = tree.weight[node] / tree.weight[0] if tree.weight[0] > 0 else 0.0
+        share = f"{number(100 * float(share), digits=3)} %"
+        rows, error = f"{counted_rows(tree.weight[node])} ({share})", tree.train_error
+        if self.classes is not None:
+            mean_loss = number(float(error[node].sum()), digits=3)
+            return [rows, *self._share_words(node), f"{loss.error_word} {mean_loss}"]
+        scale, mean_loss = tree.schema.target_scale, float(error[node, 0])
+        spread = 1.0 if tree.says_targets else float(tree.deviation[0, 0])
+        spread = scale * (spread or 1.0)  # one target alone does not vary
+        told = 0.0 if mean_loss < _EXACT else loss.reported(mean_loss, scale)
+        told = f"{loss.error_name.split()[-1]} {number(told, digits=3)}"
+        return [rows, f"mean {in_steps(float(self.means[node]), spread)}", told]
+
+    def _share_words(self, node: int) -> list[str]:
+        """Shares of the classes in a node in words, the largest first; of two one."""
+        shares, names = self.shares[node], list(map(quoted, self.names))
+        if self.is_scalar:
+            return [f"{percent(shares[1])} {names[1]}"]
+        order = np.argsort(-shares, kind="stable").tolist()
+        order = [i for i in order if shares[i] >= _LEAST_SHARE]
+        words = [f"{percent(shares[i])} {names[i]}" for i in order]
+        hidden = [f"{len(words) - _MOST_SHARES} more"] * (len(words) > _MOST_SHARES)
+        return [*words[:_MOST_SHARES], *hidden]
+
+    def range_facts(
+        self, node: int, precision: int | None = None, *, in_full: bool = False
+    ) -> str:
+        """Range of the predictions of a node; empty where nothing bounds them.
+
+        ``in_full``: for whoever does not know of clipping.
+        """
+        if not self.is_scalar or self.tree.n_outputs > 1:
+            return ""
+        model = model_in_original_units(self.equations[0], node)
+        if self.classes is not None:
+            ends = [model.low, model.high] if model.terms else [model.intercept]
+            if math.isinf(ends[0]):
+                return ""
+            shares = self.tree.loss.prediction(np.array(ends)[:, None])[:, 0]
+            words = " to ".join(map(percent, shares.tolist()))
+            return f"predicted: {words} {quoted(self.names[1])}"
+        model = rounded_model(model, precision)
+        if not model.terms or math.isinf(model.low):
+            return ""
+        low, high = number(model.low), number(model.high)
+        if in_full:
+            return f"predicts at least {low} and at most {high}"
+        return f"clipped to [{low}, {high}]"
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean of the target in every node, shape (n_nodes,), float64."""
+        return self.tree.schema.restore_target(self.tree.mean[:, 0])
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Shares of the classes among the nodes' rows, shape (n_nodes, n_names)."""
+        return self._of_names(np.clip(self.tree.mean, 0.0, 1.0))
+
+    def _of_names(self, of_outputs: np.ndarray) -> np.ndarray:
+        if self.only is not None and self.tree.n_outputs > 1:
+            of_outputs = of_outputs[:, [self.only]]
+        return with_all_classes(of_outputs)
+
+    @property
+    def colors(self) -> list[str]:
+        """Colours of the classes."""
+        return class_colors(len(self.names))
+
+    @property
+    def fills(self) -> list[str]:
+        """Colours of the nodes, by what their rows are like.
+
+        Of numbers by their mean; of classes that of the most frequent one, stronger
+        where there is more of it.
+        """
+        if self.classes is None:
+            means = self.means.tolist()
+            return list(map(Scale(means).color, means))
+        colors = self.colors
+        return [
+            paler(colors[share.argmax()], 0.7 * share.max()) for share in self.shares
+        ]
+
+    def bar(self, node: int) -> list[tuple[float, str]]:
+        """Shares of a node with their colours, for a stacked bar; empty of numbers."""
+        if self.classes is None:
+            return []
+        return list(zip(self.shares[node].tolist(), self.colors, strict=True))
+
+    def predict(self, table: Table, node: int | None = None) -> np.ndarray:
+        """Predictions for rows, by the tree or by one of its nodes.
+
+        Numbers, or probabilities of the classes; shape (n_rows, n_names), float64.
+        """
+        tree = self.tree
+        if self.classes is None and node is None:
+            return np.asarray(routing.predict(tree, table), np.float64)[:, None]
+        if node is None:
+            value = routing.values(tree, table)
+        else:
+            value = values_at(tree, table, np.full(len(table.x), node))
+        if self.classes is None:
+            return tree.schema.restore_outputs(tree.loss.prediction(value))
+        return self._of_names(tree.loss.prediction(value.astype(np.float64)))
+
+    def chosen(self, probability: np.ndarray) -> np.ndarray:
+        """Position of the class that is predicted by probabilities, shape (n_rows,)."""
+        assert self.classes is not None
+        classes = self.classes if self.only is None else Classes(self.names)
+        return classes.chosen(probability)
+
+    def targets(self, X: Any, y: Any) -> np.ndarray:
+        """Targets of rows, shape (n_rows,); ``y`` may hold all outputs.
+
+        Of classes their positions among the names, -1 of one never seen.
+        """
+        if self.classes is None:
+            values = validated_targets(y, X)
+            if values.shape[1] not in (1, self.n_outputs):
+                raise ValueError(
+                    f"y has {values.shape[1]} columns, but the tree has "
+                    f"{self.n_outputs} outputs; give the one that is read, or one for "
+                    "each."
+                )
+            return values[:, (self.only or 0) if values.shape[1] > 1 else 0]
+        found = validated_labels(y, X, "SecretClassifier")
+        known = np.array(self.classes.labels)
+        if found.dtype.kind in "OUSb" or known.dtype.kind in "OUSb":
+            found, known = found.astype(str), known.astype(str)
+        member = found[:, None] == known
+        place = np.where(member.any(axis=1), member.argmax(axis=1), -1)
+        return place if self.only is None else (place == self.only).astype(int)
+
+
+class Rows(NamedTuple):
+    """Rows that a tree predicts, with their targets, predictions and leaves.
+
+    ``columns`` are as they were given; ``predicted`` is what `View.predict` gives, and
+    ``actual`` what `View.targets` gives.
+    """
+
+    table: Table
+    columns: list[np.ndarray]
+    actual: np.ndarray
+    predicted: np.ndarray
+    leaf: np.ndarray
+
+    @classmethod
+    def of(cls, view: View, X: Any, y: Any) -> Self:
+        """Send rows through a tree."""
+        schema = view.tree.schema
+        table, columns = encode(schema, X).on_host(), schema.columns_of(X)
+        actual = view.targets(X, y)
+        leaf = routing.apply(view.tree, table)
+        return cls(table, columns, actual, view.predict(table), leaf)
+
+
+def estimator_of(model: Readable) -> Any:
+    """Fitted estimator of a tree, also in scikit-learn's TransformedTargetRegressor.
+
+    There the target is named for what it is, "log of y".
+    """
+    check_is_fitted(model)
+    inside = getattr(model, "regressor_", None)
+    if inside is None:
+        return model
+    if model.func is None and model.transformer is None:
+        return inside
+    of = type(model.transformer).__name__
+    if model.transformer is None:
+        of = getattr(model.func, "__name__", "<lambda>")
+    of = "transformed" if of == "<lambda>" else f"{of} of"
+    named, schema = copy(inside), inside.tree_.schema
+    names = tuple(f"{of} {name}" for name in schema.target_names)
+    named.tree_ = replace(inside.tree_, schema=replace(schema, target_names=names))
+    return named
+
+
+def as_view(tree: Readable, output: int | str | None = None) -> View:
+    """Choose how a tree is read: which of several outputs, or which class.
+
+    Classes are those of the estimator, or those that the outputs are named for; of two
+    the first one has no name there, and is called "not ...". A ValueError says if
+    several numbers are predicted and none is chosen, or there is none of that name.
+    """
+    if isinstance(tree, View):
+        return tree
+    classes = None
+    if not isinstance(tree, Tree):
+        model = estimator_of(tree)
+        tree, classes = model.tree_, Classes.of_estimator(model)
+    names = tree.schema.target_names
+    known = Classes.of_tree(tree)
+    if known is not None:
+        classes = classes or known
+        only = None if output is None else classes.position(output)
+        only = only if len(names) > 1 else None
+        return View(tree=tree, classes=classes, only=only, n_outputs=len(names))
+    if output is None and len(names) > 1:
+        raise ValueError(
+            f"The tree has {len(names)} outputs: {', '.join(map(repr, names))}. "
+            "Say which one to read with output=."
+        )
+    which = tree.schema.output_position(0 if output is None else output)
+    alone = tree.output(which)
+    return View(tree=alone, name=names[which], only=which, n_outputs=len(names))
+
+
+def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
+    """Choose a tree with all outputs, or one that is named."""
+    whole = tree if isinstance(tree, Tree) else estimator_of(tree).tree_
+    if output is None and whole.n_outputs > 1:
+        return whole
+    view = as_view(tree, output)
+    if view.classes and output is not None and whole.n_outputs == 1:
+        second = view.classes.labels[1]
+        if view.classes.position(output) == 0:
+            raise ValueError(
+                f"Of two classes the tree has the equation of the second, {second!r}; "
+                f"leave output={output!r} out."
+            )
+    return view.equations[0]

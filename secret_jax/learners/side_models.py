@@ -1,0 +1,252 @@
+"""Models of both sides of every threshold: which saves most, without trying all.
+
+Residual sums of squares of a side only grow with its rows. So no threshold between two
+places leaves less than the left side of the first one and the right side of the second
+one together: where that is more than the least one found, none needs a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from secret_jax.learners.thresholds import ROUNDING, Ranked, best_in, running
+from secret_jax.rows.ragged import RaggedRows
+from secret_jax.splits.interface import Level
+
+# Rows between two places that are looked at, first in whole nodes, then in what may
+# hold the best threshold.
+_STEPS = (64, 8, 1)
+# Sums that are worked on at once: they stay in a cache.
+_AT_ONCE = 1 << 17
+# Bounds that are closer than this share of the squares are equal but for rounding.
+_SLACK = 1e-5
+# Weight of no rows, by which zero may be divided.
+_NOTHING = 1e-30
+
+
+class _Spans(NamedTuple):
+    """Neighbouring rows of nodes, in the order of some projection."""
+
+    start: np.ndarray  # (m,), int: among the rows in all orders, one after the other
+    length: np.ndarray  # (m,), int
+    node: np.ndarray  # (m,), int
+    before: np.ndarray  # (n_sums, m): sums over the rows of the node before them
+    left: np.ndarray  # (m,): sum of squares that a model of those leaves
+    bound: np.ndarray  # (m,): most that a threshold among the rows saves
+
+    def take(self, some: np.ndarray) -> _Spans:
+        """Some of them, by position or by a mask."""
+        return _Spans(*(array[..., some] for array in self))
+
+
+@dataclass(frozen=True)
+class SideModels:
+    """Ridge models of parts of the nodes of a level.
+
+    Sums over rows are those of products of columns: those of the models with each
+    other, row by row of the upper triangle, each with the residuals after it; then the
+    squares of all residuals.
+    """
+
+    level: Level
+    # (n_columns + n_outputs, rows): ones, regressors, then residuals.
+    design: np.ndarray
+    penalty: np.ndarray  # (n_nodes, n_columns): of the models, for a unit of weight
+
+    @cached_property
+    def total(self) -> Float[np.ndarray, "n_sums n_nodes"]:
+        """Sums over the nodes."""
+        found = self.level.rows.products(self.weighted, self.design)
+        return self._packed(found)
+
+    @cached_property
+    def weighted(self) -> Float[np.ndarray, "n_design rows"]:
+        """The design times the weight."""
+        return self.level.weight * self.design
+
+    def saved(
+        self, left: Bool[np.ndarray, "k rows"], least: Float[np.ndarray, " n_nodes"]
+    ) -> Float[np.ndarray, "n_nodes k"]:
+        """What models of both sides of some splits of every node save.
+
+        Minus infinity where a side has less than the ``least`` weight, or none.
+        """
+
+        def of_left(rows: RaggedRows, _, arrays) -> tuple[np.ndarray, ...]:
+            weighted, design, left = arrays
+            flat = (left[:, None] * weighted).reshape(-1, left.shape[1])
+            return (rows.products(flat, design),)
+
+        arrays = self.weighted, self.design, left
+        (found,) = self.level.rows.total(of_left, (), arrays)
+        found = self._packed(found.reshape(-1, *self.design.shape[:1] * 2))
+        node = np.repeat(np.arange(self.level.n_nodes), len(left))
+        return self.gains(found, node, least[node]).reshape(-1, len(left))
+
+    def gains(
+        self,
+        sums: Float[np.ndarray, "n_sums m"],
+        node: Int[np.ndarray, " m"],
+        least: Float[np.ndarray, " m"],
+    ) -> Float[np.ndarray, " m"]:
+        """What models of sides of nodes, and of the rest of these, save.
+
+        Minus infinity where one of both has less than the ``least`` weight, or none.
+        """
+        total = self.total.take(node, axis=1)
+        gain, enough = np.zeros(len(node)), np.ones(len(node), bool)
+        for side in (sums, total - sums):
+            gain += explained(side[:-1], self.penalty[node].T)
+            enough &= side[0] > ROUNDING * total[0]
+            enough &= side[0] >= least * (1 - ROUNDING)
+        return np.where(enough, gain, -np.inf)
+
+    def best(
+        self, order: Ranked, tried: Bool[np.ndarray, "n rows"]
+    ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
+        """The threshold along some projections whose sides' models save most.
+
+        ``tried``: after which rows, in their order. Returns the drop of the penalised
+        residual sum of squares, minus infinity where nothing is tried, and the largest
+        value on the left. Of projections along which less is saved than along another
+        one of the node, it need not be the most.
+        """
+        rows, n_rows = self.level.rows, tried.shape[1]
+        search = _Search(self, order.order.ravel(), tried.ravel())
+        which, node = np.nonzero(np.logical_or.reduceat(tried, rows.first, axis=1))
+        search.narrow(
+            _Spans(
+                start=which * n_rows + rows.first[node],
+                length=rows.length[node],
+                node=node,
+                before=np.zeros((len(search.total), len(node))),
+                left=np.zeros(len(node)),
+                bound=np.full(len(node), np.inf),
+            ),
+            _STEPS,
+        )
+        gain, place = best_in(rows, search.gain.reshape(tried.shape))
+        return gain, np.take_along_axis(order.value.T, place, axis=0)
+
+    def of_rows(self) -> Float[np.ndarray, "n_sums rows"]:
+        """What sums add up, of every row."""
+        return self.of_parts(np.arange(len(self.level.weight))[:, None], True)
+
+    def of_parts(
+        self,
+        place: Int[np.ndarray, "m size"],
+        inside: Bool[np.ndarray, "m size"] | bool,
+    ) -> Float[np.ndarray, "n_sums m"]:
+        """Sums over lists of as many rows."""
+        n = self.penalty.shape[1]
+        weight = np.where(inside, self.level.weight[place], 0.0)
+        if place.shape[1] == 1:
+            design = self.design.take(place[:, 0], axis=1)
+            weighted = weight[:, 0] * design
+            squares = np.sum(weighted[n:] * design[n:], axis=0)
+            return np.concatenate(
+                [*(weighted[i] * design[i:] for i in range(n)), squares[None]]
+            )
+        design = self.design.T[place]
+        weighted = np.swapaxes(weight[..., None] * design, 1, 2)
+        return self._packed(np.matmul(weighted, design))
+
+    def _packed(self, gram: np.ndarray) -> np.ndarray:
+        n = self.penalty.shape[1]
+        squares = np.trace(gram[:, n:, n:], axis1=1, axis2=2)
+        last_axis = [*(gram[:, i, i:].T for i in range(n)), squares[None]]
+        return np.ascontiguousarray(np.concatenate(last_axis))
+
+
+class _Search:
+    """What is found so far."""
+
+    def __init__(self, models: SideModels, order: np.ndarray, tried: np.ndarray):
+        self.models, self.order, self.tried = models, order, tried
+        self.n_before = np.concatenate([[0], np.cumsum(tried)])
+        self.total = models.total
+        self.gain = np.full(len(order), -np.inf)
+        self.most = np.full(models.level.n_nodes, -np.inf)
+
+    def narrow(self, spans: _Spans, steps: Sequence[int]) -> None:
+        """Look for thresholds among spans of rows, so many rows apart."""
+        step, *finer = steps
+        for some in self._blocks(spans, step):
+            parts = self._looked_at(some, step)
+            if finer:
+                self.narrow(parts.take(np.argsort(-parts.bound)), finer)
+
+    def _blocks(self, spans: _Spans, step: int) -> Iterator[_Spans]:
+        """Some spans at a time, without those that can hold nothing better."""
+        n_parts = np.cumsum(-(-spans.length // step))
+        most = max(_AT_ONCE // len(self.total), 64)
+        cuts = np.flatnonzero(np.diff(n_parts // most)) + 1
+        for some in np.split(np.arange(len(n_parts)), cuts):
+            some = some[self._may_hold(spans.bound[some], spans.node[some])]
+            if len(some):
+                yield spans.take(some)
+
+    def _may_hold(self, bound: np.ndarray, node: np.ndarray) -> np.ndarray:
+        return bound >= self.most[node] - _SLACK * self.total[-1, node]
+
+    def _looked_at(self, spans: _Spans, step: int) -> _Spans:
+        """Try thresholds after every so many rows; return what may hold better ones."""
+        number = -(-spans.length // step)
+        first = np.cumsum(number) - number
+        span = np.repeat(np.arange(len(number)), number)
+        start = spans.start[span] + step * (np.arange(len(span)) - first[span])
+        stop = np.minimum(start + step, (spans.start + spans.length)[span])
+        node = spans.node[span]
+        place = start[:, None] + np.arange(step)
+        inside = place < stop[:, None]
+        place = self.order[np.where(inside, place, start[:, None])]
+        sums = self.models.of_parts(place, inside)
+        sums = running(RaggedRows(number), sums)
+        sums += spans.before[:, span]
+        total = self.total[:, node]
+        penalty = self.models.penalty[node].T
+        left = sums[-1] - explained(sums[:-1], penalty)
+        # Of no rows, what is left of their sums would be rounding.
+        rest = np.where(sums[0] < total[0] * (1 - ROUNDING), total - sums, 0.0)
+        right = rest[-1] - explained(rest[:-1], penalty)
+        at = stop - 1
+        gain = np.where(self.tried[at], total[-1] - left - right, -np.inf)
+        self.gain[at] = gain
+        np.maximum.at(self.most, node, gain)
+        before, left_before = np.roll(sums, 1, axis=1), np.roll(left, 1)
+        before[:, first], left_before[first] = spans.before, spans.left
+        bound = total[-1] - left_before - right
+        parts = _Spans(start, stop - start, node, before, left_before, bound)
+        more = self.n_before[at] > self.n_before[start]
+        return parts.take(more & self._may_hold(bound, node))
+
+
+def explained(
+    sums: Float[np.ndarray, "n_sums m"], penalty: Float[np.ndarray, "n m"]
+) -> Float[np.ndarray, " m"]:
+    """Sums of squares that ridge models explain, from sums of products.
+
+    For each of many problems and outputs b' (A + w P)^-1 b, by Gaussian elimination of
+    upper triangles, row by row; w is the weight, the first of the sums.
+    """
+    n = len(penalty)
+    width = (len(sums) - n * (n + 1) // 2) // n + n
+    ends = np.cumsum(width - np.arange(n))
+    rows = np.split(sums.astype(np.float32, order="C"), ends[:-1])
+    weight = rows[0][0].copy()
+    room = np.empty_like(rows[0])
+    found = np.zeros_like(weight)
+    for i, row in enumerate(rows):
+        row[0] += weight * penalty[i]
+        pivot = np.maximum(row[0], ROUNDING * weight + _NOTHING)
+        found += np.sum(row[n - i :] ** 2, axis=0) / pivot
+        factors = row[1 : n - i] / pivot
+        for k, factor in enumerate(factors, start=1):
+            rows[i + k] -= np.multiply(row[k:], factor, out=room[: len(row) - k])
+    return found.astype(np.float64)

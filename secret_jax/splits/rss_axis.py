@@ -1,0 +1,213 @@
+"""Splits on one attribute: thresholds, sides of missing values, orders of categories.
+
+All attributes of all nodes of a level are screened at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.runtime.arrays import largest, taken
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
+from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
+from secret_jax.splits.interface import Level
+from secret_jax.splits.rss_nodes import Nodes
+from secret_jax.splits.rss_scores import (
+    best_cuts,
+    cuts_of,
+    exact_sides,
+    gains_of_cuts,
+)
+
+
+class Attributes(NamedTuple):
+    """Every attribute at its best cut.
+
+    Candidates are columns with missing values, if any, on the right, columns with
+    missing values on the left, and discrete attributes.
+    """
+
+    # values (n_cut, rows), codes (n_discrete, rows): row arrays; missing values are
+    # infinite.
+    values: AnyArray
+    codes: AnyArray
+    column: np.ndarray  # (n_cut,), int: column of each of the values
+    gaps: np.ndarray  # (n_gaps,), int: which of the values may be missing
+    indicator: np.ndarray  # (n_gaps,), int: column that says where
+    gain: AnyArray  # (n_nodes, n_candidates): by first moments
+    cut: AnyArray  # the same shape: in standardised units, or last rank on the left
+    chance: AnyArray  # the same shape: see `gain_of_order`
+    rank: AnyArray | None  # (n_nodes, n_discrete, n_categories)
+
+    @property
+    def n_cut(self) -> int:
+        """Number of columns."""
+        return len(self.column)
+
+    @property
+    def n_ordered(self) -> int:
+        """Number of candidates that are no discrete attributes."""
+        return self.n_cut + len(self.gaps)
+
+    def value_of(self, candidate: AnyArray, xp) -> AnyArray:
+        """Which of the values a candidate cuts; of a discrete one any."""
+        which = np.concatenate([np.arange(self.n_cut), self.gaps])
+        if not len(which):
+            return xp.zeros_like(candidate)
+        return xp.asarray(which)[xp.minimum(candidate, len(which) - 1)]
+
+    def left(self, rows, candidate: AnyArray, cut: AnyArray) -> AnyArray:
+        """Whether rows are left of cuts, (k, rows), of (n_nodes, k) candidates."""
+        xp, left = rows.xp, None
+        if self.n_cut:
+            value = rows.chosen(self.value_of(candidate, xp), self.values)
+            left = value <= rows.spread(cut)
+            if len(self.gaps):
+                missing_left = rows.spread(candidate >= self.n_cut)
+                left = left | (xp.isinf(value) & missing_left)
+        if not self.codes.shape[-2]:
+            return left
+        discrete = candidate - self.n_ordered
+        own = xp.maximum(discrete, 0)
+        goes_left = taken(self.rank, own, 1) <= cut[..., None]
+        listed = rows.looked_up(goes_left, rows.chosen(own, self.codes))
+        return (
+            listed
+            if left is None
+            else xp.where(rows.spread(discrete >= 0), listed, left)
+        )
+
+
+def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
+    """Find the best cut of every attribute of every node."""
+    xp, roles, n_columns = level.rows.xp, level.roles, level.x.shape[-2]
+    gaps = len(roles.thresholded) + np.arange(len(roles.missing))
+    column = np.concatenate([roles.thresholded, roles.missing[:, 0]]).astype(int)
+    indicator = roles.missing[:, 1].astype(int)
+    values = nodes.z
+    if not np.array_equal(column, np.arange(n_columns)):
+        values = nodes.z[..., column, :]
+    if len(gaps):
+        missing = level.x[..., indicator, :] > 0
+        observed = values[..., len(roles.thresholded) :, :]
+        observed = xp.where(missing, xp.inf, observed)
+        values = xp.concatenate(
+            [values[..., : len(roles.thresholded), :], observed], axis=-2
+        )
+    parts = [_columns(level, nodes, values, column, gaps, indicator, n_thresholds)]
+    place = np.concatenate([column, column[gaps]])
+    rank = None
+    if level.codes.shape[-2]:
+        *found, rank = _categories(level, nodes)
+        parts.append(found)
+        place = np.concatenate([place, n_columns + np.arange(level.codes.shape[-2])])
+    gain, cut, chance = (xp.concatenate(a, axis=1) for a in zip(*parts, strict=True))
+    gain = xp.where(level.allowed[:, place], gain, -xp.inf)
+    return Attributes(
+        *(values, level.codes, column, gaps, indicator),
+        *(gain, cut, chance, rank),
+    )
+
+
+def _columns(
+    level: Level,
+    nodes: Nodes,
+    values: AnyArray,
+    column: np.ndarray,
+    gaps: np.ndarray,
+    indicator: np.ndarray,
+    n_thresholds: int,
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Gains, cuts and what is chance of columns, and of their missing values left."""
+    rows, xp, weight = level.rows, level.rows.xp, level.weight
+    if len(gaps):
+        weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
+    cuts, slope = cuts_of(rows, values, weight, n_thresholds), nodes.cross[:, column]
+    left, own = rows.moments_below(values, cuts, nodes.moments, level.weight)
+    if len(gaps):
+        # With missing values on the left: these, and what models see in their place.
+        gone = xp.isinf(values[..., gaps, :]).astype(values.dtype)
+        missing = rows.products(gone, nodes.moments)
+        z = gone * nodes.z[..., column[gaps], :]
+        filled = rows.sums(
+            xp.stack([z, z**2], axis=-2) * level.weight[..., None, None, :]
+        )
+        left = xp.concatenate([left, left[:, gaps] + missing[..., None]], axis=1)
+        own = xp.concatenate([own, own[:, gaps] + filled[..., None]], axis=1)
+        twice = np.concatenate([np.arange(len(column)), gaps])
+        slope, cuts = slope[:, twice], cuts[:, twice]
+    gain = gains_of_cuts(nodes, left, own, slope)
+    return (*best_cuts(gain, cuts), xp.zeros_like(gain[..., 0]))
+
+
+def _categories(level: Level, nodes: Nodes):
+    """Gains, last ranks, what is chance, and ranks of discrete attributes."""
+    rows, xp, n = level.rows, level.rows.xp, level.n_categories
+    first, n_model = 1 + nodes.n_outputs, nodes.n_model
+    basis = nodes.weighted[..., first : first + n_model, :]
+    both = xp.concatenate([nodes.moments, basis], axis=-2)
+    sums = rows.sums_by_code(level.codes, n, both)
+    n_moments = both.shape[-2] - n_model
+    weight = sums[:, :, 0]
+    among = nodes.gram[:, 1:first, 1:first]
+    score = xp.ones_like(among[:, 0])
+    if nodes.n_outputs > 1:
+        score = leading_eigenvectors(among, 1)[:, 0]
+    total = sums[:, :, 1 : n_moments : 1 + n_model]
+    total = xp.sum(score[:, None, :, None] * total, axis=2)
+    square = xp.sum(matvec(among, score) * score, axis=1)
+    mean = xp.where(weight > 0, total / (weight + CATEGORY_PRIOR), xp.inf)
+    order = xp.argsort(mean, axis=2, stable=True)
+    sums = xp.take_along_axis(sums, order[:, :, None], axis=3)
+    # Ranks as a projection, standardised in each node.
+    value, mass = np.arange(n, dtype=np.float32), sums[:, :, 0]
+    value = value - (matvec(mass, value) / nodes.total[:, None])[..., None]
+    variance = xp.sum(mass * value**2, axis=2) / nodes.total[:, None]
+    value = safe_divide(value, xp.sqrt(variance)[..., None])
+    own = xp.stack([mass * value, mass * value**2], axis=2)
+    along = xp.sum(sums[:, :, n_moments:] * value[:, :, None], axis=3)
+    along = along / nodes.total[:, None, None]
+    slope = matmul(along, xp.swapaxes(nodes.whitener, 1, 2))
+    left = xp.cumsum(sums[:, :, :n_moments, :-1], axis=-1)
+    own = xp.cumsum(own[..., :-1], axis=-1)
+    gain = gains_of_cuts(nodes, left, own, slope)
+    last = xp.broadcast_to(np.arange(n - 1, dtype=np.float32), gain.shape)
+    gain, cut = best_cuts(gain, last)
+    chance = gain_of_order(weight, square[:, None])
+    rank = xp.argsort(order, axis=2, stable=True).astype(cut.dtype)
+    return gain - chance, cut, chance, rank
+
+
+class Best(NamedTuple):
+    """The best split of each node so far."""
+
+    gain: AnyArray  # (n_nodes,)
+    candidate: AnyArray  # (n_nodes,): of `Attributes`; -1 for a direction
+    direction: AnyArray  # (n_nodes, n_columns): in standardised columns
+    cut: AnyArray  # (n_nodes,)
+    models: AnyArray  # (n_nodes, 2, 1 + n_model, n_outputs): of the sides
+
+
+def best_attribute(
+    attributes: Attributes, nodes: Nodes, n_finalists: int, ridge: float
+) -> Best:
+    """Score the most promising attributes exactly, and take the best."""
+    rows, xp = nodes.rows, nodes.rows.xp
+    finalists = largest(attributes.gain, min(n_finalists, attributes.gain.shape[1]))
+    screened, cut, chance = (
+        xp.take_along_axis(a, finalists, axis=1)
+        for a in (attributes.gain, attributes.cut, attributes.chance)
+    )
+    exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
+    # What was ruled out before, such as an attribute that is not allowed, stays out.
+    gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
+    best = xp.argmax(gain, axis=1)
+    gain, candidate, cut, models = (
+        taken(a, best, 1) for a in (gain, finalists, cut, exact.models)
+    )
+    n_columns = nodes.z.shape[-2]
+    direction = xp.zeros((len(best), n_columns), nodes.z.dtype)
+    return Best(gain, candidate, direction, cut, models)

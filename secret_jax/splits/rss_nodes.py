@@ -1,0 +1,253 @@
+"""Nodes of a level ready for scoring by linear models: whitened rows and their sums.
+
+A split is scored by the drop of the penalised residual sum of squares when each side
+gets a ridge model of its own, on top of the node's. All arrays are those of
+`secret_jax.splits.interface.Level`: rows last, nodes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    inverse_cholesky,
+    matmul,
+    namespace,
+)
+from secret_jax.splits.interface import Level
+
+# Below this deviation, in units of the whole table, an attribute is constant.
+CONSTANT = 1e-6
+# A residual with a smaller deviation, in the same units, is float32 rounding.
+PURE = 1e-5
+# Float32 rounding of sums of about a thousand products.
+ROUNDING = 1e-6
+# By chance alone models do not spend more degrees of freedom than this share of rows.
+_MOST_SPENT = 0.25
+
+
+class Nodes(NamedTuple):
+    """Rows of nodes and sums over them, in units of the nodes.
+
+    The design of a row is one, its residuals, and its coordinates: the columns, or
+    where these are many their leading components; those that models see come first.
+    """
+
+    rows: Any
+    # Row arrays:
+    z: AnyArray  # (n_columns, rows): standardised; zero where constant
+    design: AnyArray  # (1 + n_outputs + n_coordinates, rows)
+    weighted: AnyArray  # the same times the weight
+    # (1 + n_outputs * (1 + n_model), rows): weighted [1, residual, residual * whitened
+    # coordinates], the last two of every output.
+    moments: AnyArray
+    # Node arrays:
+    total: AnyArray  # (n_nodes,): weight
+    whole: AnyArray  # (n_nodes, 1 + n_outputs * (1 + n_model)): sums of the moments
+    # (n_nodes, n_design, n_design): sums of weighted products of the design.
+    gram: AnyArray
+    covariance: AnyArray  # (n_nodes, n_columns, n_columns) of z
+    loading: (
+        AnyArray | None
+    )  # (n_nodes, n_columns, n_coordinates), where there are many
+    # (n_nodes, n_model, n_model): lower triangular; of coordinates with the penalty.
+    whitener: AnyArray
+    # (n_nodes, n_columns, n_model): covariance of z with whitened coordinates.
+    cross: AnyArray
+    min_weight: AnyArray  # (n_nodes,)
+    combined: AnyArray  # (n_nodes, n_columns): 1 where a direction may go, else 0
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.gram.shape[-1] - 1 - self.n_coordinates
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates."""
+        columns = self.covariance if self.loading is None else self.loading
+        return columns.shape[-1]
+
+    @property
+    def n_model(self) -> int:
+        """How many of the coordinates models see: the first ones."""
+        return self.whitener.shape[-1]
+
+    @property
+    def n_seen(self) -> int:
+        """Length of the part of the design that models need: its first numbers."""
+        return 1 + self.n_outputs + self.n_model
+
+    @property
+    def weight(self) -> AnyArray:
+        """Weight of the rows."""
+        return self.weighted[..., 0, :]
+
+    def take(self, chosen: np.ndarray) -> Nodes:
+        """Select nodes by position, on the host."""
+        rows, place = self.rows.take(chosen)
+        of_rows = (array[:, place] for array in self[1:5])
+        of_nodes = (None if a is None else a[chosen] for a in self[5:])
+        return Nodes(rows, *of_rows, *of_nodes)
+
+
+class Units(NamedTuple):
+    """What the nodes' units are in those of the table; see `Split` for the rest."""
+
+    center: AnyArray  # (n_nodes, n_columns)
+    scale: AnyArray  # (n_nodes, n_columns): infinite where constant
+    residual: AnyArray  # (n_nodes,): one for all outputs, so that their gains add up
+    pure: AnyArray  # (n_nodes,), bool
+    chance_gain: AnyArray  # (n_nodes,)
+    noise: AnyArray  # (n_nodes,): what one more degree of freedom gains by chance
+
+
+def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, Units]:
+    """Standardise and whiten the rows of a level, and sum up their products."""
+    rows, xp = level.rows, level.rows.xp
+    n, n_columns = level.n_regressors, level.x.shape[-2]
+    weight = level.weight[..., None, :]
+    total = rows.sums(level.weight)
+    joint = xp.concatenate([level.targets, level.x], axis=-2)
+    n_outputs = joint.shape[-2] - n_columns
+    center = rows.products(weight, joint)[:, 0] / total[:, None]
+    joint = joint - rows.spread(center)
+    # Rows about their means need no intercept.
+    slopes = level.model[:, :, 1:]
+    fitted = rows.transformed(slopes, joint[..., n_outputs : n_outputs + n, :])
+    z, residual = joint[..., n_outputs:, :], joint[..., :n_outputs, :] - fitted
+    mean = center[:, n_outputs:]
+    offset = center[:, :n_outputs] - level.model[:, :, 0]
+    offset = offset - xp.sum(slopes * mean[:, None, :n], axis=2)
+
+    own = xp.concatenate([residual, z], axis=-2)
+    gram = rows.products(weight * own, own)
+    variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
+    spread = variance[:, :n_outputs]
+    pure = (spread <= PURE**2).all(axis=1)
+    unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
+    deviation = xp.sqrt(variance[:, n_outputs:])
+    scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
+    inverse = 1 / xp.concatenate(
+        [xp.broadcast_to(unit[:, None], (len(unit), n_outputs)), scale], axis=1
+    )
+    inverse = inverse.astype(level.x.dtype)
+    own = own * rows.spread(inverse)
+    gram = gram * (inverse[:, :, None] * inverse[:, None, :])
+
+    z, loading = own[..., n_outputs:, :], None
+    covariance = gram[:, n_outputs:, n_outputs:] / total[:, None, None]
+    if n_columns > most_regressors:
+        loading = loadings(covariance, n, most_regressors)
+        basis = rows.transformed(xp.swapaxes(loading, 1, 2), z)
+        own = xp.concatenate([own[..., :n_outputs, :], basis], axis=-2)
+    design = xp.concatenate([xp.ones_like(weight), own], axis=-2)
+    weighted = weight * design
+    if loading is None:
+        gram = _with_ones(gram, total)
+    else:
+        gram = rows.products(weighted, design)
+
+    n_model = min(n, most_regressors)
+    first = 1 + n_outputs
+    of_basis = gram[:, first : first + n_model, first : first + n_model]
+    penalty = ridge * xp.eye(n_model, dtype=own.dtype)
+    whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
+    cross = covariance[:, :, :n_model]
+    if loading is not None:
+        cross = matmul(covariance, loading[:, :, :n_model])
+    moments = _moments(rows, design, weighted, whitener, n_outputs)
+    nodes = Nodes(
+        rows=rows,
+        z=z,
+        design=design,
+        weighted=weighted,
+        moments=moments,
+        total=total,
+        whole=_whole(gram, whitener, n_outputs),
+        gram=gram,
+        covariance=covariance,
+        loading=loading,
+        whitener=whitener,
+        cross=matmul(cross, xp.swapaxes(whitener, 1, 2)),
+        min_weight=level.min_weight,
+        combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
+    )
+    # A model with a ridge spends less than one degree of freedom on a regressor; the
+    # split itself and the second mean are two more.
+    spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
+    left_over = xp.maximum(total - level.degrees, 1.0)
+    noise = total * xp.sum(spread + offset**2, axis=1) / left_over
+    chance = noise * xp.minimum(spent, _MOST_SPENT * total)
+    return nodes, Units(mean, scale, unit, pure, chance, noise)
+
+
+def _with_ones(gram: AnyArray, total: AnyArray) -> AnyArray:
+    """Sums of products of columns of mean zero, and of a one before them."""
+    xp = namespace(gram)
+    first = np.zeros(1 + gram.shape[-1], gram.dtype)
+    first[0] = 1
+    padded = xp.pad(gram, [(0, 0), (1, 0), (1, 0)])
+    return padded + total[:, None, None] * (first * first[:, None])
+
+
+def _moments(
+    rows: Any, design: AnyArray, weighted: AnyArray, whitener: AnyArray, n_outputs: int
+) -> AnyArray:
+    xp, first = rows.xp, 1 + n_outputs
+    n_model = whitener.shape[-1]
+    white = rows.transformed(whitener, design[..., first : first + n_model, :])
+    parts = [weighted[..., :1, :]]
+    for output in range(1, first):
+        residual = weighted[..., output : output + 1, :]
+        parts += [residual, residual * white]
+    return xp.concatenate(parts, axis=-2)
+
+
+def _whole(gram: AnyArray, whitener: AnyArray, n_outputs: int) -> AnyArray:
+    """Sums of the moments over the nodes."""
+    first = 1 + n_outputs
+    parts = [gram[:, 0, :1]]
+    of_basis = gram[:, 1:first, first : first + whitener.shape[-1]]
+    of_white = matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
+    for output in range(n_outputs):
+        parts += [gram[:, 0, 1 + output, None], of_white[:, output]]
+    return namespace(gram).concatenate(parts, axis=1)
+
+
+def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
+    """Leading components of columns, those of the regressors first.
+
+    Returns (n_nodes, n_columns, n_coordinates): combinations of the standardised
+    columns that stand for them.
+    """
+    xp, n = namespace(covariance), n_regressors
+    n_others = covariance.shape[-1] - n
+    n_model = min(n, most)
+    own = _components(covariance[:, :n, :n], n_model)
+    others = _components(covariance[:, n:, n:], min(n_others, most - n_model))
+    return xp.concatenate(
+        [
+            xp.pad(own, [(0, 0), (0, n_others), (0, 0)]),
+            xp.pad(others, [(0, 0), (n, 0), (0, 0)]),
+        ],
+        axis=2,
+    )
+
+
+def _components(covariance: AnyArray, n: int) -> AnyArray:
+    """All columns, or their leading principal components, of unit length.
+
+    A ridge means the same for them as for the columns.
+    """
+    xp, n_columns = namespace(covariance), covariance.shape[-1]
+    if n == n_columns:
+        one = xp.eye(n, dtype=covariance.dtype)
+        return xp.broadcast_to(one, (len(covariance), n, n))
+    if n == 0:
+        return covariance[:, :, :0]
+    return xp.swapaxes(leading_eigenvectors(covariance, n), 1, 2)

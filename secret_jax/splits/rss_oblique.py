@@ -1,0 +1,238 @@
+"""Oblique splits: directions that are proposed, and steps that improve on a split.
+
+Principal Hessian directions (Li 1992) propose; hinge steps by LDA (Breiman 1993) go on
+from the best split so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+
+from secret_jax.runtime.arrays import taken, where_each
+from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    definite_solve,
+    inverse_cholesky,
+    matmul,
+    namespace,
+    safe_divide,
+    unit_vectors,
+)
+from secret_jax.splits.directions import sparse
+from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.rss_axis import Best
+from secret_jax.splits.rss_nodes import ROUNDING, Nodes
+from secret_jax.splits.rss_scores import best_cuts, cuts_of, exact_sides, screened
+
+# An oblique split yields to the shortest version of itself that loses at most this
+# share of its gain.
+_SPARSE_LOSS = 0.05
+# Residuals beyond so many deviations do not bend more: a bound against heavy tails.
+_MOST_BENDING = 3.0
+# A hinge step counts a row at most so many times as much as the mean row.
+_MOST_WEIGHT = 4.0
+# A hinge step that gains a smaller share is rounding, and goes no further.
+_LEAST_RISE = 1e-4
+
+# An `RssSplits`, whose module imports this one.
+Options: TypeAlias = Any
+
+
+def improved(nodes: Nodes, best: Best, some: AnyArray, options: Options) -> Best:
+    """Improve on the best splits of some nodes by oblique ones.
+
+    On the host only these are computed.
+    """
+    if nodes.rows.xp is not np or some.all():
+        new = _obliquely(nodes, best, options)
+        return jax.tree.map(lambda a, b: where_each(some, a, b), new, best)
+    index = np.flatnonzero(some)
+    if len(index):
+        part = Best(*(array[index] for array in best))
+        new = _obliquely(nodes.take(index), part, options)
+        best = Best(*(array.copy() for array in best))
+        for every, own in zip(best, new, strict=True):
+            every[index] = own
+    return best
+
+
+def _obliquely(nodes: Nodes, best: Best, options: Options) -> Best:
+    """The best splits after some rounds, of which the last one looks for short ones."""
+    xp = nodes.rows.xp
+    proposed = _proposed(nodes, options)
+    n_rounds = bool(proposed) + options.hinge_steps
+    for turn in range(n_rounds):
+        if turn or not proposed:
+            proposed = [_hinge(nodes, best, options)]
+        full = xp.concatenate(proposed, axis=1)
+        n_full, tried = full.shape[1], [full]
+        if turn == n_rounds - 1:
+            longer = xp.concatenate([full, best.direction[:, None]], axis=1)
+            tried += _short(nodes, longer, options)
+        found = _scored(nodes, xp.concatenate(tried, axis=1), options)
+        best = _better(best, Best(*(array[:, :n_full] for array in found)))
+        if len(tried) > 1:
+            best = _shortest(best, Best(*(array[:, n_full:] for array in found)))
+    return best
+
+
+def _proposed(nodes: Nodes, options: Options) -> list[AnyArray]:
+    """Directions that do not depend on the best split so far."""
+    found = []
+    if options.n_hessian:
+        found.append(_in_columns(nodes, _hessian(nodes, options), options))
+    if options.proposals:
+        whitener = _whitener(nodes, options)
+        white = nodes.rows.transformed(whitener, _basis(nodes))
+        residual = nodes.design[..., 1 : 1 + nodes.n_outputs, :]
+        for proposal in options.proposals:
+            new = proposal(nodes.rows, white, residual, nodes.weight)
+            found.append(_in_columns(nodes, matmul(new, whitener), options))
+    return found
+
+
+def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray]:
+    """Versions of directions in few attributes."""
+    n_columns = direction.shape[2]
+    return [
+        oriented(sparse(direction, nodes.covariance, length, options.ridge))
+        for length in options.sparse_terms
+        if length < n_columns
+    ]
+
+
+def _basis(nodes: Nodes) -> AnyArray:
+    return nodes.design[..., 1 + nodes.n_outputs :, :]
+
+
+def _whitener(nodes: Nodes, options: Options) -> AnyArray:
+    """Of all coordinates."""
+    if nodes.n_model == nodes.n_coordinates:
+        return nodes.whitener
+    first = 1 + nodes.n_outputs
+    covariance = nodes.gram[:, first:, first:] / nodes.total[:, None, None]
+    penalty = options.ridge * np.eye(nodes.n_coordinates, dtype=covariance.dtype)
+    return inverse_cholesky(covariance + penalty, 0.0)[0]
+
+
+def _in_columns(nodes: Nodes, coordinates: AnyArray, options: Options) -> AnyArray:
+    """Directions (n_nodes, k, n_coordinates) in few of the columns."""
+    xp, direction = nodes.rows.xp, coordinates
+    if nodes.loading is not None:
+        direction = matmul(coordinates, xp.swapaxes(nodes.loading, 1, 2))
+    direction = unit_vectors(direction * nodes.combined[:, None])
+    if options.max_split_features:
+        kept = options.max_split_features
+        direction = sparse(direction, nodes.covariance, kept, options.ridge)
+    return oriented(direction)
+
+
+def _hessian(nodes: Nodes, options: Options) -> AnyArray:
+    """Principal Hessian directions: where the residuals bend most.
+
+    Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
+    """
+    rows, xp, first = nodes.rows, nodes.rows.xp, 1 + nodes.n_outputs
+    bounded = xp.clip(nodes.design[..., 1:first, :], -_MOST_BENDING, _MOST_BENDING)
+    weight = nodes.weight[..., None, :]
+    mean = rows.sums(weight * bounded) / nodes.total[:, None]
+    bounded = bounded - rows.spread(mean)
+    by = bounded[..., :, None, :] * nodes.weighted[..., None, first:, :]
+    flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
+    hessian = rows.products(flat, _basis(nodes)) / nodes.total[:, None, None]
+    n = nodes.n_coordinates
+    hessian = hessian.reshape(len(hessian), nodes.n_outputs, n, n)
+    whitener = _whitener(nodes, options)
+    whitened = matmul(whitener[:, None], hessian)
+    whitened = matmul(whitened, xp.swapaxes(whitener, 1, 2)[:, None])
+    if nodes.n_outputs == 1:
+        whitened = whitened[:, 0]
+    else:  # the squares of several have the same eigenvectors, and add up
+        whitened = xp.sum(matmul(whitened, whitened), axis=1)
+    leading = leading_eigenvectors(whitened, min(options.n_hessian, n))
+    return matmul(leading, whitener)
+
+
+def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
+    """LDA between the rows that one side or the other predicts better.
+
+    Each counts by how much.
+    """
+    rows, xp, first = nodes.rows, nodes.rows.xp, 1 + nodes.n_outputs
+    # What errors differ in: a product of differences and of sums of what models say.
+    left, right = (xp.swapaxes(best.models[:, side], 1, 2) for side in (0, 1))
+    both = xp.concatenate([left - right, left + right], axis=1)
+    none = xp.zeros((*both.shape[:2], nodes.n_outputs), both.dtype)
+    both = xp.concatenate([both[:, :, :1], none, both[:, :, 1:]], axis=2)
+    said = rows.transformed(both, nodes.design[..., : nodes.n_seen, :])
+    residual = nodes.design[..., 1:first, :]
+    apart, together = said[..., : first - 1, :], said[..., first - 1 :, :]
+    advantage = xp.sum(apart * (2 * residual - together), axis=-2)
+    size = xp.abs(advantage)
+    cap = _MOST_WEIGHT * rows.sums(nodes.weight * size) / nodes.total
+    size = nodes.weight * xp.minimum(size, rows.spread(cap))
+    of_class = xp.stack(
+        [xp.where(advantage > 0, size, 0.0), xp.where(advantage > 0, 0.0, size)],
+        axis=-2,
+    )
+    by = of_class[..., :, None, :] * nodes.design[..., None, :, :]
+    flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
+    sums = rows.products(flat, nodes.design)
+    sums = sums.reshape(len(sums), 2, -1, sums.shape[-1])
+    inner = np.r_[0, first : sums.shape[-1]]
+    sums = sums[:, :, inner[:, None], inner]
+    mass = sums[:, :, 0, 0]
+    center = safe_divide(sums[:, :, 0, 1:], mass[..., None])
+    between = mass[..., None, None] * center[..., :, None] * center[..., None, :]
+    within = xp.sum(sums[:, :, 1:, 1:] - between, axis=1)
+    within = safe_divide(within, xp.sum(mass, axis=1)[:, None, None])
+    ridge = (options.ridge + ROUNDING) * np.eye(len(inner) - 1, dtype=within.dtype)
+    found = definite_solve(within + ridge, center[:, 0] - center[:, 1])
+    return _in_columns(nodes, unit_vectors(found)[:, None], options)
+
+
+def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
+    """The best cuts of directions; arrays with a second axis of directions.
+
+    ``direction``: (n_nodes, k, n_columns), of any length.
+    """
+    rows, xp = nodes.rows, nodes.rows.xp
+    variance = xp.sum(matmul(direction, nodes.covariance) * direction, axis=2)
+    deviation = xp.sqrt(xp.maximum(variance, 0.0))[..., None]
+    direction = safe_divide(direction, deviation)
+    projection = rows.transformed(direction, nodes.z)
+    cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
+    gain = screened(nodes, projection, cuts, matmul(direction, nodes.cross))
+    found, cut = best_cuts(gain, cuts)
+    exact = exact_sides(nodes, projection <= rows.spread(cut), options.ridge)
+    gain = xp.where(xp.isfinite(found), exact.gain, -xp.inf)
+    return Best(gain, xp.full_like(cut, -1, int), direction, cut, exact.models)
+
+
+def _better(best: Best, found: Best) -> Best:
+    """The best of some directions where it gains more than the best so far."""
+    which = namespace(found.gain).argmax(found.gain, axis=1)
+    found = Best(*(taken(array, which, 1) for array in found))
+    better = found.gain > best.gain * (1 + _LEAST_RISE)
+    return Best(*(where_each(better, *pair) for pair in zip(found, best, strict=True)))
+
+
+def _shortest(best: Best, short: Best) -> Best:
+    """The best split, or the shortest direction that gains nearly as much."""
+    xp = namespace(best.gain)
+    n_terms = xp.sum(short.direction != 0, axis=2)
+    longer = xp.sum(best.direction != 0, axis=1)[:, None] > n_terms
+    share = short.gain / best.gain[:, None]
+    # One attribute alone is another kind of split.
+    good = longer & (n_terms > 1) & (share >= 1 - _SPARSE_LOSS)
+    good = good & (best.candidate < 0)[:, None]
+    # Of as many attributes, what gains most.
+    liked = 0.5 * share - n_terms.astype(share.dtype)
+    which = xp.argmax(xp.where(good, liked, -xp.inf), axis=1)
+    short = Best(*(taken(array, which, 1) for array in short))
+    pairs = zip(short, best, strict=True)
+    return Best(*(where_each(good.any(axis=1), *pair) for pair in pairs))

@@ -1,0 +1,213 @@
+"""Trees that grow on an accelerator are those that grow on the host.
+
+Processors stand for the accelerator: the programs are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import encoded
+from traceable_finder import VarianceSplits
+
+from benchmarks.device import as_on_accelerator
+from secret_jax.grow import on_device
+from secret_jax.grow.frontier import Frontier, Places, Root
+from secret_jax.grow.grower import grown
+from secret_jax.grow.on_device import OnDevice
+from secret_jax.grow.on_host import OnHost
+from secret_jax.grow.search import GrowOptions, no_splits
+from secret_jax.tree.structure import SplitKind
+
+N_ROWS = 700
+
+
+@pytest.fixture(autouse=True)
+def few_samples(monkeypatch):
+    """What there is room for at first, so that little makes it too little."""
+    monkeypatch.setattr(on_device, "_NODES", 4)
+    monkeypatch.setattr(on_device, "_FEWEST_NODES", 4)
+    monkeypatch.setattr(on_device, "_FEWEST_ROWS", 1 << 10)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Numbers with gaps, a colour and a shape; encoded, with their schema."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N_ROWS, 4))
+    colour, shape = rng.choice(list("rgbyw"), N_ROWS), rng.choice(list("ox"), N_ROWS)
+    y = np.where(colour == "r", 3 * x[:, 0], x[:, 1] ** 2) + np.abs(x[:, 2])
+    y += (shape == "o") * x[:, 3] + 0.1 * rng.normal(size=N_ROWS)
+    x[rng.random(N_ROWS) < 0.1, 3] = np.nan
+    X = pd.DataFrame(x, columns=list("abcd")).assign(colour=colour, shape=shape)
+    return encoded(X, y, missing="mean")
+
+
+def root_of(rows, **changes):
+    options = {"min_split_weight": 20.0, "min_leaf_weight": 8.0} | changes
+    return Root(rows=rows, **options)
+
+
+def several_roots():
+    """Roots of other rows, some of them twice, of other weights and other targets."""
+    rng = np.random.default_rng(1)
+    some = rng.permutation(N_ROWS)[:300]
+    few = rng.integers(0, N_ROWS, 100)
+    return [
+        root_of(np.arange(N_ROWS)),
+        root_of(some, weight=rng.uniform(0.5, 2.0, 300), max_leaf_nodes=4),
+        root_of(few, targets=rng.normal(size=(100, 1)), min_leaf_weight=3.0),
+    ]
+
+
+def both(table, options, roots):
+    """Trees of the host and of the device."""
+    rows, schema = table
+    on_host = grown(rows, schema, options, roots)
+    with as_on_accelerator():
+        return on_host, grown(rows, schema, options, roots)
+
+
+def assert_alike(on_host, there):
+    for own, other in zip(on_host, there, strict=True):
+        for name in ("left", "right", "kind", "attribute", "goes_left", "stop_reason"):
+            found, expected = (getattr(each.tree, name) for each in (other, own))
+            np.testing.assert_array_equal(found, expected, err_msg=name)
+        np.testing.assert_array_equal(other.tree.threshold, own.tree.threshold)
+        np.testing.assert_allclose(other.tree.gain, own.tree.gain, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(other.leaf, own.leaf)
+    assert max(each.tree.n_leaves for each in there) > 4
+
+
+LIMITS = {
+    "all rows": {"sample": None},
+    "samples": {"sample": 128},
+    "to a depth": {"sample": None, "max_depth": 3},
+    "best first": {"sample": 128, "max_leaf_nodes": 12},
+    "in batches": {"sample": 64, "max_leaf_nodes": 12, "in_batches": True},
+    "few attributes": {"sample": None, "max_features": 2},
+}
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+def test_trees_are_those_of_the_host(table, limits):
+    options = GrowOptions(finder=VarianceSplits(), min_gain=0.0, **limits)
+    assert_alike(*both(table, options, several_roots()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_nodes_are_where_they_are_on_the_host(table, seed):
+    """After splits of all kinds, made at different times, and one that is not made."""
+    rows, schema = table
+    rng = np.random.default_rng(seed)
+    roots = [root_of(rng.permutation(N_ROWS)[: 300 + 100 * i]) for i in range(3)]
+    options = GrowOptions(finder=VarianceSplits(), sample=None)
+    here = OnHost(Places.of(rows, roots), schema, options)
+    places = Places.of(rows, roots)
+    level = Frontier.of(roots, places, schema)
+    there = OnDevice(places, schema, options, level)
+    most = 0
+    for _ in range(5):
+        splits = random_splits(rng, len(level.node), schema)
+        goes = rng.random(len(level.node)) < 0.8
+        others = level.take(~goes)
+        sides = [
+            each.divide(level.take(goes), splits.take(goes), others)
+            for each in (here, there)
+        ]
+        for own, other in zip(*sides, strict=True):
+            np.testing.assert_allclose(other, own, rtol=1e-6)
+        parents, (middle, left, right) = level.take(goes), sides[0]
+        made = np.minimum(left, right) > 0
+        weight = np.stack([left, right], axis=1)[made].ravel()
+        node = np.arange(2 * made.sum())
+        level = parents.take(made).children(node, middle[made], weight)
+        statistics_agree(level, here, there)
+        keep = rng.random(len(others.node)) < 0.9
+        joined = zip(level, others.take(keep), strict=True)
+        level = Frontier(*(np.concatenate(pair) for pair in joined))
+        np.testing.assert_array_equal(there.order(), here.order())
+        most = max(most, len(level.node))
+    assert most > 4  # more than there was room for
+
+
+def random_splits(rng, n_nodes, schema):
+    splits = no_splits(n_nodes, schema, VarianceSplits())
+    splits.kind[:] = rng.choice([1, 2, 3], n_nodes)
+    for node, kind in enumerate(splits.kind):
+        if kind == SplitKind.DISCRETE:
+            splits.attribute[node] = rng.integers(len(schema.discrete))
+            splits.goes_left[node] = rng.random(splits.goes_left.shape[1]) < 0.5
+        elif kind == SplitKind.AXIS:
+            splits.direction[node, rng.integers(schema.n_columns)] = 1.0
+        else:
+            splits.direction[node] = rng.normal(size=schema.n_columns)
+        splits.threshold[node] = 0.5 * rng.normal()
+    # One has nothing on its right.
+    splits.kind[-1], splits.direction[-1], splits.threshold[-1] = 2, 0.0, 1.0
+    return splits
+
+
+def statistics_agree(level, here, there):
+    length = level.stop - level.start
+    found, own = (each.statistics(level, length) for each in (there, here))
+    np.testing.assert_allclose(found.weight, own.weight, rtol=1e-6)
+    np.testing.assert_allclose(found.mean, own.mean, atol=1e-6)
+    size = np.einsum("nii->ni", own.scatter) + 1e-6
+    size = np.sqrt(size[:, :, None] * size[:, None, :])
+    assert (np.abs(found.scatter - own.scatter) < 1e-5 * size).all()
+    np.testing.assert_array_equal(found.lower, own.lower)
+    np.testing.assert_array_equal(found.upper, own.upper)
+
+
+def test_unseen_categories_go_to_the_larger_side(table):
+    rows, schema = table
+    codes = rows.table.codes.copy()
+    codes[::7] = -1
+    rows = rows._replace(table=rows.table._replace(codes=codes))
+    options = GrowOptions(finder=VarianceSplits(), sample=None, min_gain=0.0)
+    on_host, there = both((rows, schema), options, several_roots())
+    assert_alike(on_host, there)
+    assert (on_host[0].tree.kind == SplitKind.DISCRETE).any()
+
+
+def test_one_search_serves_all_levels_and_sizes(table):
+    """Programs know the table's shape, and how many nodes there is room for."""
+    rows, schema = table
+    options = GrowOptions(finder=VarianceSplits(), sample=64, min_gain=0.0, max_depth=2)
+    counts = []
+    for n_rows in (500, 400, 350, 700):
+        from secret_jax.grow import level_programs as programs
+
+        with as_on_accelerator():
+            grown(rows, schema, options, [root_of(np.arange(n_rows))])
+        several = (programs.divided, programs.samples, programs.searched)
+        counts.append([each.n_compiled for each in several])
+    assert all(count == counts[0] for count in counts)
+
+
+def test_a_finder_that_is_not_compiled_runs_on_the_host(table):
+    class OnTheHost(VarianceSplits):
+        compiled = False
+
+    rows, schema = table
+    options = GrowOptions(finder=OnTheHost(), sample=None, min_gain=0.0)
+    on_host, there = both((rows, schema), options, [root_of(np.arange(N_ROWS))])
+    assert_alike(on_host, there)
+
+
+def test_too_little_memory_names_what_there_is_too_much_of(table, monkeypatch):
+    import jax
+
+    def fails(*_, **__):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB")
+
+    monkeypatch.setattr(on_device, "divided", fails)
+    rows, schema = table
+    options = GrowOptions(finder=VarianceSplits())
+    with (
+        as_on_accelerator(),
+        pytest.raises(MemoryError, match=r"700 rows of 6 columns.*device='cpu'"),
+    ):
+        grown(rows, schema, options, [root_of(np.arange(N_ROWS))])
