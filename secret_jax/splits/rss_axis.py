@@ -99,8 +99,8 @@ def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
     place = np.concatenate([column, column[gaps]])
     rank = None
     if level.codes.shape[-2]:
-        *found, rank = _categories(level, nodes)
-        parts.append(found)
+        gain, cut, chance, rank = _categories(level, nodes)
+        parts.append((gain, cut, chance))
         place = np.concatenate([place, n_columns + np.arange(level.codes.shape[-2])])
     gain, cut, chance = (xp.concatenate(a, axis=1) for a in zip(*parts, strict=True))
     gain = xp.where(level.allowed[:, place], gain, -xp.inf)
@@ -124,12 +124,13 @@ def _columns(
         weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
     slope = nodes.cross[:, column]
     # Where nodes may be split on few columns, these are all that is looked at.
-    number = len(column)
+    looked = None
     if xp is np and not len(gaps):
-        open_to = level.allowed[:, column]
+        open_to = np.asarray(level.allowed)[:, column]
         number = max(int(open_to.sum(axis=1).max()), 1)
-    if number < len(column):
-        looked = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+        if number < len(column):
+            looked = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+    if looked is not None:
         values = rows.chosen(looked, values)
         slope = np.take_along_axis(slope, looked[..., None], axis=1)
     cuts = cuts_of(rows, values, weight, n_thresholds)
@@ -146,7 +147,7 @@ def _columns(
         twice = np.concatenate([np.arange(len(column)), gaps])
         slope, cuts = slope[:, twice], cuts[:, twice]
     gain, cut = best_cuts(gains_of_cuts(nodes, left, own, slope), cuts)
-    if number < len(column):
+    if looked is not None:
         shape = len(gain), len(column)
         every = np.full(shape, -np.inf, gain.dtype), np.zeros(shape, cut.dtype)
         for array, some in zip(every, (gain, cut), strict=True):
