@@ -5,7 +5,7 @@ All attributes of all nodes of a level are screened at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,14 @@ class Attributes(NamedTuple):
         """Number of candidates that are no discrete attributes."""
         return self.n_cut + len(self.gaps)
 
-    def value_of(self, candidate: AnyArray, xp) -> AnyArray:
+    def value_of(self, candidate: AnyArray, xp: Any) -> AnyArray:
         """Which of the values a candidate cuts; of a discrete one any."""
         which = np.concatenate([np.arange(self.n_cut), self.gaps])
         if not len(which):
             return xp.zeros_like(candidate)
         return xp.asarray(which)[xp.minimum(candidate, len(which) - 1)]
 
-    def left(self, rows, candidate: AnyArray, cut: AnyArray) -> AnyArray:
+    def left(self, rows: Any, candidate: AnyArray, cut: AnyArray) -> AnyArray:
         """Whether rows are left of cuts, (k, rows), of (n_nodes, k) candidates."""
         xp, left = rows.xp, None
         if self.n_cut:
@@ -74,11 +74,9 @@ class Attributes(NamedTuple):
         own = xp.maximum(discrete, 0)
         goes_left = taken(self.rank, own, 1) <= cut[..., None]
         listed = rows.looked_up(goes_left, rows.chosen(own, self.codes))
-        return (
-            listed
-            if left is None
-            else xp.where(rows.spread(discrete >= 0), listed, left)
-        )
+        if left is None:
+            return listed
+        return xp.where(rows.spread(discrete >= 0), listed, left)
 
 
 def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
@@ -97,7 +95,7 @@ def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
         values = xp.concatenate(
             [values[..., : len(roles.thresholded), :], observed], axis=-2
         )
-    parts = [_columns(level, nodes, values, column, gaps, indicator, n_thresholds)]
+    parts = [_columns(level, nodes, values, column, gaps, n_thresholds)]
     place = np.concatenate([column, column[gaps]])
     rank = None
     if level.codes.shape[-2]:
@@ -118,7 +116,6 @@ def _columns(
     values: AnyArray,
     column: np.ndarray,
     gaps: np.ndarray,
-    indicator: np.ndarray,
     n_thresholds: int,
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Gains, cuts and what is chance of columns, and of their missing values left."""
@@ -158,7 +155,7 @@ def _columns(
     return gain, cut, xp.zeros_like(gain)
 
 
-def _categories(level: Level, nodes: Nodes):
+def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     """Gains, last ranks, what is chance, and ranks of discrete attributes."""
     rows, xp, n = level.rows, level.rows.xp, level.n_categories
     first, n_model = 1 + nodes.n_outputs, nodes.n_model
