@@ -30,13 +30,6 @@ class ReadColumns(NamedTuple):
         values = [column.take(index) for column in self.values]
         return ReadColumns(values, self.codes.take(index, axis=0))
 
-    @classmethod
-    def joined(cls, parts: Sequence[ReadColumns]) -> ReadColumns:
-        """Concatenate the rows of several parts."""
-        values = zip(*(part.values for part in parts), strict=True)
-        codes = np.concatenate([part.codes for part in parts])
-        return cls([np.concatenate(columns) for columns in values], codes)
-
     def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:
         """Map the codes of each discrete attribute to others."""
         codes = np.empty_like(self.codes)

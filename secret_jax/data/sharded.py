@@ -141,8 +141,9 @@ class ShardedRows(DrawnRows):
             codes = np.zeros((len(block), 0), np.int32)
             return function(Rows(Table(table, codes), *known))
 
-        products = (1 + schema.n_regressors + schema.n_outputs) ** 2
-        return over_blocks(self.shards, of_block, 4 * products, size)
+        # Of a row its products, and its places among the leaves, usually fewer.
+        numbers = (1 + schema.n_regressors + schema.n_outputs) ** 2 + 256
+        return over_blocks(self.shards, of_block, 4 * numbers, size)
 
     def _below(self, share: float, seed: int) -> np.ndarray:
         targets = self.targets.astype(np.float32)

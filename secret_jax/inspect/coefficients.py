@@ -111,7 +111,7 @@ def coefficients(
                 for term in model.terms
             ]
             for line in lines:
-                row = dict(zip(_COLUMNS, line, strict=True))
+                row: dict[str, Any] = dict(zip(_COLUMNS, line, strict=True))
                 half = width * row["standard_error"]
                 ends = row["coefficient"] - half, row["coefficient"] + half
                 rows.append(

@@ -7,7 +7,7 @@ from typing import Any
 from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording, check_counts
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.view import Readable, as_view
+from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.totals import Side, leaves_below
@@ -61,32 +61,8 @@ def export_text(
         precision=precision, max_terms=max_terms, max_categories=max_categories
     )
     view = as_view(tree, output)
-    tree = view.tree
-    head = (
-        f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
-        f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
-        f"to read, grown on {counted_rows(tree.weight[0])}"
-    )
-    lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys]
-    place, legend = len(lines), "to read: numbers in splits and equations"
-    if tree.n_leaves == 1:
-        lines.append(one_leaf_sentence(tree))
-    if tree.is_soft:
-        clipped = mixture_facts(tree)
-        mixed = "the prediction is the mixture of the leaves by these shares"
-        if not tree.says_targets:
-            mixed = "what the leaves say is mixed by these shares"
-        lines += [
-            "soft splits send a row both ways: half and half at the threshold, 73 % to "
-            "27 %",
-            f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
-        ]
-    for facts in facts_of(tree):
-        lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
-    lines.append("")
-
+    tree, lines, n_leaves = view.tree, [], leaves_below(view.tree)
     oblique = tree.kind == SplitKind.OBLIQUE
-    n_leaves = leaves_below(tree)
 
     def write(node: int, indent: str) -> None:
         leaf = bool(tree.is_leaf[node])
@@ -113,10 +89,37 @@ def export_text(
                 write(int(getattr(tree, side)[node]), indent + "|   ")
 
     write(0, "")
-    if any("clipped to [" in line for line in lines):
+    is_clipped = any("clipped to [" in line for line in lines)
+    return "\n".join([*_head(view, precision, is_clipped), "", *lines]) + "\n"
+
+
+def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
+    """Write what is said of the whole tree, and what its marks mean."""
+    tree, n_numbers = view.tree, view.n_numbers(precision)
+    head = (
+        f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
+        f"{tree.max_depth}, {counted(n_numbers, 'number', 'numbers')} to read, grown "
+        f"on {counted_rows(tree.weight[0])}"
+    )
+    legend = "to read: numbers in splits and equations"
+    if is_clipped or "clipped to [" in mixture_facts(tree):
         legend += "; clipped to [a, b]: a or b stands for what lies beyond"
-    lines.insert(place, legend)
-    return "\n".join(lines) + "\n"
+    lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys, legend]
+    if tree.n_leaves == 1:
+        lines.append(one_leaf_sentence(tree))
+    if tree.is_soft:
+        clipped = mixture_facts(tree)
+        mixed = "the prediction is the mixture of the leaves by these shares"
+        if not tree.says_targets:
+            mixed = "what the leaves say is mixed by these shares"
+        lines += [
+            "soft splits send a row both ways: half and half at the threshold, 73 % to "
+            "27 %",
+            f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
+        ]
+    for facts in facts_of(tree):
+        lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
+    return lines
 
 
 def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:

@@ -26,7 +26,6 @@ from secret_jax.inspect.rounding import in_steps, reading_cost, rounded_model
 from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.walk import values_at
 
 Readable: TypeAlias = Any
 """A tree, a view of it, or a fitted estimator of one, also of a transformed target."""
@@ -243,21 +242,12 @@ class View:
             return []
         return list(zip(self.shares[node].tolist(), self.colors, strict=True))
 
-    def predict(self, table: Table, node: int | None = None) -> np.ndarray:
-        """Predictions for rows, by the tree or by one of its nodes.
-
-        Numbers, or probabilities of the classes; shape (n_rows, n_names), float64.
-        """
-        tree = self.tree
-        if self.classes is None and node is None:
-            return np.asarray(routing.predict(tree, table), np.float64)[:, None]
-        if node is None:
-            value = routing.values(tree, table)
-        else:
-            value = values_at(tree, table, np.full(len(table.x), node))
+    def predict(self, table: Table) -> np.ndarray:
+        """Predict rows: numbers, or probabilities of the classes, (n_rows, n_names)."""
         if self.classes is None:
-            return tree.schema.restore_outputs(tree.loss.prediction(value))
-        return self._of_names(tree.loss.prediction(value.astype(np.float64)))
+            return np.asarray(routing.predict(self.tree, table), np.float64)[:, None]
+        value = routing.values(self.tree, table).astype(np.float64)
+        return self._of_names(self.tree.loss.prediction(value))
 
     def chosen(self, probability: np.ndarray) -> np.ndarray:
         """Position of the class that is predicted by probabilities, shape (n_rows,)."""

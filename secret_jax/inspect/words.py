@@ -1,7 +1,6 @@
 """Splits, equations and paths in words, for text, pictures and explanations."""
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -131,11 +130,6 @@ def _membership(
     for i, item in enumerate(items or [""]):
         first, last = i == 0, i >= len(items) - 1
         yield ("{" if first else "") + item + ("}" if last else ",")
-
-
-def cuts_a_list(words: str) -> bool:
-    """Whether a list of categories in words was abbreviated."""
-    return re.search(r"\.\.\. [\d,]+ more\}", words) is not None
 
 
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:

@@ -168,7 +168,7 @@ def _clearest(
         )
         advantage = advantage_of_discrete(chance, groups, usable, possible)[:, None]
         curvature = curvature - np.where(is_discrete, advantage, 0.0)
-        of_discrete = is_discrete[pairs].any(axis=1)[: interaction.shape[1]]
+        of_discrete = is_discrete[pairs[: interaction.shape[1]]].any(axis=1)
         interaction = interaction - np.where(of_discrete, advantage, 0.0)
     curvature = np.where(usable, curvature, -np.inf)
     best = np.argmax(curvature, axis=1)

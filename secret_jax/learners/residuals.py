@@ -78,7 +78,7 @@ def residuals(
         models=SideModels(level, np.concatenate(design), penalty),
         least=np.maximum(level.min_weight, enough),
         offset=rows.sums(level.weight * raw) / total,
-        pure=(spread <= PURE).all(axis=1),
+        pure=spread.max(axis=1) <= PURE,
     )
 
 

@@ -83,13 +83,18 @@ class Screen(NamedTuple):
     def best(self, inside: Bool[np.ndarray, " rows"]) -> Cuts:
         """The best cuts of the rows inside; what is outside is on neither side."""
         values = np.where(inside, self.values, np.float32(0))
-        both = zip(self._of_numbers(values), self._of_categories(values), strict=True)
+        numbers, categories = self._of_numbers(values), self._of_categories(values)
         discrete = self.axis.kind == SplitKind.DISCRETE
         order = np.argsort(np.argsort(discrete, kind="stable"))
-        *of_sides, projection, code = (
-            np.concatenate(pair, axis=-2 if pair[0].ndim == 2 else -1) for pair in both
+        gain, place, threshold = (
+            np.concatenate(pair, axis=2)[..., order]
+            for pair in zip(numbers[:3], categories[:3], strict=True)
         )
-        return Cuts(*(a[..., order] for a in of_sides), projection[order], code[order])
+        projection, code = (
+            np.concatenate(pair)[order]
+            for pair in zip(numbers[3:], categories[3:], strict=True)
+        )
+        return Cuts(gain, place, threshold, projection, code)
 
     def _of_numbers(self, values: np.ndarray) -> Cuts:
         n_codes = self.cuts.shape[2] + 1

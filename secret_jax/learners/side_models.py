@@ -100,11 +100,11 @@ class SideModels:
         Minus infinity where one of both has less than the ``least`` weight, or none.
         """
         total = self.total.take(node, axis=1)
-        gain, enough = np.zeros(len(node)), np.ones(len(node), bool)
-        for side in (sums, total - sums):
-            gain += explained(side[:-1], self.penalty[node].T)
-            enough &= side[0] > ROUNDING * total[0]
-            enough &= side[0] >= least * (1 - ROUNDING)
+        sides = np.concatenate([sums, total - sums], axis=1)
+        penalty = np.concatenate([self.penalty[node]] * 2).T
+        gain = explained(sides[:-1], penalty).reshape(2, -1).sum(axis=0)
+        weight = sides[0].reshape(2, -1).min(axis=0)
+        enough = (weight >= least * (1 - ROUNDING)) & (weight > ROUNDING * total[0])
         return np.where(enough, gain, -np.inf)
 
     def best(

@@ -26,7 +26,7 @@ _MEDIAN = 1
 # Bits of a random number in (0, 1) that become a seed.
 _SEED_BITS = 24
 # Numbers that are counted, or counts that are made, at once.
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 21
 
 
 class Groups(NamedTuple):
@@ -61,7 +61,9 @@ def groups_of(level: Level, axis: Attributes, order: Ranked) -> Groups:
         place = quantile_places(level, order, every, np.full(level.n_nodes, quartile))
         cut = np.take_along_axis(order.value, place, axis=1)
         above.append(axis.projection > level.rows.spread(cut.T))
-    quarter = np.sum(above, axis=0, dtype=np.int32)
+    quarter = np.zeros(axis.projection.shape, np.int32)
+    for each in above:
+        quarter += each
     half = above[_MEDIAN].astype(np.int32)
     quarter[is_discrete] = half[is_discrete] = level.codes
     return Groups(level, quarter, half, is_discrete)
@@ -86,7 +88,7 @@ def sign_scores(
         curvature[..., which] = table_scores(level.rows, groups.fine[which], n, values)
     interaction = np.empty((*shape, len(pairs)))
     n_groups = np.where(groups.is_discrete, level.n_categories, 2)[pairs]
-    step = max(_AT_ONCE // values.size, 1)
+    step = max(_AT_ONCE // len(level.weight), 1)
     for n in np.unique(n_groups.prod(axis=1)):
         alike = np.flatnonzero(n_groups.prod(axis=1) == n)
         for start in range(0, len(alike), step):
@@ -111,8 +113,8 @@ def table_scores(
             own, place = rows.take(some)
             found.append(table_scores(own, code[:, place], n_codes, values[:, place]))
         return np.concatenate(found)
-    table = rows.sums_by_code(code, n_codes, values)
-    return np.swapaxes(chi_squared_score(table[:, :, 1:], table[:, :, :1]), 1, 2)
+    table = np.moveaxis(rows.sums_by_code(code, n_codes, values), -1, 0)
+    return np.swapaxes(chi_squared_score(table[..., 1:], table[..., :1]), 1, 2)
 
 
 def chance_scores(
@@ -131,13 +133,17 @@ def chance_scores(
     weight = level.weight.astype(np.float64)
     total = rows.sums(weight)
     output = leading_component(level.targets, level)
-    below, random = running(rows, weight), []
+    below, random, equal = running(rows, weight), [], np.ptp(weight) == 0
     for seed, first, length, most in zip(
         level.random[:, 0], rows.first, rows.length, total, strict=True
     ):
         generator = np.random.default_rng(int(seed * 2**_SEED_BITS))
         number = generator.random((n_samples, length), np.float32) * most
-        place = np.searchsorted(below[first : first + length], number, side="right")
+        if equal:
+            place = (number * (length / most)).astype(int)
+        else:
+            own = below[first : first + length]
+            place = np.searchsorted(own, number, side="right")
         random.append(first + np.minimum(place, length - 1))
     drawn = output[np.concatenate(random, axis=1)].astype(np.float64)
     basis = left.models.design[:n_model]
@@ -190,21 +196,23 @@ def advantage_of_discrete(
 
 
 def chi_squared_score(
-    positive: Float[np.ndarray, "... n_groups"],
-    weight: Float[np.ndarray, "... n_groups"],
+    positive: Float[np.ndarray, "n_groups ..."],
+    weight: Float[np.ndarray, "n_groups ..."],
 ) -> Float[np.ndarray, ...]:
     """Score the chi-squared statistic of signs and groups as standard normal.
 
     ``positive``: weights of the rows of each group with positive residuals; ``weight``:
     of all its rows. Minus infinity with a single group.
     """
-    positive, weight = positive.astype(np.float64), weight.astype(np.float64)
-    total = weight.sum(axis=-1, keepdims=True)
-    share = positive.sum(axis=-1, keepdims=True) / total
-    expected = weight * share
-    statistic = safe_divide((positive - expected) ** 2, expected * (1 - share))
-    n_groups = np.count_nonzero(weight > 0, axis=-1)
-    return normal_score(statistic.sum(axis=-1), n_groups - 1.0)
+    share = positive.sum(axis=0) / weight.sum(axis=0)
+    squares = np.zeros_like(share)
+    for own, all_of_it in zip(positive, weight, strict=True):
+        apart = own - all_of_it * share
+        apart *= apart
+        squares += safe_divide(apart, all_of_it)
+    statistic = safe_divide(squares, share * (1 - share))
+    n_groups = np.count_nonzero(weight > 0, axis=0)
+    return normal_score(statistic.astype(np.float64), n_groups - 1.0)
 
 
 def normal_score(

@@ -130,33 +130,6 @@ def accumulate_to_root(
         statistics.scatter[inner] = 0.5 * (scatter + scatter.transpose(0, 2, 1))
 
 
-def slice_statistics(
-    x: Float[np.ndarray, "n_rows n_columns"],
-    row: np.ndarray | None,
-    targets: Float[np.ndarray, "n_places n_outputs"],
-    weight: Float[np.ndarray, " n_places"],
-    n_regressors: int,
-    order: Int[np.ndarray, " n_places"],
-    start: Int[np.ndarray, " n_slices"],
-    stop: Int[np.ndarray, " n_slices"],
-) -> NodeStatistics:
-    """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
-
-    ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
-    place; None: the places are the rows.
-    """
-    statistics = empty_statistics(len(start), n_regressors, targets.shape[1])
-    some = np.flatnonzero(stop > start)
-    place = order[slice_positions(start[some], stop[some])]
-    index = place if row is None else row.take(place)
-    known = targets.take(place, axis=0), weight.take(place)
-    length = (stop - start)[some]
-    found = _of_neighbours(x, index, *known, n_regressors, length, Scratch())
-    for array, own in zip(statistics, found, strict=True):
-        array[some] = own
-    return statistics
-
-
 def group_statistics(
     rows: Rows,
     n_regressors: int,
@@ -175,46 +148,57 @@ def group_statistics(
     key = group.astype(np.min_scalar_type(n_groups))
     order = np.argsort(key, kind="stable")
     count = np.bincount(key, minlength=n_groups)
-    occupied = np.flatnonzero(count)
+    occupied, stop = np.flatnonzero(count), np.cumsum(count)
     # As wide as what they become: to copy whole rows takes half of the time.
     shape = rows.n_rows, n_regressors + rows.targets.shape[1] + 1
-    narrow = scratch.array("narrow", shape, np.float32)
-    narrow[:, :n_regressors] = np.asarray(rows.table.x)[:, :n_regressors]
-    narrow[:, n_regressors:] = 1.0
-    known = rows.targets.take(order, axis=0), rows.weight.take(order)
-    return occupied, _of_neighbours(
-        narrow, order, *known, n_regressors, count[occupied], scratch
+    x = scratch.array("narrow", shape, np.float32)
+    x[:, :n_regressors] = np.asarray(rows.table.x)[:, :n_regressors]
+    x[:, n_regressors:] = 1.0
+    edges = (stop - count)[occupied], stop[occupied]
+    _, targets, weight, _ = rows
+    return occupied, slice_statistics(
+        x, None, targets, weight, n_regressors, order, *edges, scratch
     )
 
 
-def _of_neighbours(
-    x: np.ndarray,
-    index: np.ndarray,
-    targets: np.ndarray,
-    weight: np.ndarray,
+def slice_statistics(
+    x: Float[np.ndarray, "n_rows n_columns"],
+    row: np.ndarray | None,
+    targets: Float[np.ndarray, "n_places n_outputs"],
+    weight: Float[np.ndarray, " n_places"],
     n_regressors: int,
-    length: np.ndarray,
-    scratch: Scratch,
+    order: Int[np.ndarray, " n_places"],
+    start: Int[np.ndarray, " n_slices"],
+    stop: Int[np.ndarray, " n_slices"],
+    scratch: Scratch | None = None,
 ) -> NodeStatistics:
-    """Statistics of groups whose rows are neighbours; none is empty.
+    """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
-    ``index``: row of ``x`` of each place, ``length``: places of each group. The rows of
-    a group are measured from its first one, so that no large numbers cancel.
+    ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
+    place; None: the places are the rows. The rows of a slice are measured from its
+    first one, so that no large numbers cancel.
     """
+    some, n_slices = np.flatnonzero(stop > start), len(start)
+    start, stop, scratch = start[some], stop[some], scratch or Scratch()
+    length, place = stop - start, order
+    if len(order) > length.sum() or (start[1:] != stop[:-1]).any():
+        place = order[slice_positions(start, stop)]
+    index = place if row is None else row.take(place)
+    targets, weight = targets.take(place, axis=0), weight.take(place)
     n_rows, width = len(index), n_regressors + targets.shape[1]
     begin = np.cumsum(length) - length
     slot = np.repeat(np.arange(len(length)), length)
     pivot = np.zeros((len(length), width + 1))
     pivot[:, :n_regressors] = x[index[begin], :n_regressors]
     pivot[:, n_regressors:width] = targets[begin]
-    # A group is cut where a stretch of rows ends that a cache holds.
+    # A slice is cut where a stretch of rows ends that a cache holds.
     cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
     products = np.empty((len(cuts), width + 1, width + 1))
     n_copied = min(width + 1, x.shape[1])  # others are overwritten
     factor = None if (weight == 1.0).all() else weight[:, None]
-    for start in range(0, n_rows, _STRETCH):
-        rows = slice(start, min(start + _STRETCH, n_rows))
-        n_taken = rows.stop - start
+    for top in range(0, n_rows, _STRETCH):
+        rows = slice(top, min(top + _STRETCH, n_rows))
+        n_taken = rows.stop - top
         taken = scratch.array("taken", (n_taken, x.shape[1]), x.dtype)
         x.take(index[rows], axis=0, out=taken, mode="clip")
         # In two arrays, as BLAS takes longer for half of the products of one.
@@ -224,8 +208,8 @@ def _of_neighbours(
         joint[:, width] = 1.0
         joint -= pivot.take(slot[rows], axis=0)
         np.multiply(joint, 1.0 if factor is None else factor[rows], out=other)
-        first, last = np.searchsorted(cuts, [start, rows.stop])
-        edges = [*(cuts[first:last] - start).tolist(), n_taken]
+        first, last = np.searchsorted(cuts, [top, rows.stop])
+        edges = [*(cuts[first:last] - top).tolist(), n_taken]
         for piece, part in enumerate(map(slice, edges[:-1], edges[1:]), first):
             # Not by `numpy.matmul`, which lets no other thread run meanwhile.
             np.dot(other[part].T, joint[part], out=products[piece])
@@ -233,7 +217,7 @@ def _of_neighbours(
     weights = total[:, width, width]
     offset = total[:, width, :width] / weights[:, None]
     between = weights[:, None, None] * offset[:, :, None] * offset[:, None, :]
-    return NodeStatistics(
+    found = NodeStatistics(
         weight=weights,
         mean=pivot[:, :width] + offset,
         scatter=total[:, :width, :width] - between,
@@ -241,3 +225,9 @@ def _of_neighbours(
         upper=np.maximum.reduceat(targets, begin, axis=0),
         rounding=np.full(len(length), _ROUNDING_64),
     )
+    if len(some) == n_slices:
+        return found
+    statistics = empty_statistics(n_slices, n_regressors, targets.shape[1])
+    for every, own in zip(statistics, found, strict=True):
+        every[some] = own
+    return statistics

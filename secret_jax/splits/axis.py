@@ -39,9 +39,6 @@ class Attributes(NamedTuple):
     # (n, n_columns), float32: at the column that tells of gaps -1 where they go to the
     # left, 1 where to the right; else zero.
     direction: np.ndarray
-    # (n, rows), bool, or None: where a value was observed, if not everywhere; others
-    # are no thresholds.
-    observed: AnyArray | None
     # (n, rows), or None: what models see of an attribute, if not the projection.
     value: AnyArray | None
     allowed: AnyArray  # (n_nodes, n), bool
@@ -100,12 +97,10 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
         rank, by_chance = _ranked(level, score)
         parts.append(looked_up(level, rank.astype(dtype)))
         chance.append(by_chance.astype(dtype))
-    value = observed = None
+    value = None
     if n_missing:
         seen = level.x[..., roles.missing[:, 1], :] <= 0
         given = level.x[..., roles.missing[:, 0], :]
-        everywhere = xp.ones(xp.concatenate(parts, axis=-2).shape, bool)
-        observed = xp.concatenate([everywhere, seen, seen], axis=-2)
         value = xp.concatenate([*parts, given, given], axis=-2)
         parts += _beyond(level, given, seen)
         chance.append(xp.zeros((level.n_nodes, n_missing), dtype))
@@ -115,7 +110,6 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
         kind=kind,
         attribute=attribute,
         direction=direction,
-        observed=observed,
         value=value,
         allowed=level.allowed[:, place],
         chance=xp.concatenate(chance, axis=1),

@@ -43,7 +43,8 @@ class ClassSplits(SplitFinder):
 
     Examples
     --------
-    >>> from secret_jax import ClassSplits, SecretClassifier
+    >>> from secret_jax import SecretClassifier
+    >>> from secret_jax.splits.classes import ClassSplits
     >>> SecretClassifier(splits=ClassSplits(gain="counted")).splits.gain
     'counted'
     """

@@ -29,7 +29,7 @@ def gini_gain(
     Examples
     --------
     >>> import numpy as np
-    >>> gini_gain(*np.array([0.5, 0.5, 0.5])).item()
+    >>> gini_gain(*np.full((3, 1), 0.5)).item()
     0.5
     """
     xp = namespace(left_fraction)

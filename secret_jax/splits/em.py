@@ -64,10 +64,9 @@ def maximise(
     pair = lighter[:, :, None], (total - lighter)[:, :, None]
     both = xp.concatenate(pair, axis=2)
     mass = both[..., 0, 0]
-    # Inactive dimensions are all zero, and only need a pivot.
-    prior = weight * xp.where(active, np.float32(floor), np.float32(1.0))
-    prior = xp.concatenate([xp.zeros_like(weight), prior], axis=-1)
-    prior = prior[:, None, None, :, None] * np.eye(prior.shape[-1], dtype=np.float32)
+    # Of inactive dimensions, which are all zero, it is the pivot.
+    prior = floor * np.diag(np.arange(total.shape[-1]) > 0).astype(np.float32)
+    prior = prior * weight[..., None, None, None]
     # Eliminated first, the one takes the means from the products.
     inverse, _ = inverse_cholesky(both + prior, 0.0)
     own, root = active[:, None, None], xp.sqrt(xp.maximum(mass, 0.0))
@@ -94,8 +93,9 @@ def expect(
     first, second = LogForms(*forms).densities(rows, z)
     odds = first - second
     least = xp.exp(-xp.abs(odds))
-    share = xp.where(odds > 0, 1.0, least) / (1.0 + least)
-    likelihood = xp.maximum(first, second) + xp.log(1.0 + least)
+    both = 1.0 + least
+    share = xp.where(odds > 0, 1.0, least) / both
+    likelihood = xp.maximum(first, second) + xp.log(both)
     weight = weight[..., None, :]
     return products(rows, share * weight, z), rows.sums(likelihood * weight)
 

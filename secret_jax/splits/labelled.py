@@ -85,14 +85,11 @@ def left_rows(level: Level, split: Split) -> Bool[AnyArray, "... rows"]:
     threshold, discrete = rows.spread(split.threshold), split.kind == SplitKind.DISCRETE
     if not level.codes.shape[-2]:
         return along <= threshold
-    place = np.arange(level.codes.shape[-2], dtype=np.int32)
-    chosen = rows.spread(split.attribute[:, None] == place)
-    code = xp.sum(xp.where(chosen, level.codes, 0), axis=-2, keepdims=True)
-    categories = np.arange(level.n_categories, dtype=np.int32)[:, None]
-    listed = (rows.spread(split.goes_left) & (code == categories)).any(axis=-2)
-    # Every category occurs.
-    code = code[..., 0, :]
-    discrete = rows.spread(discrete)
+    # Of a split on a column any attribute will do. Every category occurs.
+    attribute = xp.clip(split.attribute, 0, level.codes.shape[-2] - 1)
+    code = rows.chosen(attribute[:, None], level.codes)
+    listed = rows.looked_up(split.goes_left[:, None], code)[..., 0, :]
+    code, discrete = code[..., 0, :], rows.spread(discrete)
     return goes_left(along, threshold, discrete, code, listed, listed, xp)
 
 

@@ -25,11 +25,6 @@ class MixtureStatus(IntEnum):
     COLLAPSED = 2
     TOO_FEW_ROWS = 3
 
-    @property
-    def usable(self) -> bool:
-        """Whether the parameters describe two components."""
-        return self <= MixtureStatus.ITERATION_LIMIT
-
 
 class LogForms(NamedTuple):
     r"""Joint log-densities as :math:`c_i - \frac{1}{2} \lVert A_i (1, z) \rVert^2`.

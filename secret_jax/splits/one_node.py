@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -32,7 +31,7 @@ class Columns:
     jax.tree_util.register_dataclass,
     data_fields=[
         *("x", "codes", "targets", "weight", "min_weight", "random", "coefficient"),
-        *("degrees", "oblique", "allowed", "roles", "extra", "pieces"),
+        *("degrees", "oblique", "allowed", "roles"),
     ],
     meta_fields=["columns"],
 )
@@ -67,8 +66,6 @@ class Node:
     allowed: AnyArray
     columns: Columns
     roles: Roles | None = None
-    extra: Any = None
-    pieces: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 Axis thresholds, orders of categories, principal Hessian directions (Li 1992) and hinge
 steps by LDA (Breiman 1993) propose; the drop in the penalised
 residual sum of squares of linear models in the children decides, as in RETIS (Karalic
-1992), but of the residual of the node's own model (`secret_jax.splits.scoring`).
+1992), but of the residual of the node's own model (`secret_jax.splits.rss_nodes`).
 """
 
 from dataclasses import dataclass
@@ -49,8 +49,7 @@ class RssSplits(SplitFinder):
         Of the nodes' own models, see `secret_jax.Ridge`.
     proposals : tuple of callable, default=()
         Further functions that propose oblique directions, see
-        `secret_jax.splits.directions.Proposal`. They are compiled, and the search with
-        them; model files cannot hold them.
+        `secret_jax.splits.directions.Proposal`; model files cannot hold them.
 
     References
     ----------

@@ -125,22 +125,37 @@ def _columns(
     rows, xp, weight = level.rows, level.rows.xp, level.weight
     if len(gaps):
         weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
-    cuts, slope = cuts_of(rows, values, weight, n_thresholds), nodes.cross[:, column]
+    slope = nodes.cross[:, column]
+    # Where nodes may be split on few columns, these are all that is looked at.
+    number = len(column)
+    if xp is np and not len(gaps):
+        open_to = level.allowed[:, column]
+        number = max(int(open_to.sum(axis=1).max()), 1)
+    if number < len(column):
+        looked = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+        values = rows.chosen(looked, values)
+        slope = np.take_along_axis(slope, looked[..., None], axis=1)
+    cuts = cuts_of(rows, values, weight, n_thresholds)
     left, own = rows.moments_below(values, cuts, nodes.moments, level.weight)
     if len(gaps):
         # With missing values on the left: these, and what models see in their place.
         gone = xp.isinf(values[..., gaps, :]).astype(values.dtype)
         missing = rows.products(gone, nodes.moments)
         z = gone * nodes.z[..., column[gaps], :]
-        filled = rows.sums(
-            xp.stack([z, z**2], axis=-2) * level.weight[..., None, None, :]
-        )
+        z = xp.stack([z, z**2], axis=-2)
+        filled = rows.sums(level.weight[..., None, None, :] * z)
         left = xp.concatenate([left, left[:, gaps] + missing[..., None]], axis=1)
         own = xp.concatenate([own, own[:, gaps] + filled[..., None]], axis=1)
         twice = np.concatenate([np.arange(len(column)), gaps])
         slope, cuts = slope[:, twice], cuts[:, twice]
-    gain = gains_of_cuts(nodes, left, own, slope)
-    return (*best_cuts(gain, cuts), xp.zeros_like(gain[..., 0]))
+    gain, cut = best_cuts(gains_of_cuts(nodes, left, own, slope), cuts)
+    if number < len(column):
+        shape = len(gain), len(column)
+        every = np.full(shape, -np.inf, gain.dtype), np.zeros(shape, cut.dtype)
+        for array, some in zip(every, (gain, cut), strict=True):
+            np.put_along_axis(array, looked, some, axis=1)
+        gain, cut = every
+    return gain, cut, xp.zeros_like(gain)
 
 
 def _categories(level: Level, nodes: Nodes):

@@ -114,48 +114,45 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     total = rows.sums(level.weight)
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - n_columns
-    center = rows.products(weight, joint)[:, 0] / total[:, None]
-    joint = joint - rows.spread(center)
+    # Means of values about those of the first row: an offset does not eat the digits.
+    shift = rows.head(joint, 1)[..., 0]
+    joint = joint - rows.spread(shift)
+    mean = rows.products(weight, joint)[:, 0] / total[:, None]
+    joint, center = joint - rows.spread(mean), shift + mean
     # Rows about their means need no intercept.
     slopes = level.model[:, :, 1:]
     fitted = rows.transformed(slopes, joint[..., n_outputs : n_outputs + n, :])
     z, residual = joint[..., n_outputs:, :], joint[..., :n_outputs, :] - fitted
-    mean = center[:, n_outputs:]
+    middle = center[:, n_outputs:]
     offset = center[:, :n_outputs] - level.model[:, :, 0]
-    offset = offset - xp.sum(slopes * mean[:, None, :n], axis=2)
+    offset = offset - xp.sum(slopes * middle[:, None, :n], axis=2)
 
-    own = xp.concatenate([residual, z], axis=-2)
-    gram = rows.products(weight * own, own)
-    variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
+    design = xp.concatenate([xp.ones_like(weight), residual, z], axis=-2)
+    gram = rows.products(weight * design, design)
+    variance = xp.diagonal(gram, axis1=1, axis2=2)[:, 1:] / total[:, None]
     spread = variance[:, :n_outputs]
     pure = (spread <= PURE**2).all(axis=1)
     unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
     deviation = xp.sqrt(variance[:, n_outputs:])
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
-    inverse = 1 / xp.concatenate(
-        [xp.broadcast_to(unit[:, None], (len(unit), n_outputs)), scale], axis=1
-    )
-    inverse = inverse.astype(level.x.dtype)
-    own = own * rows.spread(inverse)
+    units = [xp.ones_like(total[:, None]), *[unit[:, None]] * n_outputs, scale]
+    inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
+    design = design * rows.spread(inverse)
     gram = gram * (inverse[:, :, None] * inverse[:, None, :])
-
-    z, loading = own[..., n_outputs:, :], None
-    covariance = gram[:, n_outputs:, n_outputs:] / total[:, None, None]
+    first, loading = 1 + n_outputs, None
+    z, covariance = design[..., first:, :], gram[:, first:, first:]
+    covariance = covariance / total[:, None, None]
     if n_columns > most_regressors:
         loading = loadings(covariance, n, most_regressors)
         basis = rows.transformed(xp.swapaxes(loading, 1, 2), z)
-        own = xp.concatenate([own[..., :n_outputs, :], basis], axis=-2)
-    design = xp.concatenate([xp.ones_like(weight), own], axis=-2)
+        design = xp.concatenate([design[..., :first, :], basis], axis=-2)
     weighted = weight * design
-    if loading is None:
-        gram = _with_ones(gram, total)
-    else:
+    if loading is not None:
         gram = rows.products(weighted, design)
 
     n_model = min(n, most_regressors)
-    first = 1 + n_outputs
     of_basis = gram[:, first : first + n_model, first : first + n_model]
-    penalty = ridge * xp.eye(n_model, dtype=own.dtype)
+    penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
     cross = covariance[:, :, :n_model]
     if loading is not None:
@@ -183,16 +180,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     left_over = xp.maximum(total - level.degrees, 1.0)
     noise = total * xp.sum(spread + offset**2, axis=1) / left_over
     chance = noise * xp.minimum(spent, _MOST_SPENT * total)
-    return nodes, Units(mean, scale, unit, pure, chance, noise)
-
-
-def _with_ones(gram: AnyArray, total: AnyArray) -> AnyArray:
-    """Sums of products of columns of mean zero, and of a one before them."""
-    xp = namespace(gram)
-    first = np.zeros(1 + gram.shape[-1], gram.dtype)
-    first[0] = 1
-    padded = xp.pad(gram, [(0, 0), (1, 0), (1, 0)])
-    return padded + total[:, None, None] * (first * first[:, None])
+    return nodes, Units(middle, scale, unit, pure, chance, noise)
 
 
 def _moments(

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.fit.pipeline import Fit
-from secret_jax.fit.plan import Plan
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
@@ -19,27 +17,13 @@ from secret_jax.stream.exchange import among_jax_processes, of_all
 from secret_jax.stream.fit import StreamOptions, fit_stream
 from secret_jax.stream.predict import predict_stream
 from secret_jax.stream.sources import BatchSource, opened
-from secret_jax.tree.structure import Tree
 
 
 class StreamMixin:
     """Methods to fit and predict rows that need not fit into memory."""
 
-    tree_: Tree
-    device: str | None
-    verbose: int
-
-    def _plan(self) -> Plan:
-        raise NotImplementedError
-
-    def _keep(self, finished: Fit, **learned: Any) -> None:
-        raise NotImplementedError
-
-    def _refined(self, plan: Plan, finished: Fit) -> Any:
-        raise NotImplementedError
-
     def fit_stream(
-        self,
+        self: Any,
         source: Any,
         target: str | Sequence[str] = "y",
         *,
@@ -146,7 +130,7 @@ class StreamMixin:
             return self._refined(plan, finished)
 
     def predict_stream(
-        self, source: Any, out: str | os.PathLike[str], *, keep: Sequence[str] = ()
+        self: Any, source: Any, out: str | os.PathLike[str], *, keep: Sequence[str] = ()
     ) -> int:
         """Predict rows that are read in batches, and write Parquet.
 
@@ -182,7 +166,7 @@ class StreamMixin:
         >>> model.predict_stream(X, folder / "predicted.parquet")
         500
         """
-        check_is_fitted(self)  # pyright: ignore[reportArgumentType]
+        check_is_fitted(self)
         schema = self.tree_.schema
         names = None
         if schema.named or keep:

@@ -1,6 +1,8 @@
 """Predict rows that are read in batches, and write them as Parquet."""
 
+import itertools
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from secret_jax.data.encoding import encoded, matched
@@ -29,25 +31,22 @@ def predict_stream(
     names = [_NAME]
     if tree.n_outputs > 1:
         names = [f"{_NAME} of {name}" for name in tree.schema.target_names]
-    n_rows, writer = 0, None
+
+    def tables() -> Iterator[Any]:
+        for batch in source.read("predicting", progress, targets=False):
+            with batch.placing():
+                predicted = _predicted(tree, batch.columns, keep)
+            columns = {name: pa.array(batch.columns[name]) for name in keep}
+            yield pa.table(columns | dict(zip(names, predicted, strict=True)))
+
+    others, n_rows = tables(), 0
     with replacing(out) as file:
-        try:
-            for batch in source.read("predicting", progress, targets=False):
-                with batch.placing():
-                    predicted = _predicted(tree, batch.columns, keep)
-                columns = {name: pa.array(batch.columns[name]) for name in keep}
-                columns |= dict(zip(names, predicted, strict=True))
-                block = pa.table(columns)
-                if writer is None:
-                    writer = parquet.ParquetWriter(file, block.schema)
-                writer.write_table(block.cast(writer.schema))
-                n_rows += batch.n_rows
-            if writer is None:
-                nothing = {name: pa.array([], pa.float64()) for name in names}
-                writer = parquet.ParquetWriter(file, pa.table(nothing).schema)
-        finally:
-            if writer is not None:
-                writer.close()
+        nothing = pa.table({name: pa.array([], pa.float64()) for name in names})
+        first = next(others, nothing)
+        with parquet.ParquetWriter(file, first.schema) as writer:
+            for table in itertools.chain([first], others):
+                writer.write_table(table.cast(first.schema))
+                n_rows += table.num_rows
     return n_rows
 
 

@@ -18,7 +18,7 @@ from secret_jax import (
 )
 from secret_jax.data.schema import Role
 from secret_jax.fit.useful import squared_differences
-from secret_jax.splits.node_axis import gain_of_order
+from secret_jax.splits.axis import gain_of_order
 
 
 def wide(n, n_columns, seed=0):

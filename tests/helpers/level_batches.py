@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from rows_of_nodes import in_tiles
 
 from secret_jax import RssSplits
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows, in_tiles
+from secret_jax.rows.tiles import TiledRows
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
@@ -155,7 +156,11 @@ def on_tiles(function: Callable[[Level], Any], level: Level, tile: int = 64) -> 
     def traced(rows: TiledRows, arrays: dict[str, Any]) -> Any:
         return function(replace(level, rows=rows, **arrays))
 
-    found = jax.jit(traced)(rows, arrays)
+    program = jax.jit(traced).lower(rows, arrays)
+    # Two calls of LAPACK at once can wait for each other for ever on processors.
+    assert "lapack" not in (text := program.as_text())
+    assert "triangular_solve" not in text
+    found = program.compile()(rows, arrays)
     return jax.tree.map(lambda array: np.asarray(array)[: len(length)], found)
 
 

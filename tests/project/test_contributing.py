@@ -8,7 +8,6 @@ import tomllib
 import types
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -51,9 +50,10 @@ def test_a_split_finder_finds_its_splits(rng):
 def test_a_proposal_is_asked_for_directions(rng):
     asked = []
 
-    def first_coordinate(rows, *, n_model):
-        asked.append(rows.coordinates.shape)
-        return jnp.eye(1, rows.coordinates.shape[1])
+    def first_coordinate(rows, coordinates, residual, weight):
+        asked.append(coordinates.shape)
+        first = np.eye(1, coordinates.shape[-2], dtype=np.float32)
+        return rows.xp.broadcast_to(first, (rows.n_nodes, *first.shape))
 
     X = rng.normal(size=(500, 2))
     model = SecretRegressor(

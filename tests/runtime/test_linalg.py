@@ -12,14 +12,12 @@ from secret_jax.runtime.linalg import (
     guarded_solve,
     inverse_cholesky,
 )
-from secret_jax.runtime.pieces import weighted_moments
 
 N = 5  # one shape, so one compiled program each
 TOLERANCE = 1e-5
 
 cholesky = jax.jit(inverse_cholesky)
 solve = jax.jit(guarded_solve)
-moments = jax.jit(weighted_moments)
 eigenvectors = jax.jit(leading_eigenvectors, static_argnums=1)
 
 
@@ -118,46 +116,6 @@ def test_leading_eigenvectors(rng):
 
 def test_leading_eigenvectors_of_nothing_are_finite():
     assert np.isfinite(eigenvectors(np.zeros((N, N), np.float32), 2)).all()
-
-
-def test_weighted_moments(rng):
-    values = rng.normal(size=(200, 3)) * [1.0, 20.0, 1e-3] + [0.0, 5.0, 1.0]
-    weight = rng.uniform(0, 4, 200)
-    values[150:], weight[150:] = 1e3, 0  # padding
-    total, mean, deviation = moments(
-        values.astype(np.float32), weight.astype(np.float32)
-    )
-    kept, share = values[:150], weight[:150]
-    expected = np.average(kept, axis=0, weights=share)
-    assert total == pytest.approx(share.sum(), rel=1e-6)
-    np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-6)
-    spread = np.cov(kept.T, aweights=share, ddof=0)
-    np.testing.assert_allclose(deviation, np.sqrt(np.diag(spread)), rtol=1e-4)
-
-
-def test_weighted_moments_far_from_zero(rng):
-    """An offset costs the digits that float32 input has lost, and no more."""
-    values = rng.normal([1e4, -1e5, 1e6], 1.0, (200, 3)).astype(np.float32)
-    weight = rng.uniform(0, 4, 200).astype(np.float32)
-    exact = values.astype(np.float64)
-    _, mean, deviation = moments(values, weight)
-    expected = np.average(exact, axis=0, weights=weight)
-    np.testing.assert_allclose(mean, expected, rtol=1.2e-7)
-    spread = np.sqrt(np.diag(np.cov(exact.T, aweights=weight, ddof=0)))
-    np.testing.assert_allclose(deviation, spread, rtol=2e-3)
-
-
-def test_constant_columns_have_exactly_no_deviation(rng):
-    values = np.broadcast_to(np.float32([0.1, 1e6 + 0.3, -1e-20]), (200, 3))
-    weight = rng.uniform(0, 4, 200).astype(np.float32)
-    _, mean, deviation = moments(values, weight)
-    assert np.array_equal(mean, values[0])
-    assert not np.asarray(deviation).any()
-
-
-def test_moments_of_nothing_are_finite():
-    result = moments(np.ones((200, 3), np.float32), np.zeros(200, np.float32))
-    assert all(np.isfinite(array).all() for array in result)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from level_batches import N_COLUMNS, N_DISCRETE, find, mixed_level
@@ -23,9 +22,10 @@ from secret_jax.learners import (
 from secret_jax.tree.structure import SplitKind
 
 
-def outward(rows, *, n_model):
+def outward(rows, coordinates, residual, weight):
     """A proposal that cares for no attribute."""
-    return jnp.eye(rows.coordinates.shape[1])
+    n = coordinates.shape[-2]
+    return rows.xp.broadcast_to(np.eye(n, dtype=np.float32), (rows.n_nodes, n, n))
 
 
 FINDERS = {

@@ -7,7 +7,7 @@ import pytest
 import reference
 from level_batches import NodeRows, find, goes_left, level_of, node_rows
 
-from secret_jax import ClassSplits
+from secret_jax.splits.classes import ClassSplits
 from secret_jax.tree.structure import SplitKind
 
 N_CATEGORIES = 3

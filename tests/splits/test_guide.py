@@ -26,7 +26,8 @@ def test_scores_order_tables_as_the_p_values_of_scipy_do(n_groups):
             np.bincount(group[side], minlength=n_groups)
             for side in (positive, ~positive)
         ]
-        scores.append(float(chi_squared_score(table[0], np.sum(table, axis=0))))
+        of_groups = np.array(table, np.float32)[..., None]
+        scores.append(float(chi_squared_score(of_groups[0], of_groups.sum(axis=0))[0]))
         p_values.append(stats.chi2_contingency(table, correction=False).pvalue)
     normal = stats.norm.isf(p_values)
     # The cube root is an approximation: a tenth off for one degree of freedom.

@@ -7,12 +7,12 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from levels import found_in, level_of, mixed_level, with_targets
-from rows_of_nodes import in_tiles
+from level_batches import NodeRows, mixed_level, on_tiles
+from level_batches import find as found_in
+from level_batches import level_of as level_of_nodes
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows
 from secret_jax.splits import rss_axis, rss_nodes, rss_oblique, rss_scores
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
@@ -20,6 +20,13 @@ from secret_jax.tree.structure import SplitKind
 RIDGE = 3e-2
 FINDER = RssSplits(ridge=RIDGE)
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
+
+
+def level_of(finder, x, y, *, oblique=False, **changes) -> Level:
+    """Nodes of equally many rows: x (n_nodes, n_rows, n_columns)."""
+    weight = changes.pop("weight", np.ones(x.shape[1]))
+    nodes = [NodeRows(*pair, weight=weight) for pair in zip(x, y, strict=True)]
+    return level_of_nodes(finder, nodes, oblique=oblique, **changes)
 
 
 def with_models(level: Level) -> Level:
@@ -104,7 +111,9 @@ def with_gaps(level):
 
 def two_outputs(level):
     more = np.abs(level.x[1:2]) + level.targets
-    return with_targets(level, np.concatenate([level.targets, more]))
+    targets = np.concatenate([level.targets, more])
+    model = np.zeros((level.n_nodes, 2, level.model.shape[2]), np.float32)
+    return replace(level, targets=targets, model=model)
 
 
 def weighted(level):
@@ -230,6 +239,34 @@ def prepared(level):
         return rss_nodes.prepared(level, RIDGE, 24)[0]
 
 
+def test_offsets_cost_the_digits_that_float32_has_lost_and_no_more():
+    rng = np.random.default_rng(0)
+    x = rng.normal([1e4, -1e5, 1e6], 1.0, (1, 200, 3)).astype(np.float32)
+    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
+    level = level_of(FINDER, x, x[..., 0], weight=weight)
+    with np.errstate(all="ignore"):
+        _, units = rss_nodes.prepared(level, RIDGE, 24)
+    exact = x[0].astype(float)
+    expected = np.average(exact, axis=0, weights=weight)
+    np.testing.assert_allclose(units.center[0], expected, rtol=1.2e-7)
+    spread = np.sqrt(np.diag(np.cov(exact.T, aweights=weight, ddof=0)))
+    np.testing.assert_allclose(units.scale[0], spread, rtol=2e-3)
+
+
+def test_constant_columns_have_exactly_no_deviation():
+    rng = np.random.default_rng(0)
+    values = np.float32([0.1, 1e6 + 0.3, -1e-20])
+    x = np.broadcast_to(values, (1, 200, 3))
+    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
+    level = level_of(FINDER, x, rng.normal(size=(1, 200)), weight=weight)
+    with np.errstate(all="ignore"):
+        nodes, units = rss_nodes.prepared(level, RIDGE, 24)
+    np.testing.assert_array_equal(units.center[0], values)
+    assert np.isinf(units.scale).all()
+    assert not nodes.z.any()
+    assert find(level).kind[0] == SplitKind.LEAF
+
+
 def test_hessian_directions_are_lis():
     level = batch(lambda x: (x @ [1.0, -0.5, 0.2]) ** 2, n_rows=2000)
     found = rss_oblique._hessian(prepared(level), replace(FINDER, n_hessian=1))
@@ -323,7 +360,12 @@ def test_a_rare_low_value_is_a_cut():
 def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
     level = with_models(change(mixed_level(FINDER, oblique=oblique)))
     length = np.array([256, 130, 40])
-    place = np.concatenate([256 * i + np.arange(n) for i, n in enumerate(length)])
+    place = np.concatenate(
+        [
+            start + np.arange(n)
+            for start, n in zip(level.rows.first, length, strict=True)
+        ]
+    )
     level = replace(
         level,
         rows=RaggedRows(length),
@@ -342,7 +384,7 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
 @pytest.mark.parametrize("oblique", [True, False])
 def test_a_weight_of_two_is_a_row_twice(oblique):
     level = with_models(mixed_level(FINDER, oblique=oblique))
-    place = np.concatenate([256 * i + np.arange(60) for i in range(3)])
+    place = np.concatenate([start + np.arange(60) for start in level.rows.first])
     arrays = {
         name: getattr(level, name)[:, place] for name in ("x", "codes", "targets")
     }
@@ -370,28 +412,6 @@ def test_units_of_powers_of_two_change_nothing_else():
     np.testing.assert_allclose(found.direction, along, rtol=1e-6)
 
 
-def tiled(level: Level, tile: int = 64, room: int = 2) -> Level:
-    """The same nodes as accelerators have them, with room for more."""
-    length = level.rows.length
-    n_tiles = int((-(-length // tile)).sum()) + room
-    of_rows = ("x", "codes", "targets", "weight")
-    of_nodes = ("min_weight", "random", "model", "degrees", "oblique", "allowed")
-
-    def more(values):
-        none = np.zeros((room, *values.shape[1:]), values.dtype)
-        return np.concatenate([values, none])
-
-    return replace(
-        level,
-        rows=TiledRows.of(np.append(length, [0] * room), n_tiles, tile),
-        **{
-            name: in_tiles(getattr(level, name), length, n_tiles, tile)
-            for name in of_rows
-        },
-        **{name: more(getattr(level, name)) for name in of_nodes},
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "oblique"),
     [(weighted, True), (lambda level: with_gaps(two_outputs(level)), False)],
@@ -399,17 +419,10 @@ def tiled(level: Level, tile: int = 64, room: int = 2) -> Level:
 )
 def test_jax_finds_what_numpy_finds(change, oblique):
     level = with_models(change(mixed_level(FINDER, oblique=oblique)))
-    found, others = find(level), tiled(level)
-    names = ("rows", "x", "codes", "targets", "weight", "min_weight", "random", "model")
-    names += ("degrees", "oblique", "allowed")
-
-    def search(arrays):
-        return FINDER.find(replace(others, **arrays))
-
-    expected = jax.jit(search)({name: getattr(others, name) for name in names})
+    found, expected = find(level), on_tiles(FINDER.find, level)
     for own, other in zip(
         jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
     ):
         assert own.dtype == other.dtype
-        np.testing.assert_allclose(own, other[: len(own)], rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-3)
     assert (found.kind != SplitKind.LEAF).all()

@@ -35,7 +35,7 @@ def test_statistics_are_those_of_scipy():
 @pytest.mark.parametrize("degrees", [1, 3, 8])
 def test_scores_have_the_p_values_of_their_statistics(degrees):
     statistic = stats.chi2.isf(np.array([0.5, 0.1, 0.01, 1e-4]), degrees)
-    found = normal_score(statistic, np.float64(degrees))
+    found = normal_score(statistic, np.array(float(degrees)))
     expected = stats.norm.isf([0.5, 0.1, 0.01, 1e-4])
     np.testing.assert_allclose(found, expected, atol=0.3 if degrees == 1 else 0.1)
 

@@ -167,9 +167,12 @@ class Distillation(Value):
         the positions of its rows, and its targets.
         """
         learned, origin = student_rows(teacher, rows, schema, self)
-        # Weights have no part in the order of different rows: here they tell it.
-        place = np.arange(learned.n_rows, dtype=np.float64)
-        order = shuffled(learned._replace(weight=place), ROW_ORDER).weight.astype(int)
+        # Weights order equal rows alone: as ranks they tell the order of all rows.
+        by_weight = np.argsort(learned.weight, kind="stable")
+        rank = np.empty(learned.n_rows)
+        rank[by_weight] = np.arange(learned.n_rows)
+        ranked = shuffled(learned._replace(weight=rank), ROW_ORDER)
+        order = by_weight[ranked.weight.astype(int)]
         learned, origin = learned.take(order), origin[order]
         lessons = [(np.arange(learned.n_rows), learned.targets)]
         own = np.where(order < rows.n_rows, self.own_share, 0.0)[:, None]

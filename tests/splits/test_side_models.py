@@ -1,0 +1,108 @@
+"""The best of all thresholds, found without a model for each, beside all models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from level_batches import NodeRows, level_of
+
+from secret_jax.learners import RetisSplits
+from secret_jax.learners.residuals import residuals
+from secret_jax.learners.side_models import explained
+from secret_jax.learners.thresholds import moments, ranked, running
+from secret_jax.rows.ragged import RaggedRows
+from secret_jax.splits.axis import attributes
+
+
+def level_with(n_outputs, weights, digits, seed):
+    """Nodes of all sizes; ties where there are few digits."""
+    rng = np.random.default_rng(seed)
+    nodes = []
+    for n in (700, 30, 130):
+        x = rng.normal(size=(n, 3)).round(digits)
+        y = np.abs(x[:, :1]) + x[:, 1:2] * (x[:, :1] > 0.5)
+        y = y + rng.normal(size=(n, n_outputs))
+        weight = rng.integers(0, 4, n) if weights else None
+        nodes.append(NodeRows(x, y, rng.integers(0, 5, (n, 1)), weight))
+    return level_of(RetisSplits(), nodes, n_categories=5)
+
+
+def saved_by_all(level, left, order, values):
+    """What the models of both sides save, one threshold after the other."""
+    found = np.full(order.cut.shape, -np.inf)
+    n = left.models.penalty.shape[1]
+    for which, place in np.argwhere(order.cut):
+        node = level.rows.slot[place]
+        own = level.rows.slot == node
+        below = values[which, own] <= order.value[which, place]
+        design, saved = left.models.design[:, own], 0.0
+        for side in (below, ~below):
+            weight = level.weight[own] * side
+            penalty = weight.sum() * np.diag(left.models.penalty[node])
+            matrix = (weight * design[:n]) @ design[:n].T + penalty
+            moment = (weight * design[:n]) @ design[n:].T
+            saved += np.sum(moment * np.linalg.solve(matrix, moment))
+        found[which, place] = saved
+    return found
+
+
+@pytest.mark.parametrize(
+    ("n_outputs", "weights", "digits"), [(1, False, 6), (2, False, 1), (1, True, 1)]
+)
+def test_the_best_threshold_is_that_of_all_models(n_outputs, weights, digits):
+    level = level_with(n_outputs, weights, digits, seed=n_outputs + weights)
+    left = residuals(level, linear=True, ridge=1e-3)
+    axis = attributes(level, left.leading)
+    order = ranked(level, axis.projection, left.least)
+    gain, threshold = left.models.best(order, order.cut)
+    every = saved_by_all(level, left, order, axis.projection)
+    for node, first in enumerate(level.rows.first):
+        own = every[:, first : first + level.rows.length[node]]
+        best = gain[node].argmax()
+        np.testing.assert_allclose(gain[node, best], own.max(), rtol=1e-4)
+        which, place = np.unravel_index(own.argmax(), own.shape)
+        assert best == which
+        assert threshold[node, best] == order.value[which, first + place]
+
+
+def test_what_models_explain_is_that_of_their_normal_equations(rng):
+    design = rng.normal(size=(5, 6, 40))
+    design[:, 0] = 1.0
+    gram = design @ design.swapaxes(1, 2)
+    sums = np.concatenate([gram[:, i, i:] for i in range(4)], axis=1).T
+    penalty = rng.uniform(0.01, 0.1, (5, 4))
+    expected = []
+    for matrix, own in zip(gram, penalty, strict=True):
+        moment = matrix[:4, 4:]
+        ridged = matrix[:4, :4] + 40 * np.diag(own)
+        expected.append(np.sum(moment * np.linalg.solve(ridged, moment)))
+    np.testing.assert_allclose(explained(sums, penalty.T), expected, rtol=1e-4)
+
+
+def test_sums_along_rows_and_moments_are_those_of_each_node(rng):
+    level = level_with(1, True, 3, seed=0)
+    rows, values = level.rows, rng.normal(size=(2, len(level.weight))) + 1e3
+    centred, deviation = moments(level, values)
+    along = running(rows, values)
+    for node in range(level.n_nodes):
+        own = rows.slot == node
+        np.testing.assert_allclose(along[:, own], values[:, own].cumsum(axis=1))
+        weight, part = level.weight[own], values[:, own]
+        mean = np.average(part, axis=1, weights=weight)[:, None]
+        expected = np.where(weight > 0, part - mean, 0.0)
+        np.testing.assert_allclose(centred[:, own], expected, atol=1e-9)
+        square = np.average(expected**2, axis=1, weights=weight)
+        np.testing.assert_allclose(deviation[node], np.sqrt(square))
+    constant = np.full((1, len(level.weight)), 1e3 + 0.1)
+    assert moments(level, constant)[1].max() < 1e-9
+
+
+def test_rows_in_order_of_negative_zero_and_infinite_values(rng):
+    rows = RaggedRows(np.array([5, 1, 40, 300]))
+    values = rng.integers(-9, 9, (2, 346)).astype(np.float32)
+    values[0, :3], values[1, 7], values[1, 9] = -0.0, np.inf, -np.inf
+    order = rows.sorted_by(values)
+    for first, n in zip(rows.first, rows.length, strict=True):
+        part = slice(first, first + n)
+        expected = first + np.argsort(values[:, part], axis=1, kind="stable")
+        np.testing.assert_array_equal(order[:, part], expected)
