@@ -176,7 +176,7 @@ def roomier(tiles: Tiles, *, n_nodes: int) -> Tiles:
     return Tiles(rows, *map(longer, tiles[1:6]), tiles.order)
 
 
-@program(static_argnames=("n_regressors",), donate_argnums=(0,))
+@program(static_argnames=("n_regressors",))
 def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Array]:
     """Divide the rows of nodes, stably, and add up those of the new nodes.
 
@@ -265,10 +265,11 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     """All that models of nodes are made of: see `statistics_of`."""
     rows, _, _, targets, weight, *_ = tiles
     weight = weight[:, None, :]
-    joint = jnp.concatenate([tiles.x[:, :n_regressors], targets], axis=1)
-    mean = safe_divide(rows.sums(weight * joint), rows.sums(weight))
-    joint = joint - rows.spread(mean)
-    joint = jnp.concatenate([jnp.ones_like(weight), joint], axis=1)
+    one = jnp.ones_like(weight)
+    joint = jnp.concatenate([one, tiles.x[:, :n_regressors], targets], axis=1)
+    mean = rows.sums(weight * joint)
+    mean = safe_divide(mean[:, 1:], mean[:, :1])
+    joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
     products = rows.products(weight * joint, joint)
     length = jnp.stack([rows.length // _PART, rows.length % _PART], axis=1)
     parts = [length.astype(jnp.float32), mean, products.reshape(rows.n_nodes, -1)]
@@ -313,6 +314,8 @@ def samples(tiles: Tiles, node: AnyArray, *, n_rows: int) -> Seen:
 def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
     """The share of each node's weight that the search saw, then its best split."""
     rows, x, codes, targets, weight = seen
+    # Of nodes that nobody asks about no row counts.
+    weight = jnp.where(rows.spread(asked.weight > 0), weight, 0.0)
     share = safe_divide(rows.sums(weight), asked.weight)
     share = jnp.where(asked.sampled, share, jnp.ones_like(share))
     level = Level(

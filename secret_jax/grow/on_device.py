@@ -40,15 +40,16 @@ from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
-# Nodes that programs have room for at first, and samples that are searched at once:
-# with many columns fewer, as products of all pairs of them take memory.
-_NODES, _FEWEST_NODES, _MANY_COLUMNS = 128, 8, 128
+# Samples that are searched at once, and nodes that programs have room for at first,
+# where a search sees samples so many times as many: with many columns fewer, as
+# products of all pairs of them take memory.
+_NODES, _FEWEST_NODES, _MANY_COLUMNS, _MORE = 128, 8, 128, 4
 # Places in a tile: with more columns than the first number as many, so that products of
 # a tile take no more memory than its rows.
 _TILE, _LARGEST_TILE = 256, 4096
 # Rows that programs have room for: powers of two up to the second number, then also
 # quarters between them, as padding takes time.
-_FEWEST_ROWS, _FEW_ROWS = 1 << 12, 1 << 17
+_FEWEST_ROWS, _FEW_ROWS = 1 << 16, 1 << 17
 
 
 class OnDevice(Execution):
@@ -80,7 +81,9 @@ class OnDevice(Execution):
         n_columns = schema.n_columns + schema.n_outputs
         fewest = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
         self._n_samples = max(fewest, _FEWEST_NODES)
-        self._room = bucket(len(roots.node), smallest=self._n_samples)
+        # Where a search sees all tiles, those of more nodes would take its time.
+        more = 1 if options.sample is None else _MORE
+        self._room = bucket(len(roots.node), smallest=more * self._n_samples)
         tile = min(max(next_power_of_two(n_columns), _TILE), _LARGEST_TILE)
         # Of the nodes that have tiles: begins in the order, and numbers of rows.
         self._start, self._length = roots.start, roots.stop - roots.start

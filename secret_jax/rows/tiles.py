@@ -245,8 +245,8 @@ class TiledRows:
         last = jnp.minimum(last, most)
         start = below[first] - of_tile[first]
         wanted = start + share * (below[last] - start)
-        number = jnp.searchsorted(below, wanted, side="right").astype(jnp.int32)
-        number = jnp.clip(number, first, last)
+        number = jnp.searchsorted(below, wanted, side="right", method="compare_all")
+        number = jnp.clip(number.astype(jnp.int32), first, last)
         wanted = wanted - (below[number] - of_tile[number])
         within = jnp.cumsum(weight[number], axis=-1)
         # Rounding must not lead beyond the last row of some weight.

@@ -39,8 +39,8 @@ def leading_eigenvectors(
 
 def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
     def normed(matrix):
-        size = jnp.max(jnp.abs(matrix))
-        return matrix / jnp.where(size > 0, size, 1.0)
+        largest = jnp.max(jnp.abs(matrix), keepdims=True)
+        return matrix / jnp.where(largest > 0, largest, 1.0)
 
     rest, found = matrix, []
     for _ in range(n):

@@ -140,8 +140,7 @@ class Program:
 
     It is pure, from pytrees of arrays to a pytree of arrays; keyword arguments among
     ``static_argnames`` are hashable values, and part of the program. ``small_steps``
-    says that it is a chain of many small steps, which processors compile long;
-    ``donate_argnums``: arguments whose memory it may use, and which end with the call.
+    says that it is a chain of many small steps, which processors compile long.
     """
 
     def __init__(
@@ -149,14 +148,10 @@ class Program:
         function: Callable[..., Any],
         static_argnames: tuple[str, ...],
         small_steps: bool,
-        donate_argnums: tuple[int, ...] = (),
     ):
         functools.update_wrapper(self, function)
         self._jit = functools.partial(
-            jax.jit,
-            function,
-            static_argnames=static_argnames,
-            donate_argnums=donate_argnums,
+            jax.jit, function, static_argnames=static_argnames
         )
         self._small_steps = small_steps
         self._jits: dict[str, Any] = {"": self._jit()}  # by platform
@@ -192,15 +187,10 @@ class Program:
 
 
 def program(
-    *,
-    static_argnames: tuple[str, ...] = (),
-    small_steps: bool = False,
-    donate_argnums: tuple[int, ...] = (),
+    *, static_argnames: tuple[str, ...] = (), small_steps: bool = False
 ) -> Callable[[Callable[..., Any]], Program]:
     """Decorate a function as a `Program`: the package's ``jax.jit``."""
-    return lambda function: Program(
-        function, static_argnames, small_steps, donate_argnums
-    )
+    return lambda function: Program(function, static_argnames, small_steps)
 
 
 def n_maps() -> int:

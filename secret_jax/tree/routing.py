@@ -1,10 +1,10 @@
 """Leaves, paths, shares and predictions of rows."""
 
+import jax
 import numpy as np
 
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
-from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import computed, on_host, once, shape_of
@@ -33,7 +33,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
     """
     if len(table.x) <= blocks.FEW_PAIRS:
         return leaves_of(tree, table.on_host())
-    if on_accelerator():
+    if isinstance(table.x, jax.Array):  # rows that lie on a device
         return computed(leaf_ids, table, _alone(tree).packed)
     return _alone(tree).leaves(table, scratch)
 

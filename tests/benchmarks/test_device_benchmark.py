@@ -20,49 +20,39 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.device
 @pytest.mark.parametrize(
-    ("model", "rows", "starts", "programs", "padding"),
+    ("model", "rows", "starts", "programs"),
     [
-        ("tree", 600, 60, 12, 3.0),
-        ("tree", 1000, 60, 12, 3.0),
-        ("tree", 4000, 60, 12, 3.0),
-        ("paper", 2000, 20, 6, 2.4),
-        ("booster", 2000, 70, 10, 2.4),
-        ("classifier", 600, 20, 6, 2.4),
+        ("tree", 1000, 80, 5),
+        ("tree", 4000, 80, 5),
+        ("paper", 2000, 30, 4),
+        ("booster", 2000, 120, 8),
     ],
 )
-def test_batches_are_of_the_size_of_their_level(model, rows, starts, programs, padding):
+def test_few_programs_serve_a_fit(model, rows, starts, programs):
     found = demands_of(rows, 10, model)
-    assert 0 < found.nodes <= found.padded_nodes <= padding * found.nodes
+    assert found.starts_of("divided") > 1
+    assert found.starts_of("searched") > 1
     assert sum(found.starts.values()) <= starts
     assert len(found.starts) <= programs
     assert 4 * 10 * rows < found.bytes_to_device < 1e8
 
 
 @pytest.mark.device
-def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
+def test_a_fit_of_a_sample_sends_the_sample_only():
     found = demands_of(200_000, 5)
-    assert found.padded_nodes <= 3 * found.nodes
-    # Five float32 and a target, for routing and for the models, and the sample.
-    assert found.bytes_to_device < 8 * 200_000 * 4 * 6
+    # Tables and rows of roots are padded to powers of two.
+    assert found.bytes_to_device < 4 * 65_536 * 4 * (5 + 4)
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"oblique": False, "prune": None, "max_depth": 2},
-        pytest.param({"splits": "phd", "prune": "holdout"}, marks=pytest.mark.device),
-        pytest.param({"splits": "secret", "refine": "tao"}, marks=pytest.mark.device),
-    ],
-    ids=str,
-)
-def test_the_tree_is_the_one_without(parameters):
+def test_the_tree_is_the_one_without():
     X, y = make_fried(300, n_features=5, random_state=0)
+    parameters = {"oblique": False, "prune": None, "max_depth": 2}
     model = SecretRegressor(random_state=0, **parameters)
     expected = model.fit(X, y).predict(X)
     with counted() as demands:
         found = model.fit(X, y)
-    assert demands.nodes > 0
-    assert np.array_equal(found.predict(X), expected)
+    assert demands.starts_of("searched") > 0
+    np.testing.assert_allclose(found.predict(X), expected, atol=1e-4)
 
 
 # What no compiler makes one kernel of: each needs all of what is before it.
@@ -91,8 +81,8 @@ def steps_of(jaxpr) -> int:
 @pytest.mark.parametrize(
     ("parameters", "most"),
     [
-        ({"oblique": False}, 60),
-        pytest.param({"oblique": True}, 620, marks=pytest.mark.device),
+        ({"oblique": False}, 100),
+        pytest.param({"oblique": True}, 300, marks=pytest.mark.device),
         pytest.param({"splits": "secret"}, 330, marks=pytest.mark.device),
     ],
     ids=str,
@@ -102,7 +92,9 @@ def test_searches_for_accelerators_have_few_steps(parameters, most):
     model = SecretRegressor(random_state=0, prune=None, max_depth=1, **parameters)
     with counted() as demands:
         model.fit(X, y)
-    (case, *_) = [c for kind, c in demands.cases.items() if "find_splits" in kind]
+    (case, *_) = [
+        c for kind, c in demands.cases.items() if kind.startswith("searched ")
+    ]
     with in_32_bits(), device.as_on_accelerator():
         traced = jax.make_jaxpr(case.function)(*case.arguments)
     assert 20 < steps_of(traced.jaxpr) <= most

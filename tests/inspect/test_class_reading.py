@@ -25,7 +25,7 @@ from secret_jax import SecretClassifier
 from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.report.quality import error_lines
+from secret_jax.inspect.report.page import error_lines
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.view import Rows, as_view
 

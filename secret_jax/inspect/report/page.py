@@ -1,18 +1,23 @@
-"""The whole page, and the foldable tree alone."""
+"""The whole page, and the foldable tree alone; how good it is on rows beside it."""
 
+import base64
+import io
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
 from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
-from secret_jax.inspect.report import quality
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
 from secret_jax.inspect.report.script import what_if
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.inspect.words import (
@@ -29,6 +34,11 @@ from secret_jax.tree.totals import in_order, leaves_below, way_to
 _MOST_NODES, _MOST_IN_NOTEBOOK = 1000, 200
 _MOST_TERMS = 24  # of an equation, or its table
 _WORDING = Wording(max_terms=_MOST_TERMS)
+_LEAST_PROBABILITY = 1e-15  # of a class that none was given to
+_MOST_CLASSES = 20  # of a picture
+_OF_CLASSES = {"cmap": "Blues", "colorbar": False, "xticks_rotation": "vertical"}
+_OF_NUMBERS = {"kind": "actual_vs_predicted", "random_state": 0}
+_OF_NUMBERS |= {"scatter_kwargs": {"s": 10, "alpha": 0.5, "color": "#21709a"}}
 
 
 def to_html(
@@ -79,7 +89,7 @@ def to_html(
     ]
     if rows is not None:
         seen = f"{len(rows.actual):,} held-out rows"
-        figures = quality.in_words(quality.scores(view, rows.actual, rows.predicted))
+        figures = _in_words(_scores(view, rows.actual, rows.predicted))
         pairs = zip(headings, figures, strict=True)
         tiles += [(name, figure, seen) for name, figure in pairs]
     notes = *facts_of(tree), mixture_facts(tree), *left_out
@@ -92,8 +102,8 @@ def to_html(
         notes=list(filter(None, notes)),
         nodes=nodes,
         cards=[_card(view, rows, each) for each in nodes if not each["below"]],
-        comparison=quality.error_lines(view, rows, comparison or {}),
-        picture="" if rows is None else quality.picture(view, rows),
+        comparison=error_lines(view, rows, comparison or {}),
+        picture="" if rows is None else _picture(view, rows),
         what_if=what_if(view),
     )
 
@@ -175,8 +185,8 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
     held_out = []
     if rows is not None and (rows.leaf == node).any():
         here = rows.leaf == node
-        score = quality.scores(view, rows.actual[here], rows.predicted[here])
-        held_out = f"{here.sum():,} held-out rows", *quality.in_words(score)
+        score = _scores(view, rows.actual[here], rows.predicted[here])
+        held_out = f"{here.sum():,} held-out rows", *_in_words(score)
     return {
         **shown,
         "path": path_sentence(tree, node),
@@ -185,3 +195,73 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
         "table": node_table(view, node, _MOST_TERMS),
         "held_out": held_out,
     }
+
+
+def _scores(view: View, actual: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """Measure predictions: root mean squared error and R², or errors and log-loss."""
+    if view.classes:
+        own = predicted[np.arange(len(actual)), np.maximum(actual, 0)]
+        chance = np.where(actual < 0, 0.0, own).clip(_LEAST_PROBABILITY)
+        wrong = view.chosen(predicted) != actual
+        return {"error": wrong.mean(), "log_loss": -np.log(chance).mean()}
+    square, variance = np.square(actual - predicted[:, 0]).mean(), np.var(actual)
+    share = 1.0 - square / variance if variance > 0 else None
+    return {"rmse": math.sqrt(square), "r2": share}
+
+
+def _in_words(score: Mapping[str, Any]) -> list[str]:
+    """Write scores as they are told: the error and R², or accuracy and log-loss."""
+    if "rmse" in score:
+        share = "-" if score.get("r2") is None else f"{score['r2']:.3f}"
+        return [number(score["rmse"], digits=3), share]
+    right = f"{100 * (1.0 - score['error']):.1f} %"
+    return [right, number(score["log_loss"], digits=3)]
+
+
+def error_lines(
+    view: View, rows: Rows | None, comparison: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods.
+
+    The subtrees are those of the weakest-link path (`secret_jax.fit.prune.path`), whose
+    leaves predict with the models that the inner nodes have.
+    """
+    lines, tree = [], view.tree
+    if rows is not None:
+        cuts = [of_size(tree, 2**k) for k in range(tree.n_leaves.bit_length())]
+        for n, cut in {one.n_leaves: one for one in (*cuts, tree)}.items():
+            name = "the whole tree" if cut is tree else f"a tree of {counted_leaves(n)}"
+            seen = replace(view, tree=cut)
+            score = _scores(view, rows.actual, seen.predict(rows.table))
+            lines.append((name, score | {"leaves": n, "numbers": seen.n_numbers()}))
+    sizes = {"leaves": None, "numbers": None}
+    return [
+        {**sizes, **score, "name": name, "figures": _in_words(score)}
+        for name, score in (*lines, *comparison.items())
+    ]
+
+
+def _picture(view: View, rows: Rows) -> str:
+    """Draw all held-out rows by a display of scikit-learn: the address of an image.
+
+    Of numbers actual over predicted ones, of classes the confusion matrix; empty where
+    these are too many.
+    """
+    display, options = PredictionErrorDisplay, _OF_NUMBERS
+    given = rows.actual, rows.predicted[:, 0]
+    if view.classes:
+        names = np.array([*view.names, "never seen"])
+        if len(view.names) > _MOST_CLASSES:
+            return ""
+        given = names[rows.actual], names[view.chosen(rows.predicted)]
+        labels = names if (rows.actual < 0).any() else names[:-1]
+        display, options = ConfusionMatrixDisplay, {**_OF_CLASSES, "labels": labels}
+    figure = imported("matplotlib.figure", "Pages", "plot").Figure
+    figure = figure(figsize=(5, 5), layout="constrained")
+    axes = figure.add_subplot()
+    display.from_predictions(*given, ax=axes, **options)
+    if display is PredictionErrorDisplay:  # its marks are no round numbers
+        axes.set(xscale="linear", yscale="linear")
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=150)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

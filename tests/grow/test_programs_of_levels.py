@@ -1,0 +1,98 @@
+"""The programs of a level for accelerators that are not there: exported, not run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import encoded
+
+from benchmarks.device import as_on_accelerator
+from secret_jax import RssSplits, SecretSplits
+from secret_jax.grow import level_programs, on_device
+from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import grown
+from secret_jax.grow.search import GrowOptions
+from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.programs import Program
+
+FINDERS = {
+    "rss": RssSplits(),
+    "secret": SecretSplits(n_starts=2),
+}
+
+
+@dataclass
+class Calls:
+    """Programs, by name, with the shapes of what they were called with last."""
+
+    found: dict[str, tuple[Program, Any, dict[str, Any]]] = field(default_factory=dict)
+
+    def note(self, program: Program, arguments: Any, static: dict[str, Any]) -> None:
+        def shape(value):
+            return jax.ShapeDtypeStruct(np.shape(value), value.dtype)
+
+        name = program.__wrapped__.__name__  # pyright: ignore
+        self.found[name] = program, jax.tree.map(shape, arguments), static
+
+
+@pytest.fixture(scope="module", params=FINDERS)
+def calls(request):
+    """Programs of growth on numbers with gaps and a colour."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    colour = rng.choice(list("rgb"), 300)
+    y = np.abs(x[:, 0] + x[:, 1]) + (colour == "r") * x[:, 2]
+    x[rng.random(300) < 0.1, 2] = np.nan
+    finder, missing = FINDERS[request.param], "mean"
+    if request.param == "rss":
+        missing = "learn"
+    X = pd.DataFrame(x, columns=list("abc")).assign(colour=colour)
+    rows, schema = encoded(X, y, missing=missing)
+    sample = None if request.param == "secret" else 64
+    options = GrowOptions(finder=finder, sample=sample, max_depth=1)
+    root = Root(rows=np.arange(300), min_split_weight=50.0, min_leaf_weight=20.0)
+    noted, call = Calls(), Program.__call__
+
+    def called(self, *arguments, **static):
+        noted.note(self, arguments, static)
+        return call(self, *arguments, **static)
+
+    with (
+        as_on_accelerator(),
+        mock.patch.object(Program, "__call__", called),
+        mock.patch.multiple(on_device, _NODES=8, _FEWEST_ROWS=1 << 10),
+    ):
+        grown(rows, schema, options, [root])
+    return noted.found
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_programs_are_exported_for_accelerators(calls, platform):
+    wanted = {"laid_out", "divided", "searched"}
+    assert wanted <= set(calls) <= {*wanted, "samples"}
+    for program, arguments, static in calls.values():
+        function = jax.jit(program.__wrapped__, static_argnames=tuple(static))
+        with in_32_bits():
+            leaves, tree = jax.tree.flatten(arguments)
+
+            def plain(*leaves, function=function, tree=tree, static=static):
+                found = function(*jax.tree.unflatten(tree, leaves), **static)
+                return tuple(jax.tree.leaves(found))
+
+            exported = jax.export.export(jax.jit(plain), platforms=[platform])(*leaves)
+        assert exported.platforms == (platform,)
+        # A library's function would be one call, of many kernels on some devices.
+        assert "custom_call @cusolver" not in exported.mlir_module()
+
+
+def test_all_programs_of_a_level_are_here():
+    found = [
+        name for name, it in vars(level_programs).items() if isinstance(it, Program)
+    ]
+    assert set(found) == {"laid_out", "roomier", "divided", "samples", "searched"}
