@@ -54,11 +54,10 @@ def _small_steps(platform: str) -> dict[str, bool | int]:
 def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Keep compiled programs in a folder, for later processes, inside a with block.
 
-    The default tree and boosters compile nothing on processors; training gates takes a
-    second, the paper's finder and the literature's learners take some, once in every
-    process. This is JAX's own cache, for all that any thread compiles meanwhile; its
-    settings are restored after the last block. For a whole process name the folder in
-    ``JAX_COMPILATION_CACHE_DIR``.
+    Accelerators compile what they run, once in every process; on processors only the
+    training of gates is compiled, and finders of one node. This is JAX's own cache, for
+    all that any thread compiles meanwhile; its settings are restored after the last
+    block. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``.
 
     Parameters
     ----------
@@ -129,9 +128,9 @@ def refuse_after_fork() -> None:
             "This process was forked from one that had fitted or predicted, and in it "
             "JAX can compile nothing. Start processes with "
             "multiprocessing.get_context('spawn') or 'forkserver', or with joblib, or "
-            "fork before the first fit. On processors the default trees, boosters, "
-            "forests and accurate(gates=False) compile nothing, and work in such a "
-            "process; gates (refine='soft') are trained by a compiled program."
+            "fork before the first fit. On processors trees, boosters and forests "
+            "compile nothing, and work in such a process; gates (refine='soft') are "
+            "trained by a compiled program."
         )
 
 

@@ -33,7 +33,7 @@ def test_every_page_is_in_the_contents():
 def test_code_of_the_pages_is_python():
     for page in SITE.glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        for code in re.findall(r"```\{code-cell\}\n(?::.*\n)*(.*?)```", text, re.S):
+        for code in re.findall(r"```\{code-cell\}\n(?::[^\n]*\n)*(.*?)```", text, re.S):
             ast.parse(code)
 
 
