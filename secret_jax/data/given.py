@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 TableLike: TypeAlias = Any
 """Rows of a table: a NumPy array, a DataFrame of pandas or polars, an Arrow table, an
-array of JAX, `secret_jax.RowShards`, or nested lists."""
+array of JAX, `secret_jax.data.shards.RowShards`, or nested lists."""
 
 ArrayLike: TypeAlias = Any
 """Values for rows, one each, or a column for each output: an array, a Series, a

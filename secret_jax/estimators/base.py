@@ -260,6 +260,14 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         check_is_fitted(self)
         return self.tree_.max_depth
 
+    def get_n_leaves(self) -> int:
+        """Number of leaves, as in scikit-learn's trees; see ``n_leaves_``."""
+        return self.n_leaves_
+
+    def get_depth(self) -> int:
+        """Depth of the tree, as in scikit-learn's trees; see ``depth_``."""
+        return self.depth_
+
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""
         with self._computing(X, fall_back=True):

@@ -161,7 +161,7 @@ def laid_out(
     of_table = (put(values, row[place]) for values in (x, codes))
     of_places = (put(values, place) for values in (targets, weight))
     order = jnp.arange(len(row), dtype=jnp.int32)
-    return Tiles(rows, *of_table, *of_places, place, order)
+    return Tiles._make([rows, *of_table, *of_places, place, order])
 
 
 @program(static_argnames=("n_nodes",))
@@ -173,7 +173,7 @@ def roomier(tiles: Tiles, *, n_nodes: int) -> Tiles:
 
     n_tiles = len(tiles.x) + n_nodes
     rows = TiledRows.of(longer(tiles.rows.length), n_tiles, tiles.rows.tile)
-    return Tiles(rows, *map(longer, tiles[1:6]), tiles.order)
+    return Tiles._make([rows, *map(longer, tiles[1:6]), tiles.order])
 
 
 @program(static_argnames=("n_regressors",))
@@ -225,7 +225,7 @@ def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Ar
         found = values[own // tile, *features, own % tile]
         return jnp.where(new.filling(found), found, jnp.zeros((), found.dtype))
 
-    tiles = Tiles(new, *map(moved, tiles[1:6]), order)
+    tiles = Tiles._make([new, *map(moved, tiles[1:6]), order])
     return tiles, _sums(tiles, n_regressors)
 
 
@@ -238,6 +238,7 @@ def _left(tiles: Tiles, given: Given) -> Array:
     n_discrete = tiles.codes.shape[1]
     if not n_discrete:
         return projection <= threshold
+    assert of_tile is not None
     attribute, discrete = rows.spread(given.attribute), rows.spread(given.discrete)
     own = attribute[:, None] == jnp.arange(n_discrete, dtype=jnp.int32)[:, None]
     code = jnp.sum(jnp.where(own, tiles.codes, 0), axis=1, dtype=jnp.int32)

@@ -62,7 +62,7 @@ class TiledRows:
     xp = jnp
 
     @classmethod
-    def of(cls, length: Int[Array, " n_nodes"], n_tiles: int, tile: int) -> TiledRows:
+    def of(cls, length: Any, n_tiles: int, tile: int) -> TiledRows:
         """Lay out nodes of so many rows, one after the other."""
         length = jnp.asarray(length, jnp.int32)
         n_own = (length + (tile - 1)) // tile
@@ -75,7 +75,7 @@ class TiledRows:
         return cls(length, first, node, jnp.clip(filled, 0, tile), tile)
 
     @classmethod
-    def samples(cls, length: Int[Array, " n_nodes"], n_rows: int) -> TiledRows:
+    def samples(cls, length: Any, n_rows: int) -> TiledRows:
         """Lay out the first rows of each node, up to a number, as `head` gives them."""
         length = jnp.minimum(jnp.asarray(length, jnp.int32), n_rows)
         first = jnp.arange(len(length), dtype=jnp.int32)

@@ -124,11 +124,13 @@ def own_settings() -> Iterator[None]:
 
     Programs are always compiled: run step by step, one would take hours. Implicit
     transfers from the host to the device are intended here, and axes that NumPy's rules
-    put in front.
+    put in front. What is no number in a node, or infinite, is sorted out afterwards.
     """
     with (
         in_32_bits(),
         jax.disable_jit(False),
+        jax.debug_nans(False),
+        jax.debug_infs(False),
         jax.transfer_guard("allow"),
         jax.numpy_rank_promotion("allow"),
     ):

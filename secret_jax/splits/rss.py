@@ -40,6 +40,9 @@ class RssSplits(SplitFinder):
         Candidates, of axis and of oblique splits, that get an exact score.
     hinge_steps : int, default=2
         Maximum number of steps; with one, some tables err clearly more.
+    least_share : float, default=0.0
+        Least share of the node's weight on each side. The model of a few rows at an end
+        explains them by chance; boosters, which nobody prunes, gain by 1/16.
     ridge : float, default=3e-2
         Penalty of the children's models, in units of the regressors' variances.
     most_regressors : int, default=24
@@ -75,6 +78,7 @@ class RssSplits(SplitFinder):
     n_hessian: Annotated[int, at_least(0)] = 2
     n_finalists: Annotated[int, at_least(1)] = 5
     hinge_steps: Annotated[int, at_least(0)] = 2
+    least_share: Annotated[float, real(0.0, 0.5)] = 0.0
     ridge: Annotated[float, POSITIVE] = 3e-2
     most_regressors: Annotated[int, at_least(1)] = 24
     gcv_factor: Annotated[float, real(0.0)] = 1.2
@@ -103,6 +107,11 @@ class RssSplits(SplitFinder):
         further model are expected to save by chance alone.
         """
         nodes, units = prepared(level, self.ridge, self.most_regressors)
+        if self.least_share:
+            least = level.rows.xp.maximum(
+                nodes.min_weight, self.least_share * nodes.total
+            )
+            nodes = nodes._replace(min_weight=least)
         attributes = attributes_of(level, nodes, self.n_thresholds)
         best = best_attribute(attributes, nodes, self.n_finalists, self.ridge)
         if level.any_oblique and level.x.shape[-2] > 1:

@@ -5,7 +5,7 @@ All attributes of all nodes of a level are screened at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,14 +52,14 @@ class Attributes(NamedTuple):
         """Number of candidates that are no discrete attributes."""
         return self.n_cut + len(self.gaps)
 
-    def value_of(self, candidate: AnyArray, xp) -> AnyArray:
+    def value_of(self, candidate: AnyArray, xp: Any) -> AnyArray:
         """Which of the values a candidate cuts; of a discrete one any."""
         which = np.concatenate([np.arange(self.n_cut), self.gaps])
         if not len(which):
             return xp.zeros_like(candidate)
         return xp.asarray(which)[xp.minimum(candidate, len(which) - 1)]
 
-    def left(self, rows, candidate: AnyArray, cut: AnyArray) -> AnyArray:
+    def left(self, rows: Any, candidate: AnyArray, cut: AnyArray) -> AnyArray:
         """Whether rows are left of cuts, (k, rows), of (n_nodes, k) candidates."""
         xp, left = rows.xp, None
         if self.n_cut:
@@ -74,11 +74,9 @@ class Attributes(NamedTuple):
         own = xp.maximum(discrete, 0)
         goes_left = taken(self.rank, own, 1) <= cut[..., None]
         listed = rows.looked_up(goes_left, rows.chosen(own, self.codes))
-        return (
-            listed
-            if left is None
-            else xp.where(rows.spread(discrete >= 0), listed, left)
-        )
+        if left is None:
+            return listed
+        return xp.where(rows.spread(discrete >= 0), listed, left)
 
 
 def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
@@ -97,12 +95,12 @@ def attributes_of(level: Level, nodes: Nodes, n_thresholds: int) -> Attributes:
         values = xp.concatenate(
             [values[..., : len(roles.thresholded), :], observed], axis=-2
         )
-    parts = [_columns(level, nodes, values, column, gaps, indicator, n_thresholds)]
+    parts = [_columns(level, nodes, values, column, gaps, n_thresholds)]
     place = np.concatenate([column, column[gaps]])
     rank = None
     if level.codes.shape[-2]:
-        *found, rank = _categories(level, nodes)
-        parts.append(found)
+        gain, cut, chance, rank = _categories(level, nodes)
+        parts.append((gain, cut, chance))
         place = np.concatenate([place, n_columns + np.arange(level.codes.shape[-2])])
     gain, cut, chance = (xp.concatenate(a, axis=1) for a in zip(*parts, strict=True))
     gain = xp.where(level.allowed[:, place], gain, -xp.inf)
@@ -118,7 +116,6 @@ def _columns(
     values: AnyArray,
     column: np.ndarray,
     gaps: np.ndarray,
-    indicator: np.ndarray,
     n_thresholds: int,
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Gains, cuts and what is chance of columns, and of their missing values left."""
@@ -127,12 +124,13 @@ def _columns(
         weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
     slope = nodes.cross[:, column]
     # Where nodes may be split on few columns, these are all that is looked at.
-    number = len(column)
+    looked = None
     if xp is np and not len(gaps):
-        open_to = level.allowed[:, column]
+        open_to = np.asarray(level.allowed)[:, column]
         number = max(int(open_to.sum(axis=1).max()), 1)
-    if number < len(column):
-        looked = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+        if number < len(column):
+            looked = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
+    if looked is not None:
         values = rows.chosen(looked, values)
         slope = np.take_along_axis(slope, looked[..., None], axis=1)
     cuts = cuts_of(rows, values, weight, n_thresholds)
@@ -149,7 +147,7 @@ def _columns(
         twice = np.concatenate([np.arange(len(column)), gaps])
         slope, cuts = slope[:, twice], cuts[:, twice]
     gain, cut = best_cuts(gains_of_cuts(nodes, left, own, slope), cuts)
-    if number < len(column):
+    if looked is not None:
         shape = len(gain), len(column)
         every = np.full(shape, -np.inf, gain.dtype), np.zeros(shape, cut.dtype)
         for array, some in zip(every, (gain, cut), strict=True):
@@ -158,7 +156,7 @@ def _columns(
     return gain, cut, xp.zeros_like(gain)
 
 
-def _categories(level: Level, nodes: Nodes):
+def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     """Gains, last ranks, what is chance, and ranks of discrete attributes."""
     rows, xp, n = level.rows, level.rows.xp, level.n_categories
     first, n_model = 1 + nodes.n_outputs, nodes.n_model

@@ -103,69 +103,59 @@ class Units(NamedTuple):
     residual: AnyArray  # (n_nodes,): one for all outputs, so that their gains add up
     pure: AnyArray  # (n_nodes,), bool
     chance_gain: AnyArray  # (n_nodes,)
-    noise: AnyArray  # (n_nodes,): what one more degree of freedom gains by chance
+
+
+class _Centred(NamedTuple):
+    """Rows about their means, and what the models leave of the targets."""
+
+    residual: AnyArray  # (n_outputs, rows)
+    x: AnyArray  # (n_columns, rows)
+    center: AnyArray  # (n_nodes, n_columns)
+    offset: AnyArray  # (n_nodes, n_outputs): mean error of the models
 
 
 def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, Units]:
     """Standardise and whiten the rows of a level, and sum up their products."""
-    rows, xp = level.rows, level.rows.xp
-    n, n_columns = level.n_regressors, level.x.shape[-2]
-    weight = level.weight[..., None, :]
-    total = rows.sums(level.weight)
-    joint = xp.concatenate([level.targets, level.x], axis=-2)
-    n_outputs = joint.shape[-2] - n_columns
-    # Means of values about those of the first row: an offset does not eat the digits.
-    shift = rows.head(joint, 1)[..., 0]
-    joint = joint - rows.spread(shift)
-    mean = rows.products(weight, joint)[:, 0] / total[:, None]
-    joint, center = joint - rows.spread(mean), shift + mean
-    # Rows about their means need no intercept.
-    slopes = level.model[:, :, 1:]
-    fitted = rows.transformed(slopes, joint[..., n_outputs : n_outputs + n, :])
-    z, residual = joint[..., n_outputs:, :], joint[..., :n_outputs, :] - fitted
-    middle = center[:, n_outputs:]
-    offset = center[:, :n_outputs] - level.model[:, :, 0]
-    offset = offset - xp.sum(slopes * middle[:, None, :n], axis=2)
-
-    design = xp.concatenate([xp.ones_like(weight), residual, z], axis=-2)
+    rows, xp, n = level.rows, level.rows.xp, level.n_regressors
+    centred, total = _centred(level), rows.sums(level.weight)
+    n_columns, weight = level.x.shape[-2], level.weight[..., None, :]
+    one = xp.ones_like(weight)
+    design = xp.concatenate([one, centred.residual, centred.x], axis=-2)
     gram = rows.products(weight * design, design)
-    variance = xp.diagonal(gram, axis1=1, axis2=2)[:, 1:] / total[:, None]
-    spread = variance[:, :n_outputs]
+
+    first = design.shape[-2] - n_columns
+    variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
+    spread, deviation = variance[:, 1:first], xp.sqrt(variance[:, first:])
     pure = (spread <= PURE**2).all(axis=1)
     unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
-    deviation = xp.sqrt(variance[:, n_outputs:])
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
-    units = [xp.ones_like(total[:, None]), *[unit[:, None]] * n_outputs, scale]
+    units = [xp.ones_like(total[:, None]), *[unit[:, None]] * (first - 1), scale]
     inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
     design = design * rows.spread(inverse)
     gram = gram * (inverse[:, :, None] * inverse[:, None, :])
-    first, loading = 1 + n_outputs, None
-    z, covariance = design[..., first:, :], gram[:, first:, first:]
-    covariance = covariance / total[:, None, None]
+
+    z, loading = design[..., first:, :], None
+    covariance = gram[:, first:, first:] / total[:, None, None]
+    n_model = min(n, most_regressors)
+    cross = covariance[:, :, :n_model]
     if n_columns > most_regressors:
         loading = loadings(covariance, n, most_regressors)
+        cross = matmul(covariance, loading[:, :, :n_model])
         basis = rows.transformed(xp.swapaxes(loading, 1, 2), z)
         design = xp.concatenate([design[..., :first, :], basis], axis=-2)
+        gram = rows.products(weight * design, design)
     weighted = weight * design
-    if loading is not None:
-        gram = rows.products(weighted, design)
-
-    n_model = min(n, most_regressors)
     of_basis = gram[:, first : first + n_model, first : first + n_model]
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
-    cross = covariance[:, :, :n_model]
-    if loading is not None:
-        cross = matmul(covariance, loading[:, :, :n_model])
-    moments = _moments(rows, design, weighted, whitener, n_outputs)
     nodes = Nodes(
         rows=rows,
         z=z,
         design=design,
         weighted=weighted,
-        moments=moments,
+        moments=_moments(rows, design, weighted, whitener, first),
         total=total,
-        whole=_whole(gram, whitener, n_outputs),
+        whole=_whole(gram, whitener, first),
         gram=gram,
         covariance=covariance,
         loading=loading,
@@ -178,15 +168,37 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     # split itself and the second mean are two more.
     spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
     left_over = xp.maximum(total - level.degrees, 1.0)
-    noise = total * xp.sum(spread + offset**2, axis=1) / left_over
+    noise = total * xp.sum(spread + centred.offset**2, axis=1) / left_over
     chance = noise * xp.minimum(spent, _MOST_SPENT * total)
-    return nodes, Units(middle, scale, unit, pure, chance, noise)
+    return nodes, Units(centred.center, scale, unit, pure, chance)
+
+
+def _centred(level: Level) -> _Centred:
+    rows, xp, n = level.rows, level.rows.xp, level.n_regressors
+    joint = xp.concatenate([level.targets, level.x], axis=-2)
+    n_outputs = joint.shape[-2] - level.x.shape[-2]
+    # Means of values about those of the first row: an offset does not eat the digits.
+    shift = rows.head(joint, 1)[..., 0]
+    joint = joint - rows.spread(shift)
+    mean = rows.products(level.weight[..., None, :], joint)[:, 0]
+    mean = mean / rows.sums(level.weight)[:, None]
+    joint, center = joint - rows.spread(mean), shift + mean
+    # Rows about their means need no intercept.
+    slopes = level.model[:, :, 1:]
+    fitted = rows.transformed(slopes, joint[..., n_outputs : n_outputs + n, :])
+    offset = center[:, :n_outputs] - level.model[:, :, 0]
+    offset = offset - xp.sum(
+        slopes * center[:, None, n_outputs : n_outputs + n], axis=2
+    )
+    residual = joint[..., :n_outputs, :] - fitted
+    return _Centred(residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset)
 
 
 def _moments(
-    rows: Any, design: AnyArray, weighted: AnyArray, whitener: AnyArray, n_outputs: int
+    rows: Any, design: AnyArray, weighted: AnyArray, whitener: AnyArray, first: int
 ) -> AnyArray:
-    xp, first = rows.xp, 1 + n_outputs
+    """See `Nodes`; ``first``: coordinate in the design."""
+    xp = rows.xp
     n_model = whitener.shape[-1]
     white = rows.transformed(whitener, design[..., first : first + n_model, :])
     parts = [weighted[..., :1, :]]
@@ -196,13 +208,12 @@ def _moments(
     return xp.concatenate(parts, axis=-2)
 
 
-def _whole(gram: AnyArray, whitener: AnyArray, n_outputs: int) -> AnyArray:
+def _whole(gram: AnyArray, whitener: AnyArray, first: int) -> AnyArray:
     """Sums of the moments over the nodes."""
-    first = 1 + n_outputs
     parts = [gram[:, 0, :1]]
     of_basis = gram[:, 1:first, first : first + whitener.shape[-1]]
     of_white = matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
-    for output in range(n_outputs):
+    for output in range(first - 1):
         parts += [gram[:, 0, 1 + output, None], of_white[:, output]]
     return namespace(gram).concatenate(parts, axis=1)
 

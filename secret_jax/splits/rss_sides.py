@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from secret_jax.runtime.linalg import AnyArray
 from secret_jax.splits.chosen import Pick
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_axis import Attributes, Best
@@ -48,7 +49,13 @@ def picked(best: Best, level: Level, nodes: Nodes, attributes: Attributes) -> Pi
     )
 
 
-def _on_column(level, attributes, candidate, left, direction):
+def _on_column(
+    level: Level,
+    attributes: Attributes,
+    candidate: AnyArray,
+    left: AnyArray,
+    direction: AnyArray,
+) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
     """Columns, values of the rows, the highest on the left, and where gaps go to."""
     rows, xp = level.rows, level.rows.xp
     which = attributes.value_of(candidate, xp)

@@ -29,7 +29,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reading the table": ("fit.prepare.read_columns", FOLDS),
     "shuffling": ("data.source.merged", FOLDS),
     "holding rows out": ("fit.pipeline.without_share", {"prune": "holdout"}),
-    "a level": ("grow.division.partition", {"prune": "holdout"}),
+    "a level": ("grow.on_host.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.hold_out.node_errors", {"prune": "holdout"}),
     "forgetting": ("estimators.base.forget_calibration", FOLDS),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import secret_jax as sj
+from secret_jax.models.glm import ClassFrequencies
 
 Rng = np.random.Generator
 _GATES = sj.SoftGates(max_steps=32, chunk=8, batch_size=16)
@@ -27,7 +28,7 @@ _NUMBERS = {
     "prune": [*_RULES, "caic", "icomp", *_MORE_RULES],
     "refine": ["tao", "blend"],
 }
-_SHARES = ["constant", "auto", sj.ClassFrequencies(impurity="gini", prior=0.0)]
+_SHARES = ["constant", "auto", ClassFrequencies(impurity="gini", prior=0.0)]
 _CLASSES = {
     **{"splits": [*_FINDERS, *_SAMPLED], "leaf": _SHARES, "prune": _RULES},
     **{"refine": ["tao", "blend"], "class_weight": ["balanced"]},

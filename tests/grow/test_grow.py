@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 from configurations import crease, regressor, shop, tree_bytes
-from secret_jax.grow.program import find_splits
 
 from secret_jax import SecretRegressor
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.grow import division
+from secret_jax.grow import on_host
+from secret_jax.runtime import programs
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 TABLES = {"numbers": crease, "with a colour": shop}
@@ -167,14 +166,14 @@ def test_training_rows_end_in_the_leaf_in_which_they_were_counted(
     configuration, table, monkeypatch
 ):
     counts = []
-    partition = division.partition
+    partition = on_host.partition
 
     def spy(order, starts, stops, go_left):
         middle = partition(order, starts, stops, go_left)
         counts.append(np.stack([middle - starts, stops - middle], axis=1))
         return middle
 
-    monkeypatch.setattr(division, "partition", spy)
+    monkeypatch.setattr(on_host, "partition", spy)
     X, y = TABLES[table]()
     # Ties on a coarse grid put rows on the very threshold.
     if table == "numbers":
@@ -204,38 +203,12 @@ def test_growing_tells_how_far_it_has_come_and_the_models_of_all_nodes():
     assert (models[-1].done, models[-1].total) == (tree.n_nodes, tree.n_nodes)
 
 
-def test_a_fit_compiles_few_programs_and_a_second_one_none():
-    def n_programs_of(n_rows):
-        before = find_splits.n_compiled
-        grown("paper", n_rows=n_rows, min_samples_split=10)
-        return find_splits.n_compiled - before
+@pytest.mark.parametrize("splits", ["rss", "secret", "cart", "guide"])
+def test_processors_compile_nothing(splits):
+    def n_compiled():
+        return sum(program.n_compiled for program in programs._PROGRAMS)
 
-    # Samples are padded to 64 or 256 rows.
-    assert n_programs_of(128) <= 2
-    for n_rows in (127, 100, 65):
-        assert n_programs_of(n_rows) == 0
-
-
-def test_a_batch_that_does_not_fit_into_memory_is_halved(rng, monkeypatch):
-    X = rng.normal(size=(600, 3))
-    y = np.where(X[:, 0] > 0, 3 * X[:, 1], -X[:, 2]) + 0.1 * rng.normal(size=600)
-    model = SecretRegressor(splits="cart", prune=None, max_depth=3)
-    expected = tree_bytes(model.fit(X, y).tree_)
-    sizes = []
-
-    def small(most):
-        def search(nodes, *arguments, **more):
-            sizes.append(len(nodes.x))
-            if len(nodes.x) > most:
-                raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
-            return find_splits(nodes, *arguments, **more)
-
-        return search
-
-    monkeypatch.setattr("secret_jax.grow.compiled.find_splits", small(8))
-    assert tree_bytes(model.fit(X, y).tree_) == expected
-    assert max(sizes) > 8
-    assert min(sizes) == 8
-    monkeypatch.setattr("secret_jax.grow.compiled.find_splits", small(0))
-    with pytest.raises(MemoryError, match="working_memory"):
-        model.fit(X, y)
+    before = n_compiled()
+    X, y = crease(160)
+    SecretRegressor(splits=splits, max_depth=2).fit(X, y).predict(X)
+    assert n_compiled() == before

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import encoded
+from configurations import crease, encoded, planes, shop
 from traceable_finder import VarianceSplits
 
 from benchmarks.device import as_on_accelerator
+from secret_jax import SecretRegressor
 from secret_jax.grow import on_device
 from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.grower import grown
@@ -211,3 +212,55 @@ def test_too_little_memory_names_what_there_is_too_much_of(table, monkeypatch):
         pytest.raises(MemoryError, match=r"700 rows of 6 columns.*device='cpu'"),
     ):
         grown(rows, schema, options, [root_of(np.arange(N_ROWS))])
+
+
+def fit_on_both(X, y, **options):
+    model = SecretRegressor(random_state=0, **options)
+    on_host = model.fit(X, y).predict(X), model.tree_
+    with as_on_accelerator():
+        there = model.fit(X, y).predict(X), model.tree_
+    return on_host, there
+
+
+def with_gaps(n_rows=256):
+    """Numbers, a colour and a shape, of which some are not known."""
+    X, y = shop(n_rows)
+    rng = np.random.default_rng(3)
+    X = X.assign(shape=rng.choice(list("ox"), n_rows), depth=rng.normal(size=n_rows))
+    X.loc[rng.random(n_rows) < 0.2, "height"] = np.nan
+    X.loc[rng.random(n_rows) < 0.1, "depth"] = np.nan
+    return X, y + 2.0 * X["height"].isna() + (X["shape"] == "o") * X["depth"].fillna(1)
+
+
+def of_two_outputs(n_rows=256):
+    """Planes that meet, and their squares."""
+    X, y = crease(n_rows)
+    return X, np.column_stack([y, y**2])
+
+
+TABLES = {
+    "numbers": crease,
+    "a colour": shop,
+    "no noise": planes,
+    "gaps and categories": with_gaps,
+    "two outputs": of_two_outputs,
+    "few rows": lambda: with_gaps(60),
+}
+
+
+# Each compiles a search of its own.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gaps and categories",
+        *(pytest.param(n, marks=pytest.mark.device) for n in TABLES if "gaps" not in n),
+    ],
+)
+def test_default_fits_are_those_of_the_host(name):
+    X, y = TABLES[name]()
+    y = np.asarray(y)
+    (expected, own), (found, other) = fit_on_both(X, y, prune=None, max_leaf_nodes=6)
+    assert np.array_equal(other.kind, own.kind)
+    assert np.array_equal(other.attribute, own.attribute)
+    assert np.array_equal(other.goes_left, own.goes_left)
+    assert np.abs(found - expected).max() <= 1e-3 * y.std()

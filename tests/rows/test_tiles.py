@@ -16,7 +16,7 @@ LENGTH = np.array([3, 0, 8, 9, 0, 0])
 def test_a_node_begins_with_a_tile_of_its_own():
     rows = TiledRows.of(LENGTH, 6, 4)
     assert rows.first.tolist() == [0, 1, 1, 3, 6, 6]
-    assert rows.node.tolist() == [0, 2, 2, 3, 3, 3]
+    assert np.asarray(rows.node).tolist() == [0, 2, 2, 3, 3, 3]
     assert rows.filled.tolist() == [3, 4, 4, 4, 4, 1]
     values = np.arange(1, 21)
     assert in_tiles(values, LENGTH, 6, 4).tolist() == [
@@ -76,7 +76,7 @@ def test_sums_hold_in_the_least_digits_of_large_numbers():
     rows = TiledRows.of(np.array([3]), 1, 4)
     values = np.array([[[16777215.0, 1 / 3, -16777214.0, 0.0]]], np.float32)
     code = np.array([[[0, 1, 0, 2]]], np.int32)
-    found = rows.sums_by_code(code, 3, values)
+    found = rows.sums_by_code(jnp.asarray(code), 3, jnp.asarray(values))
     assert found.tolist() == [[[[1.0, np.float32(1 / 3).item(), 0.0]]]]
 
 
