@@ -45,11 +45,11 @@ def best_labelled_split(
     of_subsets = xp.where(level.allowed[:, n_columns:], subsets.gain, -xp.inf)
     every = xp.concatenate([cuts.gain, of_subsets], axis=-1)
     best = xp.argmax(every, axis=-1)
+    none = xp.zeros_like(of_subsets)
+    thresholds = xp.concatenate([cuts.threshold, none], axis=-1)
 
     def of_best(values: AnyArray) -> AnyArray:
-        place = xp.minimum(best, values.shape[1] - 1)
-        place = place.reshape(-1, *(1,) * (values.ndim - 1))
-        return xp.take_along_axis(values, place, axis=1)[:, 0]
+        return xp.take_along_axis(values, best[:, None], axis=1)[:, 0]
 
     n_oblique = cuts.gain.shape[-1] - n_columns
     number = [n_columns, n_oblique, n_discrete]
@@ -64,7 +64,7 @@ def best_labelled_split(
         kind=kind,
         attribute=attribute,
         direction=xp.where(is_oblique[:, None], cuts.oblique, axis),
-        threshold=xp.where(is_discrete, 0.0, of_best(cuts.threshold)),
+        threshold=of_best(thresholds),
         goes_left=_subset(level, subsets, attribute) & is_discrete[:, None],
         gain=of_best(every),
         chance_gain=xp.zeros(level.n_nodes, level.x.dtype),

@@ -87,13 +87,13 @@ def test_the_tree_is_the_best_part_of_the_whole(most, table, monkeypatch):
     assert other.n_leaves == 3
     assert whole.n_leaves > 30
     searched = []
-    find = search.BatchSearch.find
+    find = search.Search.find
 
     def counted(self, level, *given, **more):
         searched.append(len(level.node))
         return find(self, level, *given, **more)
 
-    monkeypatch.setattr(search.BatchSearch, "find", counted)
+    monkeypatch.setattr(search.Search, "find", counted)
     (small,) = grow(rows, schema, OPTIONS, [root(max_leaf_nodes=most)])
     assert small.n_leaves == most
     inner = ~small.is_leaf

@@ -22,7 +22,7 @@ from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
-from secret_jax.tree import blocks, decisions, routing, sums
+from secret_jax.tree import blocks, decisions, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.reshape import compact, joined, separated
@@ -84,8 +84,7 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
             assert apply(tree, table).tolist() == expected
             patch.setattr(decisions, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
-            for module in (routing, sums):
-                patch.setattr(module, "on_accelerator", lambda: True)
+            patch.setattr(sums, "on_accelerator", lambda: True)
             assert apply(tree, table).tolist() == expected
             np.testing.assert_allclose(
                 predict(tree, table)[:20], values, rtol=1e-4, atol=1e-4

@@ -165,9 +165,9 @@ def test_the_sample_may_be_larger_and_stays_within_bounds(table):
         finished = fit_stream(
             plan, opened([used], Wanted(("y",))), StreamOptions(("y",), wanted)
         )
-        n_rows = finished.prepared.rows.n_rows
+        n_rows = finished.data.rows.n_rows
         assert abs(n_rows - wanted) < 5 * np.sqrt(wanted)
-        assert finished.prepared.sampled_share == pytest.approx(n_rows / len(used))
+        assert finished.data.sampled_share == pytest.approx(n_rows / len(used))
 
 
 def test_held_out_rows_do_not_depend_on_the_order_of_the_rows(table):

@@ -17,7 +17,7 @@ from handmade import (
 )
 
 from secret_jax.data.rows import Table
-from secret_jax.tree import blocks, routing, sums
+from secret_jax.tree import blocks, sums
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
 from secret_jax.tree.walk import descend, left_of_splits, values_at
@@ -103,8 +103,7 @@ def test_many_rows_agree_with_few_whatever_the_blocks(compiled, width, monkeypat
     gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
     tree = dataclasses.replace(tree, gate_width=gates)
     expected, leaf = predict(tree, table), apply(tree, table)
-    for module in (routing, sums):
-        monkeypatch.setattr(module, "on_accelerator", lambda: compiled)
+    monkeypatch.setattr(sums, "on_accelerator", lambda: compiled)
     monkeypatch.setattr(blocks, "FEW_PAIRS", 0)
     monkeypatch.setattr(blocks, "_SMALLEST_BLOCK", 256)
     found = predict(tree, table)
