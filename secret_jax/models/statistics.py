@@ -221,8 +221,8 @@ def slice_statistics(
         weight=weights,
         mean=pivot[:, :width] + offset,
         scatter=total[:, :width, :width] - between,
-        lower=np.minimum.reduceat(targets, begin, axis=0),
-        upper=np.maximum.reduceat(targets, begin, axis=0),
+        lower=np.minimum.reduceat(targets, begin, axis=0).astype(np.float64),
+        upper=np.maximum.reduceat(targets, begin, axis=0).astype(np.float64),
         rounding=np.full(len(length), _ROUNDING_64),
     )
     if len(some) == n_slices:

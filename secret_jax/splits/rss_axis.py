@@ -158,7 +158,8 @@ def _columns(
 
 def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     """Gains, last ranks, what is chance, and ranks of discrete attributes."""
-    rows, xp, n = level.rows, level.rows.xp, level.n_categories
+    # Two at least, so that there is a cut.
+    rows, xp, n = level.rows, level.rows.xp, max(2, level.n_categories)
     first, n_model = 1 + nodes.n_outputs, nodes.n_model
     basis = nodes.weighted[..., first : first + n_model, :]
     both = xp.concatenate([nodes.moments, basis], axis=-2)
