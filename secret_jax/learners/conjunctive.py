@@ -74,10 +74,10 @@ class ConjunctiveSplits(SplitFinder):
     >>> model = SecretRegressor(splits=ConjunctiveSplits(), leaf="constant")
     >>> print(model.fit(X, y).export_text())
     y: a tree of 2 leaves, ...
-    [0] if x2 >= 0.505 and x0 <= 0.405
+    [0] if x0 <= 0.405 and x2 >= 0.505
     |   [1] y = 4
     ...
-    [0] else x2 < 0.505 or x0 > 0.405
+    [0] else x0 > 0.405 or x2 < 0.505
     |   [2] y = 0
     ...
     """

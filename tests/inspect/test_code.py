@@ -51,7 +51,7 @@ def test_hard_trees_and_gates(run, n_leaves, clip_margin):
     assert_predicts(run(hard, frame), predicted(hard, frame), hard)
     soft = with_gates(hard)
     if soft.is_soft and run is RUNS["sql"]:
-        with pytest.raises(ValueError, match=r"harden\(\)"):
+        with pytest.raises(ValueError, match=r"smaller\(gates=False\)"):
             run(soft, frame)
         return
     for clip_leaves in (True, False):

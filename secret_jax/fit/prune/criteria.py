@@ -60,7 +60,8 @@ class InformationCriterion(PruningRule):
 
     Examples
     --------
-    >>> from secret_jax import InformationCriterion, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.fit.prune.criteria import InformationCriterion
     >>> SecretRegressor(prune=InformationCriterion(criterion="icomp")).prune.criterion
     'icomp'
     """

@@ -29,7 +29,8 @@ class Blend(Gates):
 
     Examples
     --------
-    >>> from secret_jax import Blend, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.fit.refine.blend import Blend
     >>> SecretRegressor(refine=Blend(widths=(0.0, 0.1))).refine.widths
     (0.0, 0.1)
     """

@@ -72,7 +72,8 @@ class Tao(Refinement):
 
     Examples
     --------
-    >>> from secret_jax import SecretRegressor, Tao
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.fit.refine.tao import Tao
     >>> SecretRegressor(refine=Tao(max_sweeps=3)).get_params()["refine__max_sweeps"]
     3
     """

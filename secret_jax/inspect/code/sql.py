@@ -27,8 +27,8 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     """Write an expression or query; see `secret_jax.inspect.code.export`."""
     if model.trees[0].tree.is_soft:
         raise ValueError(
-            "Gates are not exported to 'sql'. harden() gives the tree without them, "
-            "which export_code('sql') writes."
+            "Gates are not exported to 'sql'. smaller(gates=False) gives the tree "
+            "without them, which export_code('sql') writes."
         )
     if len(model.trees) > 1 or any(model.constants):
         raise ValueError(
