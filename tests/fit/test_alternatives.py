@@ -195,8 +195,9 @@ def classes(of_levels: bool):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 3))
     X[:, 0] = random.integers(0, 20, 300)
-    random_class = random.uniform(size=300) < 1 / (1 + np.exp(-2.0 * X[:, 1]))
-    return X, X[:, 0] % 3 > 0 if of_levels else random_class
+    number = random.uniform(size=300)
+    of_slopes = number < 1 / (1 + np.exp(-2.0 * X[:, 1]))
+    return X, (X[:, 0] % 3 > 0) ^ (number < 0.1) if of_levels else of_slopes
 
 
 def test_what_concerns_the_rows_is_warned_of_once_whatever_races(capfd):
