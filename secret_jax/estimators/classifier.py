@@ -38,12 +38,12 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         it.
     leaf : str or LeafModel, default="logistic"
         "logistic", regression shrunk toward the parent's (`Logistic`), or "constant",
-        shares of the classes shrunk toward the parent's (`ClassFrequencies`); "auto":
+        shares of the classes shrunk toward the parent's; "auto":
         of both trees the one of less cross-entropy on rows that did not grow it.
     splits : str or SplitFinder, default="rss"
         Method of finding splits: "rss", by how much better linear models of the
         indicators fit the sides (`RssSplits`); "secret", by the paper's discriminants,
-        with the classes in place of a mixture's labels (`ClassSplits`); "cart", by the
+        with the classes in place of a mixture's labels; "cart", by the
         Gini impurity (``CartSplits(criterion="gini")``, which knows entropy and
         misclassification as well).
     prune : str, PruningRule or None, default="auto"

@@ -87,16 +87,16 @@ class SecretRegressor(
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
         cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
         held out beyond. "aic", "bic", "caic", "icomp": an information criterion on the
-        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        training rows (`secret_jax.fit.prune.criteria`). "cart", "guide": the smallest subtree
         within one, or half a, standard error of the least cross-validated error
         (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
         (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : str, Refinement or None, default=None
         Refinement of the whole tree after pruning; the tree is kept as it was where it
-        does not pay. "tao" optimises every split for its present subtrees (`Tao`),
+        does not pay. "tao" optimises every split for its present subtrees,
         which pays where there is little noise. "blend" turns every split into a gate
         that lets rows near the threshold go both ways, of one relative width chosen on
-        rows that did not grow the tree (`Blend`); nothing is trained. "soft" trains all
+        rows that did not grow the tree; nothing is trained. "soft" trains all
         gates and leaves together by gradient (`SoftGates`), which takes longer and is
         the most accurate; splits on one attribute may then become oblique, unless
         ``oblique=False`` or the splits have a ``max_split_features``.

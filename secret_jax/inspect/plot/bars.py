@@ -1,4 +1,4 @@
-"""Bars of what columns weigh: in the equation of a node, and in a whole tree."""
+"""Bars of what columns weigh in the equation of a node."""
 
 import math
 import textwrap
@@ -19,9 +19,8 @@ _MOST_BARS = 12  # one a term
 _LONGEST_TERM, _LONGEST_NAME = 44, 44  # characters
 _CATEGORIES = 2  # of a term that are listed
 _CHARACTERS, _TITLE_LINES = 58, 3  # of a line, and of the way to a node
-# Inches: of a leaf and of importances.
+# Inches.
 _WIDTH, _LINE, _REST, _LOWEST = 5.4, 0.26, 1.7, 2.3
-_WIDTH_OF_ALL, _LINE_OF_ALL, _REST_OF_ALL = 6.0, 0.28, 0.9
 
 
 def plot_leaf(
@@ -99,29 +98,6 @@ def plot_leaf(
     )
     axes.set_xlabel(textwrap.fill(label, _CHARACTERS), **picture.TEXT)
     axes.set_title(title, **picture.TITLE)
-    return picture.Picture(axes)
-
-
-def plot_importances(model: Any, *, ax: Any = None) -> picture.Picture:
-    """Draw ``feature_importances_`` as bars, the largest twelve first.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes, optional
-        By default a new figure is made.
-    """
-    shares, names = model.feature_importances_, model._schema.input_names
-    order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
-    shown = order[:_MOST_BARS]
-    height = _REST_OF_ALL + _LINE_OF_ALL * max(len(shown), 2)
-    axes = picture.new_axes(ax, (_WIDTH_OF_ALL, height))
-    percent = 100 * shares[shown]
-    labels = [f"{number(float(one), digits=2)} %" for one in percent]
-    words = [str(names[column]) for column in shown]
-    _draw_bars(axes, words, percent, labels, picture.MIDDLE_COLOR)
-    axes.margins(x=0.12)
-    label = f"% of what the tree explains{_not_shown(len(order))}"
-    axes.set_xlabel(label, fontsize=picture.FONT_SIZE)
     return picture.Picture(axes)
 
 
