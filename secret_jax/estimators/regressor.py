@@ -87,8 +87,7 @@ class SecretRegressor(
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
         cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
         held out beyond. "aic", "bic", "caic", "icomp": an information criterion on the
-        training rows (`secret_jax.fit.prune.criteria`). "cart", "guide": the smallest subtree
-        within one, or half a, standard error of the least cross-validated error
+        training rows. "cart", "guide": the smallest subtree within one, or half a, standard error of the least cross-validated error
         (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
         (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : str, Refinement or None, default=None
