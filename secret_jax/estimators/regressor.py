@@ -87,9 +87,10 @@ class SecretRegressor(
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
         cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
         held out beyond. "aic", "bic", "caic", "icomp": an information criterion on the
-        training rows. "cart", "guide": the smallest subtree within one, or half a, standard error of the least cross-validated error
-        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
-        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
+        training rows. "cart", "guide": the smallest subtree within one, or half a,
+        standard error of the least cross-validated error (`StandardErrors`). "m5":
+        bottom-up by errors corrected for the parameters spent (`M5Pruning`).
+        `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : str, Refinement or None, default=None
         Refinement of the whole tree after pruning; the tree is kept as it was where it
         does not pay. "tao" optimises every split for its present subtrees,
