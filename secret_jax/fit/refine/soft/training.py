@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,9 +38,6 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.soft import mixed
 from secret_jax.tree.structure import Tree
-
-if TYPE_CHECKING:
-    from secret_jax.fit.refine.soft.choose import SoftGates
 
 # Adam (Kingma & Ba 2015) with rates of the gates and of the leaves.
 ADAM = optax.partition(
@@ -209,11 +206,12 @@ class Start:
 
 
 class Trainer:
-    """Rows, and the padded sizes that all starts share, which ``trees`` determine."""
+    """Rows, and the padded sizes that all starts share, which ``trees`` determine.
 
-    def __init__(
-        self, fitted: Fitted, recipe: Recipe, options: SoftGates, trees: list[Tree]
-    ):
+    ``options``: the `secret_jax.SoftGates` that ask for it.
+    """
+
+    def __init__(self, fitted: Fitted, recipe: Recipe, options: Any, trees: list[Tree]):
         assert fitted.held_out is not None
         self.leaf, self.options, self.loss = recipe.leaf, options, trees[0].loss
         # Whether splits on one attribute may come to hold others.
