@@ -28,6 +28,8 @@ from secret_jax.tree.structure import SplitKind
 
 # How many times the share of rows between two coarse thresholds is looked at about one.
 _NEAR = 2.0
+# Sides that get exact scores: with five, trees err as much.
+_N_FINALISTS = 3
 # By chance alone models do not spend more degrees of freedom than this share of rows.
 _MOST_SPENT = 0.25
 
@@ -47,7 +49,7 @@ class ConjunctiveSplits(SplitFinder):
         Most conditions of a split, from 2 to 8.
     least_rise : float, default=0.2
         Share by which a further condition must raise the gain to be worth its reading.
-    n_starts : int, default=2
+    n_starts : int, default=1
         How many of the best splits on one attribute are tried as a first condition.
     scores : RssSplits, default=RssSplits()
         How splits on one attribute are found, and all are scored; what concerns oblique
@@ -84,7 +86,7 @@ class ConjunctiveSplits(SplitFinder):
 
     max_conditions: Annotated[int, Range(Integral, 2, 8, closed="both")] = 3
     least_rise: Annotated[float, real(0.0)] = 0.2
-    n_starts: Annotated[int, at_least(1)] = 2
+    n_starts: Annotated[int, at_least(1)] = 1
     scores: RssSplits = field(default_factory=RssSplits)
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
@@ -161,16 +163,12 @@ def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarr
         return _Found([*found.conditions, one], gain)
 
     def refined(found: _Found) -> _Found:
-        """Look for a better condition in the place of each but the last."""
-        for place in range(len(found.conditions) - 1):
-            others = [*found.conditions]
-            others.pop(place)
-            one = _addition(others, finder, screen)
-            other = [*found.conditions]
-            other[place] = one
-            better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
-            found = _Found(other, one.pick.gain).where(better, found, level)
-        return found
+        """Look for a better first condition where the second one holds."""
+        second = found.conditions[1]
+        one = _addition([second], finder, screen)
+        better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
+        other = _Found([one, second], one.pick.gain)
+        return other.where(better, found, level)
 
     singles = _singles(finder, screen)
     below = np.zeros(level.n_nodes, bool)
@@ -186,7 +184,7 @@ def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarr
     n_held = np.ones(level.n_nodes, int)
     worth = best.gain
     for n in range(2, finder.max_conditions + 1):
-        found = refined(found if n == 2 else longer(found))
+        found = refined(found) if n == 2 else longer(found)
         own = found.gain / (1.0 + finder.least_rise) ** (n - 1)
         best = found.where(own > worth, best, level)
         n_held, worth = np.where(own > worth, n, n_held), np.maximum(own, worth)
@@ -237,7 +235,7 @@ def _finalists(
     """The most promising sides of each node, with their exact gains."""
     level, n = screen.level, len(screen.axis.kind)
     gain = np.where(allowed, cuts.gain.reshape(allowed.shape), -np.inf)
-    which = np.argsort(-gain, axis=1, kind="stable")[:, : finder.scores.n_finalists]
+    which = np.argsort(-gain, axis=1, kind="stable")[:, :_N_FINALISTS]
     place = np.take_along_axis(cuts.place.reshape(level.n_nodes, -1), which, axis=1)
     sides = []
     for own, last in zip(which.T, place.T, strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,11 @@ from secret_jax.splits.interface import Level
 
 # Rows between two places that are looked at, first in whole nodes, then in what may
 # hold the best threshold.
-_STEPS = (64, 8, 1)
-# Sums that are worked on at once: they stay in a cache.
-_AT_ONCE = 1 << 17
+_STEPS = (64, 16, 4, 1)
+# Sums that are worked on at once: with fewer, calls of NumPy take most of the time.
+_AT_ONCE = 1 << 19
+# Times as many are held of whole nodes.
+_HELD = 8
 # Bounds that are closer than this share of the squares are equal but for rounding.
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
@@ -66,6 +69,21 @@ class SideModels:
         return self._packed(found)
 
     @cached_property
+    def by_row(self) -> Float[np.ndarray, "rows+1 n_design"]:
+        """The design times the root of the weight, row by row; then a row of zeros."""
+        found = np.zeros((self.design.shape[1] + 1, len(self.design)))
+        np.multiply(self.design.T, np.sqrt(self.level.weight)[:, None], out=found[:-1])
+        return found
+
+    @cached_property
+    def _upper(self) -> Int[np.ndarray, " n_sums-1"]:
+        """Where the sums but the last are in a square of products."""
+        n, width = self.penalty.shape[1], len(self.design)
+        return np.concatenate(
+            [np.arange(i * width + i, (i + 1) * width) for i in range(n)]
+        )
+
+    @cached_property
     def weighted(self) -> Float[np.ndarray, "n_design rows"]:
         """The design times the weight."""
         return self.level.weight * self.design
@@ -100,10 +118,10 @@ class SideModels:
         Minus infinity where one of both has less than the ``least`` weight, or none.
         """
         total = self.total.take(node, axis=1)
-        sides = np.concatenate([sums, total - sums], axis=1)
-        penalty = np.concatenate([self.penalty[node]] * 2).T
-        gain = explained(sides[:-1], penalty).reshape(2, -1).sum(axis=0)
-        weight = sides[0].reshape(2, -1).min(axis=0)
+        sides = np.stack([sums, total - sums], axis=1)
+        penalty = self.penalty[node].T[:, None]
+        gain = explained(sides[:-1], penalty).sum(axis=0)
+        weight = sides[0].min(axis=0)
         enough = (weight >= least * (1 - ROUNDING)) & (weight > ROUNDING * total[0])
         return np.where(enough, gain, -np.inf)
 
@@ -136,39 +154,34 @@ class SideModels:
 
     def of_rows(self) -> Float[np.ndarray, "n_sums rows"]:
         """What sums add up, of every row."""
-        return self.of_parts(np.arange(len(self.level.weight))[:, None], True)
+        return self.of_parts(np.arange(len(self.level.weight))[:, None])
 
     def of_parts(
-        self,
-        place: Int[np.ndarray, "m size"],
-        inside: Bool[np.ndarray, "m size"] | bool,
+        self, place: Int[np.ndarray, "m size"]
     ) -> Float[np.ndarray, "n_sums m"]:
-        """Sums over lists of as many rows."""
+        """Sums over lists of as many rows; the number of all rows stands for none."""
+        if place.shape[1] > 1:
+            rows = self.by_row.take(place, axis=0)
+            return self._packed(np.matmul(rows.swapaxes(1, 2), rows))
         n = self.penalty.shape[1]
-        weight = np.where(inside, self.level.weight[place], 0.0)
-        if place.shape[1] == 1:
-            design = self.design.take(place[:, 0], axis=1)
-            weighted = weight[:, 0] * design
-            squares = np.sum(weighted[n:] * design[n:], axis=0)
-            return np.concatenate(
-                [*(weighted[i] * design[i:] for i in range(n)), squares[None]]
-            )
-        design = self.design.T[place]
-        weighted = np.swapaxes(weight[..., None] * design, 1, 2)
-        return self._packed(np.matmul(weighted, design))
+        rows = np.ascontiguousarray(self.by_row.take(place[:, 0], axis=0).T)
+        squares = np.sum(rows[n:] ** 2, axis=0)
+        return np.concatenate([*(rows[i] * rows[i:] for i in range(n)), squares[None]])
 
     def _packed(self, gram: np.ndarray) -> np.ndarray:
-        n = self.penalty.shape[1]
-        squares = np.trace(gram[:, n:, n:], axis1=1, axis2=2)
-        last_axis = [*(gram[:, i, i:].T for i in range(n)), squares[None]]
-        return np.ascontiguousarray(np.concatenate(last_axis))
+        n, last = self.penalty.shape[1], len(self._upper)
+        found = np.empty((last + 1, len(gram)))
+        found[:last] = gram.reshape(len(gram), -1).take(self._upper, axis=1).T
+        np.einsum("mii->m", gram[:, n:, n:], out=found[last])
+        return found
 
 
 class _Search:
     """What is found so far."""
 
     def __init__(self, models: SideModels, order: np.ndarray, tried: np.ndarray):
-        self.models, self.order, self.tried = models, order, tried
+        self.models, self.tried = models, tried
+        self.order = np.append(order, models.design.shape[1])
         self.n_before = np.concatenate([[0], np.cumsum(tried)])
         self.total = models.total
         self.gain = np.full(len(order), -np.inf)
@@ -177,10 +190,14 @@ class _Search:
     def narrow(self, spans: _Spans, steps: Sequence[int]) -> None:
         """Look for thresholds among spans of rows, so many rows apart."""
         step, *finer = steps
-        for some in self._blocks(spans, step):
-            parts = self._looked_at(some, step)
+        blocks = self._blocks(spans, step)
+        # Look at whole nodes first: what is found there rules most of the rest out.
+        n = _HELD if step == _STEPS[0] else 1
+        while found := [self._looked_at(some, step) for some in islice(blocks, n)]:
             if finer:
-                self.narrow(parts.take(np.argsort(-parts.bound)), finer)
+                each = zip(*found, strict=True)
+                parts = _Spans(*(np.concatenate(one, axis=-1) for one in each))
+                self.narrow(parts.take(_promising_first(parts)), finer)
 
     def _blocks(self, spans: _Spans, step: int) -> Iterator[_Spans]:
         """Some spans at a time, without those that can hold nothing better."""
@@ -204,17 +221,16 @@ class _Search:
         stop = np.minimum(start + step, (spans.start + spans.length)[span])
         node = spans.node[span]
         place = start[:, None] + np.arange(step)
-        inside = place < stop[:, None]
-        place = self.order[np.where(inside, place, start[:, None])]
-        sums = self.models.of_parts(place, inside)
+        place = np.where(place < stop[:, None], place, len(self.order) - 1)
+        sums = self.models.of_parts(self.order[place])
         sums = running(RaggedRows(number), sums)
         sums += spans.before[:, span]
-        total = self.total[:, node]
-        penalty = self.models.penalty[node].T
-        left = sums[-1] - explained(sums[:-1], penalty)
+        total = self.total.take(node, axis=1)
+        sides = np.stack([sums, total - sums], axis=1)
         # Of no rows, what is left of their sums would be rounding.
-        rest = np.where(sums[0] < total[0] * (1 - ROUNDING), total - sums, 0.0)
-        right = rest[-1] - explained(rest[:-1], penalty)
+        sides[:, 1, sums[0] >= total[0] * (1 - ROUNDING)] = 0.0
+        penalty = self.models.penalty[node].T[:, None]
+        left, right = sides[-1] - explained(sides[:-1], penalty)
         at = stop - 1
         gain = np.where(self.tried[at], total[-1] - left - right, -np.inf)
         self.gain[at] = gain
@@ -227,9 +243,17 @@ class _Search:
         return parts.take(more & self._may_hold(bound, node))
 
 
+def _promising_first(spans: _Spans) -> np.ndarray:
+    """Order of spans: the one of each node that may save most, then the second ones."""
+    order = np.lexsort((-spans.bound, spans.node))
+    node = spans.node[order]
+    nth = np.arange(len(node)) - np.searchsorted(node, node)
+    return order[np.argsort(nth, kind="stable")]
+
+
 def explained(
-    sums: Float[np.ndarray, "n_sums m"], penalty: Float[np.ndarray, "n m"]
-) -> Float[np.ndarray, " m"]:
+    sums: Float[np.ndarray, "n_sums ..."], penalty: Float[np.ndarray, "n ..."]
+) -> Float[np.ndarray, " *m"]:
     """Sums of squares that ridge models explain, from sums of products.
 
     For each of many problems and outputs b' (A + w P)^-1 b, by Gaussian elimination of
