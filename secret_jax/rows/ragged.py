@@ -65,6 +65,10 @@ class RaggedRows:
         return np.repeat(np.arange(self.n_nodes), self.length)
 
     @cached_property
+    def _slot32(self) -> np.ndarray:
+        return self.slot.astype(np.int32)
+
+    @cached_property
     def _slices(self) -> list[slice]:
         stop = self.first + self.length
         return list(map(slice, self.first.tolist(), stop.tolist()))
@@ -149,12 +153,13 @@ class RaggedRows:
         shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
         member = self._member(self._codes(values, cuts), shape[0])
         found = _added_up(member, of, (*shape, len(of)))
-        own, powers = np.ascontiguousarray(values.T).ravel(), []
-        for power in (own, own**2):
-            member.data = power
-            powers.append(_added_up(member, weight[None], (*shape, 1)))
-        both = found, np.concatenate(powers, axis=2)
-        first, second = (np.cumsum(sums[..., :-1], axis=-1) for sums in both)
+        own = np.empty((*shape[1:], 2, shape[0]), values.dtype)
+        member.data = values.T.ravel()
+        for power in range(2):
+            member.data = member.data**2 if power else member.data
+            sums = member @ weight
+            own[:, :, power] = sums.reshape(shape).transpose(1, 2, 0)
+        first, second = (np.cumsum(sums[..., :-1], axis=-1) for sums in (found, own))
         return first, second
 
     def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
@@ -168,14 +173,13 @@ class RaggedRows:
         """Which rows are of which code, node and attribute, (cells, n_rows)."""
         n_attributes, n_rows = code.shape
         cells = self.n_nodes * n_attributes
-        cell = code.T.astype(np.int32, order="C")
-        cell *= np.int32(cells)
-        cell += n_attributes * self.slot.astype(np.int32)[:, None]
-        cell += np.arange(n_attributes, dtype=np.int32)
+        cell = np.multiply(code, cells, dtype=np.int32)
+        cell += n_attributes * self._slot32
+        cell += np.arange(n_attributes, dtype=np.int32)[:, None]
         ones = np.ones(cell.size, np.float32)
-        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
+        starts = np.arange(0, cell.size + 1, n_attributes, dtype=np.int32)
         shape = n_codes * cells, n_rows
-        return csc_array((ones, cell.ravel(), starts), shape=shape)
+        return csc_array((ones, cell.T.ravel(), starts), shape=shape)
 
     def chosen(
         self,
