@@ -54,7 +54,7 @@ def cuts_of(
         below = xp.cumsum(mass, axis=-1)
         # From the end: what is there without mass adds nothing.
         enough = xp.minimum(enough, below[..., -1:])
-        place = xp.sum(below[..., None] < enough[..., None, :], axis=-2)
+        place = xp.count_nonzero(below[..., None, :] < enough[..., None], axis=-1)
     place = xp.broadcast_to(xp.clip(place, 0, most - 1), (*head.shape[:-1], n))
     return xp.take_along_axis(head, place, axis=-1)
 
