@@ -179,7 +179,7 @@ class RaggedRows:
         cell += n_attributes * self._slot32
         cell += np.arange(n_attributes, dtype=np.int32)[:, None]
         ones = np.ones(cell.size, np.float32)
-        starts = np.arange(0, cell.size + 1, n_attributes, dtype=np.int32)
+        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
         shape = n_codes * cells, n_rows
         return csc_array((ones, cell.T.ravel(), starts), shape=shape)
 
@@ -412,4 +412,4 @@ def _running(sums: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """
     of_codes = sums.reshape(shape[0], -1)[:-1]
     below = np.tri(len(of_codes), dtype=sums.dtype) @ of_codes
-    return np.ascontiguousarray(below.T).reshape(*shape[1:], -1)
+    return np.ascontiguousarray(below.T).reshape(*shape[1:], shape[0] - 1)
