@@ -157,7 +157,7 @@ class RaggedRows:
         shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
         member = self._member(self._codes(values, cuts), shape[0])
         found = _running(_added_up(member, of), (*shape, len(of)))
-        own = np.empty((member.shape[0], 2), values.dtype)
+        own = np.empty((np.prod(shape), 2), values.dtype)
         member.data = values.T.ravel()
         own[:, 0] = member @ weight
         member.data = member.data**2
