@@ -28,7 +28,9 @@ from secret_jax.tree.structure import Tree
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits.
-SPLITS = RssSplits(n_hessian=1, n_finalists=3, sparse_terms=(), least_share=1 / 16)
+SPLITS = RssSplits(
+    n_hessian=1, n_finalists=1, n_thresholds=8, sparse_terms=(), least_share=1 / 16
+)
 # Of boosters, where one tree mends another: as accurate, in less time.
 BOOSTER_SPLITS = replace(SPLITS, hinge_steps=1, max_split_features=None)
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.

@@ -166,7 +166,7 @@ def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     sums = rows.sums_by_code(level.codes, n, both)
     n_moments = both.shape[-2] - n_model
     weight = sums[:, :, 0]
-    among = nodes.gram[:, 1:first, 1:first]
+    among = nodes.gram[:, : first - 1, : first - 1]
     score = xp.ones_like(among[:, 0])
     if nodes.n_outputs > 1:
         score = leading_eigenvectors(among, 1)[:, 0]

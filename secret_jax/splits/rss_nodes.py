@@ -33,14 +33,14 @@ _MOST_SPENT = 0.25
 class Nodes(NamedTuple):
     """Rows of nodes and sums over them, in units of the nodes.
 
-    The design of a row is one, its residuals, and its coordinates: the columns, or
+    The design of a row is its residuals, one, and its coordinates: the columns, or
     where these are many their leading components; those that models see come first.
     """
 
     rows: Any
     # Row arrays:
     z: AnyArray  # (n_columns, rows): standardised; zero where constant
-    design: AnyArray  # (1 + n_outputs + n_coordinates, rows)
+    design: AnyArray  # (n_outputs + 1 + n_coordinates, rows)
     weighted: AnyArray  # the same times the weight
     # (1 + n_outputs * (1 + n_model), rows): weighted [1, residual, residual * whitened
     # coordinates], the last two of every output.
@@ -85,7 +85,7 @@ class Nodes(NamedTuple):
     @property
     def weight(self) -> AnyArray:
         """Weight of the rows."""
-        return self.weighted[..., 0, :]
+        return self.weighted[..., self.n_outputs, :]
 
     def take(self, chosen: np.ndarray) -> Nodes:
         """Select nodes by position, on the host."""
@@ -120,16 +120,16 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     centred, total = _centred(level), rows.sums(level.weight)
     n_columns, weight = level.x.shape[-2], level.weight[..., None, :]
     one = xp.ones_like(weight)
-    design = xp.concatenate([one, centred.residual, centred.x], axis=-2)
+    design = xp.concatenate([centred.residual, one, centred.x], axis=-2)
     gram = rows.products(weight * design, design)
 
     first = design.shape[-2] - n_columns
     variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
-    spread, deviation = variance[:, 1:first], xp.sqrt(variance[:, first:])
+    spread, deviation = variance[:, : first - 1], xp.sqrt(variance[:, first:])
     pure = (spread <= PURE**2).all(axis=1)
     unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
-    units = [xp.ones_like(total[:, None]), *[unit[:, None]] * (first - 1), scale]
+    units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
     inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
     design = design * rows.spread(inverse)
     gram = gram * (inverse[:, :, None] * inverse[:, None, :])
@@ -201,20 +201,23 @@ def _moments(
     xp = rows.xp
     n_model = whitener.shape[-1]
     white = rows.transformed(whitener, design[..., first : first + n_model, :])
-    parts = [weighted[..., :1, :]]
-    for output in range(1, first):
+    parts = [weighted[..., first - 1 : first, :]]
+    for output in range(first - 1):
         residual = weighted[..., output : output + 1, :]
         parts += [residual, residual * white]
-    return xp.concatenate(parts, axis=-2)
+    found = xp.concatenate(parts, axis=-2)
+    # Products with a sparse matrix read all numbers of a row at once.
+    return np.asfortranarray(found) if xp is np else found
 
 
 def _whole(gram: AnyArray, whitener: AnyArray, first: int) -> AnyArray:
     """Sums of the moments over the nodes."""
-    parts = [gram[:, 0, :1]]
-    of_basis = gram[:, 1:first, first : first + whitener.shape[-1]]
+    one = gram[:, first - 1]
+    parts = [one[:, first - 1 : first]]
+    of_basis = gram[:, : first - 1, first : first + whitener.shape[-1]]
     of_white = matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
     for output in range(first - 1):
-        parts += [gram[:, 0, 1 + output, None], of_white[:, output]]
+        parts += [one[:, output, None], of_white[:, output]]
     return namespace(gram).concatenate(parts, axis=1)
 
 

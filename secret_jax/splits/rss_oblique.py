@@ -88,7 +88,7 @@ def _proposed(nodes: Nodes, options: Options) -> list[AnyArray]:
     if options.proposals:
         whitener = _whitener(nodes, options)
         white = nodes.rows.transformed(whitener, _basis(nodes))
-        residual = nodes.design[..., 1 : 1 + nodes.n_outputs, :]
+        residual = nodes.design[..., : nodes.n_outputs, :]
         for proposal in options.proposals:
             new = proposal(nodes.rows, white, residual, nodes.weight)
             found.append(_in_columns(nodes, matmul(new, whitener), options))
@@ -137,7 +137,7 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
     Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
     """
     rows, xp, first = nodes.rows, nodes.rows.xp, 1 + nodes.n_outputs
-    bounded = xp.clip(nodes.design[..., 1:first, :], -_MOST_BENDING, _MOST_BENDING)
+    bounded = xp.clip(nodes.design[..., : first - 1, :], -_MOST_BENDING, _MOST_BENDING)
     weight = nodes.weight[..., None, :]
     mean = rows.sums(weight * bounded) / nodes.total[:, None]
     bounded = bounded - rows.spread(mean)
@@ -162,35 +162,26 @@ def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
 
     Each counts by how much.
     """
-    rows, xp, first = nodes.rows, nodes.rows.xp, 1 + nodes.n_outputs
+    rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
     # What errors differ in: a product of differences and of sums of what models say.
     left, right = (xp.swapaxes(best.models[:, side], 1, 2) for side in (0, 1))
     both = xp.concatenate([left - right, left + right], axis=1)
-    none = xp.zeros((*both.shape[:2], nodes.n_outputs), both.dtype)
-    both = xp.concatenate([both[:, :, :1], none, both[:, :, 1:]], axis=2)
-    said = rows.transformed(both, nodes.design[..., : nodes.n_seen, :])
-    residual = nodes.design[..., 1:first, :]
-    apart, together = said[..., : first - 1, :], said[..., first - 1 :, :]
-    advantage = xp.sum(apart * (2 * residual - together), axis=-2)
+    said = rows.transformed(both, nodes.design[..., n : nodes.n_seen, :])
+    apart, together = said[..., :n, :], said[..., n:, :]
+    advantage = xp.sum(apart * (2 * nodes.design[..., :n, :] - together), axis=-2)
     size = xp.abs(advantage)
     cap = _MOST_WEIGHT * rows.sums(nodes.weight * size) / nodes.total
     size = nodes.weight * xp.minimum(size, rows.spread(cap))
-    of_class = xp.stack(
-        [xp.where(advantage > 0, size, 0.0), xp.where(advantage > 0, 0.0, size)],
-        axis=-2,
-    )
-    by = of_class[..., :, None, :] * nodes.design[..., None, :, :]
-    flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
-    sums = rows.products(flat, nodes.design)
-    sums = sums.reshape(len(sums), 2, -1, sums.shape[-1])
-    inner = np.r_[0, first : sums.shape[-1]]
-    sums = sums[:, :, inner[:, None], inner]
-    mass = sums[:, :, 0, 0]
-    center = safe_divide(sums[:, :, 0, 1:], mass[..., None])
+    first, design = xp.where(advantage > 0, size, 0.0), nodes.design[..., n:, :]
+    by = [first[..., None, :], size[..., None, :] * design]
+    sums = rows.products(xp.concatenate(by, axis=-2), design)
+    of_class = xp.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
+    mass = of_class[:, :, 0]
+    center = safe_divide(of_class[:, :, 1:], mass[..., None])
     between = mass[..., None, None] * center[..., :, None] * center[..., None, :]
-    within = xp.sum(sums[:, :, 1:, 1:] - between, axis=1)
+    within = sums[:, 2:, 1:] - xp.sum(between, axis=1)
     within = safe_divide(within, xp.sum(mass, axis=1)[:, None, None])
-    ridge = (options.ridge + ROUNDING) * np.eye(len(inner) - 1, dtype=within.dtype)
+    ridge = (options.ridge + ROUNDING) * np.eye(within.shape[-1], dtype=within.dtype)
     found = definite_solve(within + ridge, center[:, 0] - center[:, 1])
     return _in_columns(nodes, unit_vectors(found)[:, None], options)
 

@@ -54,7 +54,9 @@ def cuts_of(
         below = xp.cumsum(mass, axis=-1)
         # From the end: what is there without mass adds nothing.
         enough = xp.minimum(enough, below[..., -1:])
-        place = xp.sum(below[..., None] < enough[..., None, :], axis=-2)
+        # NumPy is slow to count what is true in the type that it chooses itself.
+        passed = below[..., None, :] < enough[..., None]
+        place = xp.sum(passed, axis=-1, dtype=np.int32)
     place = xp.broadcast_to(xp.clip(place, 0, most - 1), (*head.shape[:-1], n))
     return xp.take_along_axis(head, place, axis=-1)
 
@@ -169,12 +171,12 @@ def exact_sides(
     (one,) = rows.total(products, (), (*seen, left))
     one = one.reshape(len(one), -1, n, n)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
-    inner = np.r_[0, 1 + nodes.n_outputs : n]
-    weight = sides[..., 0, 0]
+    first = nodes.n_outputs
+    weight = sides[..., first, first]
     share = 1 / xp.maximum(weight, ROUNDING)[..., None, None]
-    moment = sides[..., inner, 1 : 1 + nodes.n_outputs]
-    matrix = sides[..., inner[:, None], inner] * share
-    penalty = np.full(len(inner), ridge + ROUNDING, matrix.dtype)
+    moment = sides[..., first:, :first]
+    matrix = sides[..., first:, first:] * share
+    penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
     penalty[0] = ROUNDING
     matrix = matrix + np.diag(penalty)
     models = definite_solve(matrix, moment * share)
