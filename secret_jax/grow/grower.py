@@ -1,8 +1,8 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
-The host keeps the frontier; everything numeric happens in a split finder, which
-`secret_jax.grow.search` drives. A level does not care which tree its nodes belong to,
-so several trees grow at the same time.
+The host keeps the frontier; what is done with rows happens where they lie
+(`secret_jax.grow.execution`), and splits are found by a split finder. A level does not
+care which tree its nodes belong to, so several trees grow at the same time.
 """
 
 from __future__ import annotations

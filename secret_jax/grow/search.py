@@ -16,13 +16,13 @@ from secret_jax.grow.fixed import FixedSplits
 from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.rows.ragged import RaggedRows
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.parallel import N_WORKERS, side_by_side
+from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Conditions, Level, Roles, Split, SplitFinder
 
-# Rows of nodes that are searched together, unless one alone has more; a thread of its
-# own for fewer costs more than it saves.
-_MOST_ROWS, _FEWEST_ROWS = 1 << 15, 1 << 14
+# Rows of nodes that are searched together, unless one alone has more: enough for a
+# thread of its own. The same on every machine, as who is together may round otherwise.
+_ROWS_TOGETHER = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,8 +164,7 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
 
 
 def _parts(n_rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Nodes that are searched together: every processor gets its share."""
-    share = max(-(-int(n_rows.sum()) // N_WORKERS), _FEWEST_ROWS)
+    """Nodes that are searched together."""
     last = np.cumsum(n_rows)
-    cuts = np.flatnonzero(np.diff((last - 1) // min(share, _MOST_ROWS))) + 1
+    cuts = np.flatnonzero(np.diff((last - 1) // _ROWS_TOGETHER)) + 1
     yield from np.split(np.arange(len(n_rows)), cuts)

@@ -102,17 +102,19 @@ class PhdSplits(SplitFinder):
             level, left, projection, allowed, self.thresholds
         )
         best = np.argmax(gain, axis=1)
-        node, which = np.arange(level.n_nodes), np.minimum(best, n - 1)
-        oblique = Pick(
-            gain=gain[node, best],
-            projection=chosen_rows(along, which, level),
-            threshold=threshold[node, best],
-            kind=np.full(level.n_nodes, SplitKind.OBLIQUE, np.int32),
-            attribute=np.full(level.n_nodes, -1, np.int32),
-            direction=direction[node, which],
-        )
         own = np.maximum(best - n, 0), gain[:, n:], threshold[:, n:]
-        pick = oblique.where(best < n, axis.pick(*own, level), level)
+        pick = axis.pick(*own, level)
+        if n:
+            node, which = np.arange(level.n_nodes), np.minimum(best, n - 1)
+            oblique = Pick(
+                gain=gain[node, best],
+                projection=chosen_rows(along, which, level),
+                threshold=threshold[node, best],
+                kind=np.full(level.n_nodes, SplitKind.OBLIQUE, np.int32),
+                attribute=np.full(level.n_nodes, -1, np.int32),
+                direction=direction[node, which],
+            )
+            pick = oblique.where(best < n, pick, level)
         nothing = np.zeros(level.n_nodes)
         return split_of(
             pick, level, pure=left.pure, chance_gain=nothing, units=left.units

@@ -215,7 +215,7 @@ def slice_statistics(
             np.dot(other[part].T, joint[part], out=products[piece])
     total = np.add.reduceat(products, np.searchsorted(cuts, begin))
     weights = total[:, width, width]
-    offset = total[:, width, :width] / weights[:, None]
+    offset = safe_divide(total[:, width, :width], weights[:, None])
     between = weights[:, None, None] * offset[:, :, None] * offset[:, None, :]
     found = NodeStatistics(
         weight=weights,

@@ -87,7 +87,8 @@ class RaggedRows:
     ) -> Shaped[np.ndarray, "n_nodes ..."]:
         """Sums over the rows of each node; in float64, as long sums lose digits."""
         found = np.add.reduceat(values, self.first, axis=-1, dtype=np.float64)
-        return found.transpose(-1, *range(found.ndim - 1)).astype(values.dtype)
+        dtype = np.result_type(values.dtype, np.int8)  # truth values are counted
+        return found.transpose(-1, *range(found.ndim - 1)).astype(dtype)
 
     def least(
         self, values: Shaped[np.ndarray, "... n_rows"]
@@ -175,11 +176,13 @@ class RaggedRows:
         """Which rows are of which code, node and attribute, (cells, n_rows)."""
         n_attributes, n_rows = code.shape
         cells = self.n_nodes * n_attributes
-        cell = np.multiply(code, cells, dtype=np.int32)
-        cell += n_attributes * self._slot32
-        cell += np.arange(n_attributes, dtype=np.int32)[:, None]
+        many = max(n_codes * cells, n_attributes * n_rows) > np.iinfo(np.int32).max
+        dtype = np.int64 if many else np.int32
+        cell = np.multiply(code, cells, dtype=dtype)
+        cell += n_attributes * self._slot32.astype(dtype, copy=False)
+        cell += np.arange(n_attributes, dtype=dtype)[:, None]
         ones = np.ones(cell.size, np.float32)
-        starts = n_attributes * np.arange(n_rows + 1, dtype=np.int32)
+        starts = n_attributes * np.arange(n_rows + 1, dtype=dtype)
         shape = n_codes * cells, n_rows
         return csc_array((ones, cell.T.ravel(), starts), shape=shape)
 
@@ -287,6 +290,7 @@ class RaggedRows:
         row = np.searchsorted(below, wanted, side="right")
         # Rounding must not lead beyond the last row of some weight.
         row = np.minimum(row, np.searchsorted(below, last)[:, None])
+        row = np.clip(row, self.first[:, None], (self.first + self.length - 1)[:, None])
         return np.moveaxis(values[..., row], -2, 0)
 
     def take(
@@ -330,9 +334,11 @@ class RaggedRows:
         width = max(sum(array.size for array in row_arrays) // self.n_rows, 1)
         most = max(_CACHED // width, 256)
         key = most, None if going is None else going.tobytes()
-        if key != self._last_blocks[0]:
-            self._last_blocks = key, list(self._cut(most, going))
-        return self._last_blocks[1]
+        last, blocks = self._last_blocks
+        if key != last:
+            blocks = list(self._cut(most, going))
+            self._last_blocks = key, blocks
+        return blocks
 
     def _cut(
         self, most: int, going: np.ndarray | None

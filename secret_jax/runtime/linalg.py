@@ -66,11 +66,6 @@ def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
     return matmul(matrix, vector[..., None])[..., 0]
 
 
-def vecmat(vector: AnyArray, matrix: AnyArray) -> AnyArray:
-    """Multiply vectors (..., m) by matrices (..., m, n): weighted sums of rows."""
-    return matmul(vector[..., None, :], matrix)[..., 0, :]
-
-
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """Divide, with 0 where the denominator is not positive.
 

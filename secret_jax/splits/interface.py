@@ -2,7 +2,7 @@
 
 A finder's fields are its options; it is hashable. It sees the rows of all nodes of a
 level and the verbs that sum over them (`secret_jax.rows`), and knows nothing of the
-frontier or of devices: `secret_jax.grow.search` drives all finders.
+frontier or of devices: `secret_jax.grow` drives all finders.
 """
 
 from __future__ import annotations

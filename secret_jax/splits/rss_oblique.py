@@ -208,7 +208,8 @@ def _better(best: Best, found: Best) -> Best:
     """The best of some directions where it gains more than the best so far."""
     which = namespace(found.gain).argmax(found.gain, axis=1)
     found = Best(*(taken(array, which, 1) for array in found))
-    better = found.gain > best.gain * (1 + _LEAST_RISE)
+    rise = _LEAST_RISE * namespace(best.gain).abs(best.gain)
+    better = found.gain > best.gain + rise
     return Best(*(where_each(better, *pair) for pair in zip(found, best, strict=True)))
 
 

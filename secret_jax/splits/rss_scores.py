@@ -18,8 +18,6 @@ from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
-# In place of infinity, whose product with zero is not zero.
-_LARGEST = np.float32(1e18)
 # A direction that the models nearly span: beyond it the side's covariance, as the
 # closed formula takes it to be, would be singular.
 _MOST_NARROW = 0.99

@@ -65,7 +65,8 @@ def by_rows(
     n_rows, n_columns = shape_of(table)
     found = np.empty((n_rows, *shape), dtype)
     block = table.block if isinstance(table, Unencoded) else table.on_host().take
-    most = max(_HOST_BYTES // (2 * n_bits + 20 * n_columns), _SMALLEST_BLOCK)
+    row_bytes = max(2 * n_bits + 20 * n_columns, 1)
+    most = max(_HOST_BYTES // row_bytes, _SMALLEST_BLOCK)
     size = min(most, _HOST_ROWS, max(-(-n_rows // N_WORKERS), _ROWS_PER_THREAD))
     starts = iter(range(0, n_rows, size))  # of which every thread takes the next one
 

@@ -300,3 +300,12 @@ def test_rows_at_shares_of_the_weight(here, rng):
         assert (below[place] >= wanted - slack).all()
         assert (below[place] - weight[start + place] <= wanted + slack).all()
         start += length
+
+
+def test_rows_at_shares_are_the_nodes_own_however_weights_differ():
+    weight = np.array([1e9] * 3 + [1e-9] * 3, np.float32)
+    number = np.arange(6, dtype=np.float32)[None]
+    share = np.full((2, 3), [0.1, 0.5, 0.9], np.float32)
+    found = RaggedRows(np.array([3, 3])).at_share(number, weight, share)
+    assert (found[0] <= 2).all()
+    assert (found[1] >= 3).all()

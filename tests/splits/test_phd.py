@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from secret_jax import LeastSquares, SecretRegressor
@@ -71,3 +72,12 @@ def test_the_direction_is_the_leading_one_and_the_cut_the_best_along_it(seed):
 
 def test_without_oblique_splits_the_search_is_along_axes():
     assert fitted(*rows(), oblique=False).kind[0] == SplitKind.AXIS
+
+
+def test_a_table_of_categories_alone_has_no_directions():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 120)
+    frame = pd.DataFrame({"kind": pd.Categorical(np.array([*"abc"])[kind])})
+    y = kind + 0.1 * rng.normal(size=120)
+    model = SecretRegressor(splits="phd", leaf="linear", oblique=True).fit(frame, y)
+    assert model.score(frame, y) > 0.9
