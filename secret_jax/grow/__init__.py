@@ -1,1 +1,1 @@
-"""The frontier of many trees, level by level, and the one driver of all finders."""
+"""The frontier of many trees, level by level, on the host or on a device."""

@@ -1,1 +1,1 @@
-"""Split finders: each a frozen value that maps one node to its best split."""
+"""Split finders: each a frozen value that maps a level of nodes to their splits."""
