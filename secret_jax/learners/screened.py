@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from secret_jax.learners.residuals import Residuals, quantiles
 from secret_jax.learners.thresholds import ROUNDING, moments
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.splits.axis import CATEGORY_PRIOR, Attributes, attributes, looked_up
+from secret_jax.splits.axis import CATEGORY_PRIOR, Attributes, attributes
 from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
 
@@ -119,7 +119,8 @@ class Screen(NamedTuple):
         table = np.pad(table, [(0, 0), (0, 0), (0, 2), (0, 1)])
         slope = np.zeros((*table.shape[:2], n_model), np.float32)
         gain, place = self._gains(table, slope)
-        rank = looked_up(level, np.argsort(order, axis=2)).astype(np.int32)
+        rank = level.rows.looked_up(np.argsort(order, axis=2), level.codes)
+        rank = rank.astype(np.int32)
         return Cuts(gain, place, place, rank.astype(np.float32), rank)
 
     def _gains(

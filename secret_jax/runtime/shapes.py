@@ -8,11 +8,11 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def bucket(n: int, *, smallest: int, apart: int = 4) -> int:
-    """Smallest power of ``apart`` times ``smallest`` that is at least ``n``."""
+def bucket(n: int, *, smallest: int) -> int:
+    """Smallest power of four times ``smallest`` that is at least ``n``."""
     size = smallest
     while size < n:
-        size *= apart
+        size *= 4
     return size
 
 

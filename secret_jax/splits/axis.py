@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
@@ -95,7 +95,7 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
     chance = [xp.zeros((level.n_nodes, n_axis), dtype)]
     if n_discrete:
         rank, by_chance = _ranked(level, score)
-        parts.append(looked_up(level, rank.astype(dtype)))
+        parts.append(level.rows.looked_up(rank.astype(dtype), level.codes))
         chance.append(by_chance.astype(dtype))
     value = None
     if n_missing:
@@ -114,16 +114,6 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
         allowed=level.allowed[:, place],
         chance=xp.concatenate(chance, axis=1),
     )
-
-
-def looked_up(
-    level: Level, table: Shaped[AnyArray, "n_nodes n_discrete n_categories"]
-) -> Shaped[AnyArray, "n_discrete rows"]:
-    """What a row's node has for its category of each discrete attribute."""
-    n_nodes, n_discrete, n_categories = table.shape
-    first = level.rows.xp.arange(n_nodes * n_discrete, dtype=np.int32) * n_categories
-    place = level.rows.spread(first.reshape(n_nodes, n_discrete)) + level.codes
-    return table.reshape(-1)[place]
 
 
 def _ranked(level: Level, score: AnyArray) -> tuple[AnyArray, AnyArray]:

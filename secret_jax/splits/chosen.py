@@ -40,8 +40,7 @@ def chosen_rows(values: AnyArray, which: AnyArray, level: Level) -> AnyArray:
 
     ``values`` (n, rows); ``which`` (n_nodes,), int: below n. Returns (rows,).
     """
-    place = level.rows.spread(which)[..., None, :]
-    return level.rows.xp.take_along_axis(values, place, axis=-2)[..., 0, :]
+    return level.rows.chosen(which[:, None], values)[..., 0, :]
 
 
 def split_of(
