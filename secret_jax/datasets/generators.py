@@ -2,18 +2,30 @@
 
 ``random_state`` is None, a seed, or a `numpy.random.Generator`: it is advanced, so that
 several calls with one give independent parts (training, pruning, test).
+
+With a ``device`` rows are born where they are used: float32 arrays of JAX, from one key
+by counting (Salmon et al. 2011), so that every kind of device draws the same bits.
+They are other rows than those that NumPy draws without a device.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.programs import program
 from secret_jax.runtime.values import at_least, check_constraints, real
+
+# X and y, of NumPy or of JAX.
+Columns: TypeAlias = tuple[Any, Any]
 
 
 def make_3dsin(
-    n_samples: int = 16384, *, random_state: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
+    n_samples: int = 16384, *, random_state: Any = None, device: str | None = None
+) -> Columns:
     """Generate 3DSin: a smooth surface of two attributes, without noise.
 
     Both are uniform on [-3, 3] and independent; ``y = 3 sin(x1) sin(x2)``.
@@ -22,10 +34,13 @@ def make_3dsin(
     ----------
     n_samples : int, at least 1
     random_state : None, int or numpy.random.Generator
+    device : str, optional
+        Where JAX makes the rows, as "gpu", "gpu:1" or "cpu"; by default NumPy does.
 
     Returns
     -------
-    X, y : ndarrays of shape (n_samples, 2) and (n_samples,), float64
+    X, y : arrays of shape (n_samples, 2) and (n_samples,)
+        Of NumPy, float64; on a device of JAX, float32.
 
     Examples
     --------
@@ -34,9 +49,13 @@ def make_3dsin(
     ((100, 2), (100,))
     """
     _check("make_3dsin", n_samples=n_samples)
-    random = np.random.default_rng(random_state)
+    return _drawn(_3dsin, random_state, device, n_samples=n_samples)
+
+
+def _3dsin(random: Any, *, n_samples: int) -> Columns:
     X = random.uniform(-3.0, 3.0, (n_samples, 2))
-    return X, 3.0 * np.sin(X[:, 0]) * np.sin(X[:, 1])
+    waves = _namespace(X).sin(X)
+    return X, 3.0 * waves[:, 0] * waves[:, 1]
 
 
 def make_fried(
@@ -45,7 +64,8 @@ def make_fried(
     noise: float = 1.0,
     n_features: int = 10,
     random_state: Any = None,
-) -> tuple[np.ndarray, np.ndarray]:
+    device: str | None = None,
+) -> Columns:
     """Generate Fried: the first function of Friedman (1991).
 
     All attributes are uniform on [0, 1] and independent;
@@ -59,10 +79,13 @@ def make_fried(
         Standard deviation of the noise.
     n_features : int, at least 5
     random_state : None, int or numpy.random.Generator
+    device : str, optional
+        Where JAX makes the rows, as "gpu", "gpu:1" or "cpu"; by default NumPy does.
 
     Returns
     -------
-    X, y : ndarrays of shape (n_samples, n_features) and (n_samples,), float64
+    X, y : arrays of shape (n_samples, n_features) and (n_samples,)
+        Of NumPy, float64; on a device of JAX, float32.
 
     Examples
     --------
@@ -71,17 +94,25 @@ def make_fried(
     ((100, 10), (100,))
     """
     _check("make_fried", n_samples=n_samples, noise=noise, n_features=n_features)
-    random = np.random.default_rng(random_state)
+    sizes = {"n_samples": n_samples, "n_features": n_features, "noise": noise}
+    return _drawn(_fried, random_state, device, **sizes)
+
+
+def _fried(random: Any, *, n_samples: int, n_features: int, noise: float) -> Columns:
     X = random.uniform(0.0, 1.0, (n_samples, n_features))
     x1, x2, x3, x4, x5 = X.T[:5]
-    signal = 10.0 * np.sin(np.pi * x1 * x2) + 20.0 * (x3 - 0.5) ** 2
+    signal = 10.0 * _namespace(X).sin(np.pi * x1 * x2) + 20.0 * (x3 - 0.5) ** 2
     signal = signal + 10.0 * x4 + 5.0 * x5
     return X, signal + noise * random.standard_normal(n_samples)
 
 
 def make_cart(
-    n_samples: int = 16384, *, noise: float = 1.0, random_state: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
+    n_samples: int = 16384,
+    *,
+    noise: float = 1.0,
+    random_state: Any = None,
+    device: str | None = None,
+) -> Columns:
     """Generate Cart: two linear functions, a binary attribute (Breiman et al. 1984).
 
     X1 is -1 or 1, X2 to X10 are -1, 0 or 1, all equally likely and independent;
@@ -97,10 +128,13 @@ def make_cart(
         Standard deviation of the noise. The paper prints a variance of 2,
         but an error below 2; with a variance of 1 the error is reached.
     random_state : None, int or numpy.random.Generator
+    device : str, optional
+        Where JAX makes the rows, as "gpu", "gpu:1" or "cpu"; by default NumPy does.
 
     Returns
     -------
-    X, y : ndarrays of shape (n_samples, 10) and (n_samples,), float64
+    X, y : arrays of shape (n_samples, 10) and (n_samples,)
+        Of NumPy, float64; on a device of JAX, float32.
 
     Examples
     --------
@@ -109,13 +143,62 @@ def make_cart(
     (array([-1.,  1.]), array([-1.,  0.,  1.]))
     """
     _check("make_cart", n_samples=n_samples, noise=noise)
-    random = np.random.default_rng(random_state)
-    X = random.integers(-1, 2, (n_samples, 10)).astype(np.float64)
-    X[:, 0] = random.choice([-1.0, 1.0], n_samples)
-    slopes = [3.0, 2.0, 1.0]
-    one, other = 3.0 + X[:, 1:4] @ slopes, -3.0 + X[:, 4:7] @ slopes
-    signal = np.where(X[:, 0] == 1.0, one, other)
+    return _drawn(_cart, random_state, device, n_samples=n_samples, noise=noise)
+
+
+def _cart(random: Any, *, n_samples: int, noise: float) -> Columns:
+    of_three = random.integers(-1, 2, (n_samples, 10))
+    first = random.choice(np.array([-1.0, 1.0]), n_samples)
+    xp = _namespace(of_three)
+    X = xp.concatenate([first[:, None], of_three[:, 1:].astype(first.dtype)], axis=1)
+    one = 3.0 + 3.0 * X[:, 1] + 2.0 * X[:, 2] + X[:, 3]
+    other = -3.0 + 3.0 * X[:, 4] + 2.0 * X[:, 5] + X[:, 6]
+    signal = xp.where(first == 1.0, one, other)
     return X, signal + noise * random.standard_normal(n_samples)
+
+
+class _Counting:
+    """Draws of JAX, called as those of `numpy.random.Generator`."""
+
+    def __init__(self, key: jax.Array):
+        self._keys = iter(jax.random.split(key, 4))
+
+    def uniform(self, low: float, high: float, shape: tuple[int, ...]) -> jax.Array:
+        return jax.random.uniform(next(self._keys), shape, jnp.float32, low, high)
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> jax.Array:
+        return jax.random.randint(next(self._keys), shape, low, high)
+
+    def choice(self, values: np.ndarray, n: int) -> jax.Array:
+        return jnp.asarray(values, jnp.float32)[self.integers(0, len(values), (n,))]
+
+    def standard_normal(self, n: int) -> jax.Array:
+        return jax.random.normal(next(self._keys), n, jnp.float32)
+
+
+def _namespace(array: Any) -> Any:
+    return np if isinstance(array, np.ndarray) else jnp
+
+
+def _drawn(
+    formula: Callable[..., Columns], random_state: Any, device: str | None, **sizes: Any
+) -> Columns:
+    """Rows of a formula, which draws them, made by NumPy or on a device."""
+    random = np.random.default_rng(random_state)
+    if device is None:
+        return formula(random, **sizes)
+    seed = random.integers(2**32, dtype=np.uint32)
+    with computing_on(device), jax.threefry_partitionable(True):
+        return _drawn_on_device(seed, formula=formula, sizes=tuple(sizes.items()))
+
+
+@program(static_argnames=("formula", "sizes"))
+def _drawn_on_device(
+    seed: jax.Array, *, formula: Callable[..., Columns], sizes: tuple[Any, ...]
+) -> Columns:
+    # Whatever generator of bits the user has chosen for JAX.
+    key = jax.random.key(seed, impl="threefry2x32")
+    return formula(_Counting(key), **dict(sizes))
 
 
 def _check(caller: str, **given: Any) -> None:

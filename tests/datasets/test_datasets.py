@@ -3,6 +3,7 @@
 import os
 from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +25,14 @@ needs_data = pytest.mark.skipif(
 )
 GENERATORS = (make_3dsin, make_fried, make_cart)
 N = 50_000
+everywhere = pytest.mark.parametrize("device", [None, "cpu"])
+# The formulas of float32 columns, in float32.
+TOLERANCE = {None: {"rtol": 1e-12, "atol": 1e-12}, "cpu": {"rtol": 0, "atol": 4e-5}}
+
+
+def made(make, device, **options):
+    """Rows of NumPy or of JAX, in float64."""
+    return [np.asarray(a, np.float64) for a in make(N, device=device, **options)]
 
 
 def assert_independent(*columns):
@@ -68,44 +77,72 @@ def test_shapes_types_and_seeds(make):
         assert not np.array_equal(a, c)
 
 
-def test_3dsin_is_its_formula_without_noise():
-    X, y = make_3dsin(N, random_state=0)
-    np.testing.assert_allclose(y, 3 * np.prod(np.sin(X), axis=1), rtol=1e-14)
+@pytest.mark.parametrize("make", GENERATORS)
+def test_rows_born_on_a_device_are_the_same_whatever_jax_is_set_to(make):
+    random = np.random.default_rng(3)
+    first, again, other = (
+        make(50, random_state=seed, device="cpu") for seed in (3, random, random)
+    )
+    with (
+        jax.default_prng_impl("rbg"),
+        jax.threefry_partitionable(False),
+        jax.enable_x64(True),
+        jax.numpy_dtype_promotion("strict"),
+    ):
+        set_otherwise = make(50, random_state=3, device="cpu:0")
+    assert all(isinstance(a, jax.Array) and a.dtype == np.float32 for a in first)
+    for a, *same, c in zip(first, again, set_otherwise, other, strict=True):
+        for b in same:
+            np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(a, c)
+    with pytest.raises(ValueError, match="device='card' names no device"):
+        make(50, device="card")
+
+
+@everywhere
+def test_3dsin_is_its_formula_without_noise(device):
+    X, y = made(make_3dsin, device, random_state=0)
+    np.testing.assert_allclose(y, 3 * np.prod(np.sin(X), axis=1), **TOLERANCE[device])
     assert_uniform(X, -3, 3)
 
 
-def test_fried_attributes_and_noise():
-    X, y = make_fried(N, random_state=0)
+@everywhere
+def test_fried_attributes_and_noise(device):
+    X, y = made(make_fried, device, random_state=0)
     assert_uniform(X, 0, 1)
-    assert_normal(y - make_fried(N, noise=0, random_state=0)[1], X)
+    assert_normal(y - made(make_fried, device, noise=0, random_state=0)[1], X)
 
 
-def test_fried_without_noise_is_its_formula():
-    X, y = make_fried(N, noise=0, n_features=12, random_state=2)
+@everywhere
+def test_fried_without_noise_is_its_formula(device):
+    X, y = made(make_fried, device, noise=0, n_features=12, random_state=2)
     assert X.shape == (N, 12)
     expected = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 5 * (
         4 * (X[:, 2] - 0.5) ** 2 + 2 * X[:, 3] + X[:, 4]
     )
-    np.testing.assert_allclose(y, expected, rtol=1e-12)
+    np.testing.assert_allclose(y, expected, **TOLERANCE[device])
 
 
-def test_cart_attributes():
-    X, _ = make_cart(N, random_state=0)
+@everywhere
+def test_cart_attributes(device):
+    X, _ = made(make_cart, device, random_state=0)
     assert_equally_likely(X[:, 0], -1, 1)
     for column in X[:, 1:].T:
         assert_equally_likely(column, -1, 0, 1)
     assert_independent(*X.T)
 
 
-def test_cart_noise_has_variance_one():
-    X, y = make_cart(N, random_state=1)
+@everywhere
+def test_cart_noise_has_variance_one(device):
+    X, y = made(make_cart, device, random_state=1)
     x = dict(enumerate(X.T, start=1))
     branch = x[1] == 1
     left = -3 + 3 * x[5] + 2 * x[6] + x[7]
     noise = y - np.where(branch, 3 + 3 * x[2] + 2 * x[3] + x[4], left)
     assert_normal(noise, X)
-    doubled = make_cart(N, noise=np.sqrt(2), random_state=1)[1] - (y - noise)
-    np.testing.assert_allclose(doubled, np.sqrt(2) * noise, atol=1e-12)
+    more = made(make_cart, device, noise=np.sqrt(2), random_state=1)[1]
+    doubled = more - (y - noise)
+    np.testing.assert_allclose(doubled, np.sqrt(2) * noise, **TOLERANCE[device])
 
 
 @pytest.mark.parametrize(
