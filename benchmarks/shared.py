@@ -7,15 +7,19 @@ done, and what came of it. A file holds one record a line, as JSON.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
+import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+
+from secret_jax.grow.together import fit_together
 
 _Kind = TypeVar("_Kind")
 _Planned = TypeVar("_Planned")
@@ -97,6 +101,7 @@ def fit_missing(
     kind: type[_Kind],
     fit: Callable[[_Planned], _Kind] | None,
     line: Callable[[_Kind], str] = str,
+    at_once: int = 1,
 ) -> list[_Kind]:
     """Records of what is planned; fits that a file does not hold are made and added.
 
@@ -112,6 +117,9 @@ def fit_missing(
         what the file holds.
     line : callable
         What is said of a record when it is made.
+    at_once : int
+        Number of fits whose trees grow at the same time; the seconds of their records
+        are then the mean.
 
     Returns
     -------
@@ -129,17 +137,22 @@ def fit_missing(
         say(f"{len(planned) - len(missing)} of {len(planned)} fits are in {path}.")
     if missing:
         make_appendable(path)
-    for number, run in enumerate(missing, start=1):
-        try:
-            record = cast(Callable, fit)(run)
-        except Exception as error:
-            say(
-                f"{number}/{len(missing)} {run} failed: {type(error).__name__}: {error}"
-            )
-            continue
-        append_record(path, record)
-        records[run] = record
-        say(f"{number}/{len(missing)} {line(record)}")
+    for first in range(0, len(missing), at_once):
+        some = missing[first : first + at_once]
+        begun = time.perf_counter()
+        done = fit_together([functools.partial(cast(Callable, fit), r) for r in some])
+        each = (time.perf_counter() - begun) / len(some)
+        for number, (run, made) in enumerate(zip(some, done, strict=True), first + 1):
+            told = f"{number}/{len(missing)}"
+            if (error := made.exception()) is not None:
+                say(f"{told} {run} failed: {type(error).__name__}: {error}")
+                continue
+            record: Any = made.result()
+            if len(some) > 1:  # those of one fit hold waiting for the others
+                record = replace(record, seconds=round(each, 4))
+            append_record(path, record)
+            records[run] = record
+            say(f"{told} {line(record)}")
     found = [records[run] for run in planned if run in records]
     if not found:
         raise SystemExit(f"{path} holds no fits with these options and this code.")

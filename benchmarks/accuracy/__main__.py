@@ -87,11 +87,13 @@ def fit_all(
     n_seeds: int,
     path: Path,
     *,
-    summary_only: bool,
+    summary_only: bool = False,
+    together: int = 1,
 ) -> Results:
     """Fit every model to every set, seeds outermost, unless a file holds the fit.
 
-    So all sets have as many seeds when the benchmark is stopped.
+    So all sets have as many seeds when the benchmark is stopped; but of those whose
+    trees grow ``together`` each set and model has its turn.
     """
     planned = {
         Run(
@@ -101,11 +103,13 @@ def fit_all(
             data=source.version,
             key=candidate.key,
         ): (source, candidate)
-        for seed in range(n_seeds)
+        for first in range(0, n_seeds, together)
         for source in sources
+        for seed in range(first, min(first + together, n_seeds))
         for candidate in candidates
     }
-    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
+    experiment_of = functools.lru_cache(together)(make_experiment)
+    at_once = together * len(candidates) if together > 1 else 1
 
     def fit(run: Run) -> Record:
         source, candidate = planned[run]
@@ -114,7 +118,8 @@ def fit_all(
     make: Callable[[Run], Record] | None = None if summary_only else fit
     if make:
         _check_data(sources)
-    return Results(fit_missing(list(planned), path, Record, make, _line))
+    found = fit_missing(list(planned), path, Record, make, _line, at_once)
+    return Results(found)
 
 
 def fit_one(run: Run, candidate: Candidate, experiment: Experiment) -> Record:
@@ -175,6 +180,9 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--splits", nargs="+", choices=SPLITS, default=list(SPLITS))
     add("--seeds", type=whole_number, default=5, help="each with its own random split")
     add("--synthetic-rows", type=whole_number, default=16384, help="in each of 3 parts")
+    add(
+        "--together", type=whole_number, default=1, help="seeds that are fitted at once"
+    )
     add("--threads", type=whole_number, help="of LightGBM, CatBoost, EBM; else all")
     add("--baseline", metavar="MODEL", help="set beside all others")
     add("--code", default=code_version(), help="name of our code in the records")
@@ -195,6 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.seeds,
         options.out,
         summary_only=options.summary_only,
+        together=options.together,
     )
     preferred = (options.baseline, "lightgbm_refitted", "default", *results.models)
     baseline = next(model for model in preferred if model in results.models)

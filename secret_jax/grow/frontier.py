@@ -31,7 +31,9 @@ class Root:
     # (n_columns + n_discrete,), bool: encoded columns and discrete attributes that it
     # may split on; by default all.
     allowed: np.ndarray | None = None
-    max_leaf_nodes: int | None = None  # in place of that of all trees
+    # max_leaf_nodes, max_depth: in place of those of all trees.
+    max_leaf_nodes: int | None = None
+    max_depth: int | None = None
 
     def targets_of(self, rows: Rows) -> np.ndarray:
         """Its targets, or those of its rows in a table."""

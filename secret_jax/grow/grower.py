@@ -83,6 +83,15 @@ def grown(
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
     ]
+    deepest = np.array(
+        [
+            np.inf if most is None else most
+            for root in roots
+            for most in [
+                options.max_depth if root.max_depth is None else root.max_depth
+            ]
+        ]
+    )
     batches = options.in_batches
     room = BestFirst(limits, eager=enough is not None, in_batches=batches)
     full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
@@ -100,7 +109,7 @@ def grown(
         if len(level.node):
             depth = builder.depth(level.node)
             stage.at(detail=f"level {depth.max() + 1}")
-            reason = _stop_before_search(level, depth, options)
+            reason = _stop_before_search(level, depth, deepest[level.tree])
             reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
             searched = np.flatnonzero(reason == StopReason.SPLIT)
             found = drawn.find(level.take(searched))
@@ -196,10 +205,12 @@ def _arrived(leaves: Sequence[Frontier], order: np.ndarray) -> np.ndarray:
 
 
 def _stop_before_search(
-    level: Frontier, depth: np.ndarray, options: GrowOptions
+    level: Frontier, depth: np.ndarray, deepest: np.ndarray
 ) -> np.ndarray:
-    """Stopping rules before the search: the first that holds is the reason."""
-    deepest = np.inf if options.max_depth is None else options.max_depth
+    """Stopping rules before the search: the first that holds is the reason.
+
+    ``depth``, ``deepest`` (n_nodes,): of the nodes, and the most of their trees.
+    """
     return np.select(
         [
             level.weight < level.min_split_weight,

@@ -1,0 +1,263 @@
+"""Many fits whose trees grow at the same time.
+
+A level does not care which tree its nodes belong to, nor which fit: on small tables a
+step costs the same for one node as for a thousand. Fits run in threads; each that comes
+to a growth waits until all have come to one, or to their end, and then one of them
+grows the trees of all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import ContextVar, copy_context
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from secret_jax.data.rows import Rows, join
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import Enough, Grown, grown
+from secret_jax.grow.search import GrowOptions
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress import Stage
+
+# Rows of all roots that grow together, unless those of one fit are more: with many the
+# steps cost what the rows cost, and together they would only need more memory.
+_MOST_ROWS = 1 << 20
+
+_Result = TypeVar("_Result")
+
+
+class Growth(NamedTuple):
+    """What `secret_jax.grow.grower.grown` is asked for."""
+
+    rows: Rows
+    schema: TableSchema
+    options: GrowOptions
+    roots: Sequence[Root]
+    stage: Stage
+    enough: Enough | None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all its roots."""
+        return sum(len(root.rows) for root in self.roots)
+
+
+def grow(growth: Growth) -> list[Grown]:
+    """Grow trees, with those of the other fits where there are any."""
+    meeting = _MEETING.get()
+    return grown(*growth) if meeting is None else meeting.grow(growth)
+
+
+def fit_together(
+    fits: Sequence[Callable[[], _Result]], *, at_once: int = 64
+) -> list[Future[_Result]]:
+    """Call functions that fit models, whose trees grow at the same time.
+
+    For experiments of many fits of small tables: repeats, grids, seeds. Trees are those
+    of one fit after the other but for rounding. Growths are one where their options and
+    the form of their tables agree: numbers of columns and of the most categories.
+
+    Parameters
+    ----------
+    fits : sequence of callables
+        Without arguments.
+    at_once : int, default=64
+        Number of fits that are in memory at the same time.
+
+    Returns
+    -------
+    list of concurrent.futures.Future
+        All done: ``result()`` gives what a function returned, or raises its error.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> def fit(seed):
+    ...     return SecretRegressor().fit(*make_fried(200, random_state=seed))
+    >>> done = fit_together([lambda seed=seed: fit(seed) for seed in range(8)])
+    >>> [tree.result().n_leaves_ > 0 for tree in done] == [True] * 8
+    True
+    """
+    futures: list[Future[_Result]] = []
+    # Threads that change limits and filters would restore each other's.
+    with (
+        one_thread_for_products(),
+        warnings.catch_warnings(),
+        ThreadPoolExecutor(at_once) as pool,
+    ):
+        for some in _batches(fits, at_once):
+            meeting = _Meeting(len(some))
+            now = [pool.submit(copy_context().run, meeting.of, fit) for fit in some]
+            futures += now
+            try:
+                wait(now)
+            except BaseException:
+                meeting.close()
+                raise
+    return futures
+
+
+class _Waiting:
+    """A growth, and its trees or its error, once they are there."""
+
+    def __init__(self, growth: Growth):
+        self.growth = growth
+        self.trees: list[Grown] | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.trees is not None or self.error is not None
+
+
+class _Meeting:
+    """Fits that wait for each other before they grow trees."""
+
+    def __init__(self, n_fits: int):
+        self._changed = threading.Condition()
+        self._n_busy, self._waiting = n_fits, list[_Waiting]()
+        self._is_closed = False
+
+    def of(self, fit: Callable[[], _Result]) -> _Result:
+        """Call one of the fits, in a thread of its own."""
+        _MEETING.set(self)
+        try:
+            return fit()
+        finally:
+            with self._changed:
+                self._n_busy -= 1
+                self._changed.notify_all()
+
+    def grow(self, growth: Growth) -> list[Grown]:
+        """Wait for the others; the last to come grows the trees of all."""
+        own = _Waiting(growth)
+        with self._changed:
+            self._waiting.append(own)
+            self._n_busy -= 1
+            self._changed.notify_all()
+            while not own.is_done:
+                if self._is_closed:
+                    own.error = KeyboardInterrupt()
+                elif self._n_busy == 0:
+                    self._grow_all()
+                else:
+                    self._changed.wait()
+        if own.error is not None:
+            raise own.error
+        assert own.trees is not None
+        return own.trees
+
+    def close(self) -> None:
+        """Let every fit end where it comes to its next growth."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _grow_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for group in _groups(waiting):
+            try:
+                for each, trees in zip(
+                    group, _grown_as_one([w.growth for w in group]), strict=True
+                ):
+                    each.trees = trees
+            except BaseException as error:
+                for each in group:
+                    each.error = error
+        self._n_busy += len(waiting)
+        self._changed.notify_all()
+
+
+_MEETING: ContextVar[_Meeting | None] = ContextVar("meeting", default=None)
+
+
+def _batches(things: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(things), most):
+        yield things[first : first + most]
+
+
+def _groups(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
+    """Growths that can be one, of not too many rows."""
+    keys = [_form(each.growth) for each in waiting]
+    for key in dict.fromkeys(keys):
+        group, n_rows = list[_Waiting](), 0
+        for each in itertools.compress(waiting, (own == key for own in keys)):
+            n_rows += each.growth.n_rows
+            if group and n_rows > _MOST_ROWS:
+                yield group
+                group, n_rows = [], each.growth.n_rows
+            group.append(each)
+        yield group
+
+
+def _form(growth: Growth) -> Hashable:
+    """What growths have in common that can be one."""
+    schema, options = growth.schema, growth.options
+    if options.fixed is not None or not isinstance(growth.rows.table.x, np.ndarray):
+        return id(growth)
+    return (
+        replace(options, max_depth=None),
+        growth.enough is None,
+        schema.input_columns,
+        schema.n_regressors,
+        schema.n_indicators,
+        schema.missing_columns,
+        schema.monotonic,
+        schema.n_outputs,
+        len(schema.discrete),
+        max(map(len, schema.categories), default=0),
+    )
+
+
+def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown]]:
+    """Trees of several growths of one form."""
+    first = growths[0]
+    if len(growths) == 1:
+        return [grown(*first)]
+    starts = np.cumsum([0, *(each.rows.n_rows for each in growths)])
+    last = np.cumsum([len(each.roots) for each in growths]).tolist()
+    places = [slice(*ends) for ends in zip([0, *last[:-1]], last, strict=True)]
+    roots = [
+        replace(root, rows=root.rows + start, max_depth=each.options.max_depth)
+        for each, start in zip(growths, starts, strict=False)
+        for root in each.roots
+    ]
+
+    def of_each(trees: Sequence[Grown]) -> list[list[Grown]]:
+        return [
+            [
+                each._replace(tree=replace(each.tree, schema=growth.schema))
+                for each in trees[place]
+            ]
+            for growth, place in zip(growths, places, strict=True)
+        ]
+
+    def enough(
+        n_levels: int, current_trees: Callable[[], Sequence[Grown]]
+    ) -> Sequence[int]:
+        trees, done = list[list[list[Grown]]](), list[int]()
+
+        def own_trees(i: int) -> Sequence[Grown]:
+            if not trees:  # for all of them at once
+                trees.append(of_each(current_trees()))
+            return trees[0][i]
+
+        for i, (growth, place) in enumerate(zip(growths, places, strict=True)):
+            assert growth.enough is not None
+            ended = growth.enough(n_levels, lambda i=i: own_trees(i))
+            done += [place.start + tree for tree in ended]
+        return done
+
+    options = replace(first.options, max_depth=None)
+    rows = join([each.rows for each in growths])
+    callback = None if first.enough is None else enough
+    return of_each(grown(rows, first.schema, options, roots, first.stage, callback))
