@@ -30,7 +30,7 @@ _PART = 1 << 16
 class Seen(NamedTuple):
     """Rows that a search looks at."""
 
-    rows: TiledRows
+    rows: TiledRows | Array  # of samples only how many there are of each node
     x: AnyArray  # row array of shape (n_columns, rows), float32
     codes: AnyArray  # (n_discrete, rows), int32
     targets: AnyArray  # (n_outputs, rows), float32
@@ -191,11 +191,15 @@ def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Ar
         side.astype(jnp.bfloat16), upto, preferred_element_type=jnp.float32
     ).astype(jnp.int32)
     count = rank[:, :, -1]  # (n_tiles, 2)
-    before = jnp.cumsum(count, axis=0) - count
+    so_far = jnp.cumsum(count, axis=0)
     # Tiles of nodes without rows are none; their first one may be beyond the last.
-    before = before - before[jnp.minimum(rows.first, n_tiles - 1)][rows.node]
-    rank = rank - 1 + before[:, :, None]  # among those of their node and side
-    length = rows.sums(side.astype(jnp.int32))  # (n_nodes, 2)
+    first = jnp.minimum(rows.first, n_tiles - 1)
+    before = (so_far - count)[first]
+    # Ranks among those of their node and side.
+    rank = rank - 1 + (so_far - count - before[rows.node])[:, :, None]
+    last = jnp.minimum(first + (rows.length - 1) // tile, n_tiles - 1)
+    some = rows.length[:, None] > 0
+    length = jnp.where(some, so_far[last] - before, 0)  # (n_nodes, 2)
 
     number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
     is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
@@ -308,13 +312,15 @@ def samples(tiles: Tiles, node: AnyArray, *, n_rows: int) -> Seen:
     length = jnp.where(node >= 0, tiles.rows.length[node], 0)
     some = replace(tiles.rows, length=length, first=tiles.rows.first[node])
     first = (some.head(values, n_rows) for values in tiles[1:5])
-    return Seen(TiledRows.samples(length, n_rows), *first)
+    return Seen(length, *first)
 
 
 @program(static_argnames=("traced",), small_steps=True)
 def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
     """The share of each node's weight that the search saw, then its best split."""
     rows, x, codes, targets, weight = seen
+    if not isinstance(rows, TiledRows):
+        rows = TiledRows.samples(rows, weight.shape[-1])
     # Of nodes that nobody asks about no row counts.
     weight = jnp.where(rows.spread(asked.weight > 0), weight, 0.0)
     share = safe_divide(rows.sums(weight), asked.weight)

@@ -80,7 +80,7 @@ class Search:
             ):
                 every[index] = some
 
-        side_by_side(search, _parts(n_rows))
+        side_by_side(search, _parts(n_rows, frontier.oblique))
         return Found(splits, share)
 
     def _level(self, frontier: Frontier) -> Level:
@@ -163,8 +163,9 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
     return found
 
 
-def _parts(n_rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Nodes that are searched together."""
-    last = np.cumsum(n_rows)
-    cuts = np.flatnonzero(np.diff((last - 1) // _ROWS_TOGETHER)) + 1
-    yield from np.split(np.arange(len(n_rows)), cuts)
+def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
+    """Nodes that are searched together, apart where oblique splits are looked for."""
+    for index in (np.flatnonzero(~oblique), np.flatnonzero(oblique)):
+        last = np.cumsum(n_rows[index])
+        cuts = np.flatnonzero(np.diff((last - 1) // _ROWS_TOGETHER)) + 1
+        yield from filter(len, np.split(index, cuts))

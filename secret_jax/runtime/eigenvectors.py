@@ -13,8 +13,8 @@ from secret_jax.runtime.linalg import (
     unit_vectors,
 )
 
-# Squarings of a matrix, and most of them before it is scaled again.
-_N_SQUARINGS, _MOST_SQUARINGS = 7, 3
+# Squarings of a matrix, and the logarithm of the largest number that they may lead to.
+_N_SQUARINGS, _LARGEST = 7, 70.0
 
 
 def leading_eigenvectors(
@@ -38,15 +38,17 @@ def leading_eigenvectors(
 
 
 def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
-    def normed(matrix):
-        largest = jnp.max(jnp.abs(matrix), keepdims=True)
-        return matrix / jnp.where(largest > 0, largest, 1.0)
+    def normed(values):
+        largest = jnp.max(jnp.abs(values), keepdims=True)
+        return values / jnp.where(largest > 0, largest, 1.0)
 
+    # Eigenvalues of m x m numbers of at most one are at most m.
+    together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
     rest, found = matrix, []
     for _ in range(n):
         power = rest = normed(rest)
         for i in range(_N_SQUARINGS):
-            power = normed(power) if i and not i % _MOST_SQUARINGS else power
+            power = normed(power) if i and not i % together else power
             power = small_matmul(power, power)
         # Nearly v v': every column is along v.
         vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
@@ -54,7 +56,7 @@ def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
         image = matmul(rest, vector)
         size = jnp.sqrt(jnp.sum(image**2))
         same, opposite = image + size * vector, image - size * vector
-        vector = unit_vectors(jnp.where(jnp.dot(image, vector) >= 0, same, opposite))
+        vector = unit_vectors(jnp.where(jnp.sum(image * vector) >= 0, same, opposite))
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
         rest = small_matmul(outside, small_matmul(rest, outside))
         found.append(vector)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.runtime.arrays import largest, taken
-from secret_jax.runtime.linalg import AnyArray, definite_solve, namespace, unit_vectors
+from secret_jax.runtime.linalg import AnyArray, definite_solve, namespace
 
 
 @runtime_checkable
@@ -37,7 +37,7 @@ def sparse(
     n_kept: int | Int[np.ndarray, " n_directions"],
     ridge: float,
 ) -> Float[AnyArray, "... n_directions n_attributes"]:
-    """The directions in few attributes that come closest to given ones.
+    """The directions in few attributes that come closest to given ones, of any length.
 
     The attributes with the largest effects are kept, and the projection is regressed
     on them.
@@ -65,4 +65,4 @@ def sparse(
     matrix = matrix + alone[..., None] * xp.eye(most, dtype=dtype)
     found = kept * definite_solve(matrix, moment)
     at = place[..., :, None] == np.arange(n_attributes)
-    return unit_vectors(xp.sum(xp.where(at, found[..., None], 0.0), axis=-2))
+    return xp.sum(xp.where(at, found[..., None], 0.0), axis=-2)

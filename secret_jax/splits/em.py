@@ -97,17 +97,31 @@ def expect(
     share = xp.where(odds > 0, 1.0, least) / both
     likelihood = xp.maximum(first, second) + xp.log(both)
     weight = weight[..., None, :]
-    return products(rows, share * weight, z), rows.sums(likelihood * weight)
+    if xp is np:
+        return products(rows, share * weight, z), rows.sums(likelihood * weight)
+    # In one product, whose column of the one in z has the sums.
+    by = _by_row(share * weight, z)
+    found = rows.products(xp.concatenate([by, likelihood * weight], axis=-2), z)
+    n_starts, n_joint = share.shape[-2], z.shape[-2]
+    moments = found[:, : n_starts * n_joint]
+    moments = moments.reshape(-1, n_starts, n_joint, n_joint)
+    return moments, found[:, n_starts * n_joint :, 0]
 
 
 def products(
     rows: Any, weight: Float[AnyArray, "... n_starts rows"], z: AnyArray
 ) -> Float[AnyArray, "n_nodes n_starts n_joint n_joint"]:
     """Products of (1, z) with itself, by several weights."""
+    n_starts, n_joint = weight.shape[-2], z.shape[-2]
+    found = rows.products(_by_row(weight, z), z)
+    return found.reshape(-1, n_starts, n_joint, n_joint)
+
+
+def _by_row(weight: AnyArray, z: AnyArray) -> AnyArray:
+    """(1, z) by several weights, one after the other."""
     weighted = weight[..., None, :] * z[..., None, :, :]
     *lead, n_starts, n_joint, n_rows = weighted.shape
-    found = rows.products(weighted.reshape(*lead, n_starts * n_joint, n_rows), z)
-    return found.reshape(-1, n_starts, n_joint, n_joint)
+    return weighted.reshape(*lead, n_starts * n_joint, n_rows)
 
 
 def fit_mixtures(

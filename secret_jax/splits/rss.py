@@ -17,7 +17,7 @@ from secret_jax.splits.directions import Proposal
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.rss_axis import attributes_of, best_attribute
 from secret_jax.splits.rss_nodes import prepared
-from secret_jax.splits.rss_oblique import improved
+from secret_jax.splits.rss_oblique import improved, proposed
 from secret_jax.splits.rss_sides import picked
 
 
@@ -112,10 +112,13 @@ class RssSplits(SplitFinder):
                 nodes.min_weight, self.least_share * nodes.total
             )
             nodes = nodes._replace(min_weight=least)
-        attributes = attributes_of(level, nodes, self.n_thresholds)
+        direction, oblique = None, level.any_oblique and level.x.shape[-2] > 1
+        if oblique:
+            direction = proposed(nodes, self)
+        attributes = attributes_of(level, nodes, direction, self.n_thresholds)
         best = best_attribute(attributes, nodes, self.n_finalists, self.ridge)
-        if level.any_oblique and level.x.shape[-2] > 1:
-            best = improved(nodes, best, level.oblique, self)
+        if oblique:
+            best = improved(nodes, best, direction, level.oblique, self)
         pick = picked(best, level, nodes, attributes)
         return split_of(
             pick._replace(gain=pick.gain * units.residual**2),

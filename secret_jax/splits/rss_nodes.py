@@ -87,13 +87,6 @@ class Nodes(NamedTuple):
         """Weight of the rows."""
         return self.weighted[..., self.n_outputs, :]
 
-    def take(self, chosen: np.ndarray) -> Nodes:
-        """Select nodes by position, on the host."""
-        rows, place = self.rows.take(chosen)
-        of_rows = (array[:, place] for array in self[1:5])
-        of_nodes = (None if a is None else a[chosen] for a in self[5:])
-        return Nodes(rows, *of_rows, *of_nodes)
-
 
 class Units(NamedTuple):
     """What the nodes' units are in those of the table; see `Split` for the rest."""

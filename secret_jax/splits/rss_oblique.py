@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import jax
 import numpy as np
 
 from secret_jax.runtime.arrays import taken, where_each
@@ -20,11 +19,10 @@ from secret_jax.runtime.linalg import (
     matmul,
     namespace,
     safe_divide,
-    unit_vectors,
 )
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.discriminant import oriented
-from secret_jax.splits.rss_axis import Best
+from secret_jax.splits.rss_axis import LEAST_RISE, Best
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 from secret_jax.splits.rss_scores import best_cuts, cuts_of, exact_sides, screened
 
@@ -35,53 +33,43 @@ _SPARSE_LOSS = 0.05
 _MOST_BENDING = 3.0
 # A hinge step counts a row at most so many times as much as the mean row.
 _MOST_WEIGHT = 4.0
-# A hinge step that gains a smaller share is rounding, and goes no further.
-_LEAST_RISE = 1e-4
 
 # An `RssSplits`, whose module imports this one.
 Options: TypeAlias = Any
 
 
-def improved(nodes: Nodes, best: Best, some: AnyArray, options: Options) -> Best:
-    """Improve on the best splits of some nodes by oblique ones.
+def improved(
+    nodes: Nodes,
+    best: Best,
+    direction: AnyArray | None,
+    some: AnyArray,
+    options: Options,
+) -> Best:
+    """Improve on the best splits of some nodes by hinge steps, then by short versions.
 
-    On the host only these are computed.
+    ``direction``: those that were proposed, which have short versions if there are no
+    steps.
     """
-    if nodes.rows.xp is not np or some.all():
-        new = _obliquely(nodes, best, options)
-        return jax.tree.map(lambda a, b: where_each(some, a, b), new, best)
-    index = np.flatnonzero(some)
-    if len(index):
-        part = Best(*(array[index] for array in best))
-        new = _obliquely(nodes.take(index), part, options)
-        best = Best(*(array.copy() for array in best))
-        for every, own in zip(best, new, strict=True):
-            every[index] = own
-    return best
-
-
-def _obliquely(nodes: Nodes, best: Best, options: Options) -> Best:
-    """The best splits after some rounds, of which the last one looks for short ones."""
-    xp = nodes.rows.xp
-    proposed = _proposed(nodes, options)
-    n_rounds = bool(proposed) + options.hinge_steps
-    for turn in range(n_rounds):
-        if turn or not proposed:
-            proposed = [_hinge(nodes, best, options)]
-        full = xp.concatenate(proposed, axis=1)
-        n_full, tried = full.shape[1], [full]
-        if turn == n_rounds - 1:
-            longer = xp.concatenate([full, best.direction[:, None]], axis=1)
+    xp, new = nodes.rows.xp, best
+    for left in range(max(options.hinge_steps, 1), 0, -1):
+        if options.hinge_steps:
+            direction = _hinge(nodes, new, options)
+        if direction is None:
+            break
+        n_full, tried = direction.shape[1], [direction]
+        if left == 1:
+            longer = xp.concatenate([direction, new.direction[:, None]], axis=1)
             tried += _short(nodes, longer, options)
-        found = _scored(nodes, xp.concatenate(tried, axis=1), options)
-        best = _better(best, Best(*(array[:, :n_full] for array in found)))
-        if len(tried) > 1:
-            best = _shortest(best, Best(*(array[:, n_full:] for array in found)))
-    return best
+        tried = standardised(nodes, xp.concatenate(tried, axis=1))
+        found = _scored(nodes, tried, options)
+        new = _better(new, Best(*(array[:, :n_full] for array in found)))
+        if tried.shape[1] > n_full:
+            new = _shortest(new, Best(*(array[:, n_full:] for array in found)))
+    return Best(*(where_each(some, *pair) for pair in zip(new, best, strict=True)))
 
 
-def _proposed(nodes: Nodes, options: Options) -> list[AnyArray]:
-    """Directions that do not depend on the best split so far."""
+def proposed(nodes: Nodes, options: Options) -> AnyArray | None:
+    """Directions that do not depend on the best split so far, in standard units."""
     found = []
     if options.n_hessian:
         found.append(_in_columns(nodes, _hessian(nodes, options), options))
@@ -92,17 +80,27 @@ def _proposed(nodes: Nodes, options: Options) -> list[AnyArray]:
         for proposal in options.proposals:
             new = proposal(nodes.rows, white, residual, nodes.weight)
             found.append(_in_columns(nodes, matmul(new, whitener), options))
-    return found
+    if not found:
+        return None
+    return standardised(nodes, nodes.rows.xp.concatenate(found, axis=1))
+
+
+def standardised(nodes: Nodes, direction: AnyArray) -> AnyArray:
+    """Directions (n_nodes, k, n_columns) along which columns have unit variance."""
+    xp = nodes.rows.xp
+    variance = xp.sum(matmul(direction, nodes.covariance) * direction, axis=2)
+    return safe_divide(direction, xp.sqrt(xp.maximum(variance, 0.0))[..., None])
 
 
 def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray]:
     """Versions of directions in few attributes."""
-    n_columns = direction.shape[2]
-    return [
-        oriented(sparse(direction, nodes.covariance, length, options.ridge))
-        for length in options.sparse_terms
-        if length < n_columns
-    ]
+    _, n, n_columns = direction.shape
+    lengths = [length for length in options.sparse_terms if length < n_columns]
+    if not lengths:
+        return []
+    every = nodes.rows.xp.concatenate([direction] * len(lengths), axis=1)
+    kept = np.repeat(lengths, n)
+    return [oriented(sparse(every, nodes.covariance, kept, options.ridge))]
 
 
 def _basis(nodes: Nodes) -> AnyArray:
@@ -120,11 +118,11 @@ def _whitener(nodes: Nodes, options: Options) -> AnyArray:
 
 
 def _in_columns(nodes: Nodes, coordinates: AnyArray, options: Options) -> AnyArray:
-    """Directions (n_nodes, k, n_coordinates) in few of the columns."""
+    """Directions (n_nodes, k, n_coordinates), of any length, in few of the columns."""
     xp, direction = nodes.rows.xp, coordinates
     if nodes.loading is not None:
         direction = matmul(coordinates, xp.swapaxes(nodes.loading, 1, 2))
-    direction = unit_vectors(direction * nodes.combined[:, None])
+    direction = direction * nodes.combined[:, None]
     if options.max_split_features:
         kept = options.max_split_features
         direction = sparse(direction, nodes.covariance, kept, options.ridge)
@@ -183,18 +181,12 @@ def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
     within = safe_divide(within, xp.sum(mass, axis=1)[:, None, None])
     ridge = (options.ridge + ROUNDING) * np.eye(within.shape[-1], dtype=within.dtype)
     found = definite_solve(within + ridge, center[:, 0] - center[:, 1])
-    return _in_columns(nodes, unit_vectors(found)[:, None], options)
+    return _in_columns(nodes, found[:, None], options)
 
 
 def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
-    """The best cuts of directions; arrays with a second axis of directions.
-
-    ``direction``: (n_nodes, k, n_columns), of any length.
-    """
+    """The best cuts of directions; arrays with a second axis of directions."""
     rows, xp = nodes.rows, nodes.rows.xp
-    variance = xp.sum(matmul(direction, nodes.covariance) * direction, axis=2)
-    deviation = xp.sqrt(xp.maximum(variance, 0.0))[..., None]
-    direction = safe_divide(direction, deviation)
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     gain = screened(nodes, projection, cuts, matmul(direction, nodes.cross))
@@ -208,7 +200,7 @@ def _better(best: Best, found: Best) -> Best:
     """The best of some directions where it gains more than the best so far."""
     which = namespace(found.gain).argmax(found.gain, axis=1)
     found = Best(*(taken(array, which, 1) for array in found))
-    rise = _LEAST_RISE * namespace(best.gain).abs(best.gain)
+    rise = LEAST_RISE * namespace(best.gain).abs(best.gain)
     better = found.gain > best.gain + rise
     return Best(*(where_each(better, *pair) for pair in zip(found, best, strict=True)))
 

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
-    matmul,
     namespace,
+    small_matmul,
 )
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 
@@ -42,21 +42,26 @@ def cuts_of(
     enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
     head = head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype)
     heaviest = xp.max(mass, axis=-1, keepdims=True)
-    if xp is np and ((mass == heaviest) | (mass == 0)).all():  # places in place of sums
+    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
+        upto = head[..., None, :] <= head[..., None]
+        below = xp.sum(xp.where(upto, mass[..., None, :], 0), axis=-1)
+        found = below[..., None, :] >= enough[..., None]
+        return xp.min(xp.where(found, head[..., None, :], xp.inf), axis=-1)
+    if ((mass == heaviest) | (mass == 0)).all():  # places in place of sums
         head = np.sort(head, axis=-1)
         place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
     else:
-        order = xp.argsort(head, axis=-1)
-        head = xp.take_along_axis(head, order, axis=-1)
-        mass = xp.take_along_axis(xp.broadcast_to(mass, order.shape), order, axis=-1)
-        below = xp.cumsum(mass, axis=-1)
+        order = np.argsort(head, axis=-1)
+        head = np.take_along_axis(head, order, axis=-1)
+        mass = np.take_along_axis(np.broadcast_to(mass, order.shape), order, axis=-1)
+        below = np.cumsum(mass, axis=-1)
         # From the end: what is there without mass adds nothing.
-        enough = xp.minimum(enough, below[..., -1:])
+        enough = np.minimum(enough, below[..., -1:])
         # NumPy is slow to count what is true in the type that it chooses itself.
         passed = below[..., None, :] < enough[..., None]
-        place = xp.sum(passed, axis=-1, dtype=np.int32)
-    place = xp.broadcast_to(xp.clip(place, 0, most - 1), (*head.shape[:-1], n))
-    return xp.take_along_axis(head, place, axis=-1)
+        place = np.sum(passed, axis=-1, dtype=np.int32)
+    place = np.broadcast_to(np.clip(place, 0, most - 1), (*head.shape[:-1], n))
+    return np.take_along_axis(head, place, axis=-1)
 
 
 def gains_of_cuts(
@@ -101,7 +106,7 @@ def gains_of_cuts(
         moment = left[:, :, first + 1 : first + 1 + n]
         of_whole = whole[:, :, first + 1 : first + 1 + n]
         vectors = xp.stack([slope, xp.broadcast_to(of_whole, slope.shape)], axis=2)
-        of_left = matmul(vectors, moment)
+        of_left = small_matmul(vectors, moment)
         squares = xp.sum(moment**2, axis=2)
         other = squares - 2 * of_left[:, :, 1]
         other = other + xp.sum(of_whole**2, axis=2)[..., None]
