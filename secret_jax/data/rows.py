@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ _STEPS = 1024.0
 MOST_DEALT, LEAST_DEALT = 50, 5
 # Number of dealt rows that is enough.
 PLENTY = 1 << 16
+
+_Result = TypeVar("_Result")
 
 
 class Table(NamedTuple):
@@ -62,6 +65,22 @@ class Rows(NamedTuple):
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.weight)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.weight.sum())
+
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        """See `secret_jax.data.source.RowSource`."""
+        rows = merged(self, seed).dealt(n_wanted)
+        return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `secret_jax.data.source.RowSource`."""
+        return in_blocks(lambda part: function(self.take(part)), self.n_rows, size)
 
     def take(self, index: np.ndarray | slice) -> Rows:
         """Select rows."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
-from secret_jax.data.source import EncodedRows, RowSource
+from secret_jax.data.source import RowSource
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
@@ -119,7 +119,7 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
 
     The rows come block by block, wherever they lie; see `RowSource.blocks`.
     """
-    sources = [EncodedRows(rows)] if isinstance(rows, Rows) else rows
+    sources = [rows] if isinstance(rows, Rows) else rows
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
     def of_block(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:

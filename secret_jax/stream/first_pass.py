@@ -14,10 +14,10 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import rows_below
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.hashing import mix
 from secret_jax.stream.batches import Batch, StreamError
 from secret_jax.stream.pool import Pool, PoolRows
 
@@ -29,6 +29,7 @@ class FirstPass:
         self.learner, self.pool = Learner(options, target_names), Pool()
         self.others: set[str] = set()  # columns that held no numbers in the first batch
         self.n_rows, self.n_used, self.weight = 0, 0, 0.0
+        self.content = 0  # of the rows, in any order, see `content_of`
         self.factor = 1.0  # of weights, for a mean of one of every observation
 
     def add(self, batch: Batch, enough: Callable[[int], int]) -> None:
@@ -44,11 +45,14 @@ class FirstPass:
         self.n_used += int(used.sum())
         self.weight += float(weight.sum())
         targets, weight = targets[used], weight[used]
-        known = columns, learner.categories, targets
-        index, hashed = rows_below(*known, self.pool.limit, ROW_ORDER)
+        hashed = columns.hashes(learner.categories, targets, ROW_ORDER)
+        self.content = content_of(hashed, weight, self.content)
+        index = np.flatnonzero(hashed < self.pool.limit)
         number = np.ones(len(index), np.int64)
-        chosen = columns.take(index), targets[index], weight[index], number, hashed
-        self.pool.add(PoolRows(*chosen), self.n_used, enough(self.n_used))
+        chosen = columns.take(index), targets[index], weight[index], number
+        self.pool.add(
+            PoolRows(*chosen, hashed[index]), self.n_used, enough(self.n_used)
+        )
 
     def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
         """Refuse what would be read as categories or places, and is none."""
@@ -129,6 +133,15 @@ class FirstPass:
         n_wanted = enough(round(share * self.n_used))
         source = replace(source, schema=schema)
         return schema, source.sample_of(index, n_wanted, ROW_ORDER)
+
+
+def content_of(hashed: np.ndarray, weight: np.ndarray, before: int = 0) -> int:
+    """Add hashes of rows and of their weights to a sum that their order leaves alone.
+
+    A pass over the same rows comes to the same sum: by chance one in 2**32 others.
+    """
+    rows = mix(hashed.astype(np.uint64) ^ mix(weight.view(np.uint64)))
+    return (before + int(rows.sum())) % (1 << 64)
 
 
 def together(parts: Sequence[FirstPass]) -> FirstPass:

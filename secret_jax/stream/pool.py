@@ -14,7 +14,7 @@ from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import MOST_DEALT
 from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import HostRows
+from secret_jax.data.source import TableSource
 from secret_jax.data.validation import rounded_weight
 
 # The pool may grow by this before the rows of larger hashes are dropped.
@@ -92,14 +92,14 @@ class Pool:
 
     def observed(
         self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
-    ) -> tuple[HostRows, float]:
+    ) -> tuple[TableSource, float]:
         """Rows without copies, and the share of the rows that are none.
 
         ``places`` map codes to the schema's; weights are multiplied by ``factor``.
         """
         columns, targets, weight, times, _ = self.rows
         weight = rounded_weight(weight * factor)
-        source = HostRows(schema, columns.recoded(places), targets, weight)
+        source = TableSource(schema, columns.recoded(places), targets, weight)
         found = source.repeats(times)
         if found is None or not (self.is_whole or self.merged or found.are_many):
             return source, 1.0

@@ -12,9 +12,8 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, shuffled
-from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.source import EncodedRows, HostRows
+from secret_jax.data.source import TableSource
 from secret_jax.datasets import make_fried
 from secret_jax.splits.rss import RssSplits
 
@@ -25,20 +24,20 @@ SMALL = {
 }
 
 
-def host_rows(x, y, weight=None) -> HostRows:
+def host_rows(x, y, weight=None) -> TableSource:
     """Rows of regressors with one target, or with a column for each."""
     targets = np.asarray(y, np.float64).reshape(len(x), -1)
     weight = np.ones(len(x)) if weight is None else weight
     names = tuple(f"y{i}" for i in range(targets.shape[1]))
     schema = learn_schema(read_columns(x), targets, weight, ColumnOptions(), names)
-    return HostRows(schema, matched(schema, read_columns(x)), targets, weight)
+    return TableSource(schema, matched(schema, read_columns(x)), targets, weight)
 
 
-def device_rows(x, y, weight=None) -> ShardedRows:
+def device_rows(x, y, weight=None) -> TableSource:
     """The same rows as an array of JAX."""
     host = host_rows(x, y, weight)
     shards = as_they_lie(jnp.asarray(x))
-    return ShardedRows(host.schema, shards, host.targets, host.weight)
+    return TableSource(host.schema, shards, host.targets, host.weight)
 
 
 def assert_same(found: Rows, expected: Rows):
@@ -118,7 +117,7 @@ def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     targets, weight = rng.normal(size=(5000, 1)), np.ones(5000)
     options = ColumnOptions(categorical_features=[1], missing="learn")
     schema = learn_schema(read_columns(x), targets, weight, options)
-    source = HostRows(schema, matched(schema, read_columns(x)), targets, weight)
+    source = TableSource(schema, matched(schema, read_columns(x)), targets, weight)
     found = source.sample(1000, seed=0)
     # Five standard deviations of a binomial count.
     assert abs(found.n_rows - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8)
@@ -152,7 +151,7 @@ def test_blocks_are_all_rows_encoded_in_their_order(rng, size):
     source = host_rows(x, targets, weight)
     everything = source.take(None)
     there = device_rows(x, targets, weight)
-    for other in (source, EncodedRows(everything), there):
+    for other in (source, everything, there):
         assert other.n_rows == 1000
         assert_same(joined_blocks(other, size), tuple(jax.tree.leaves(everything)))
 

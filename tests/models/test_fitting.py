@@ -12,7 +12,6 @@ from handmade import CHAIN, tree_on_numbers
 
 from secret_jax import Constant, LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.rows import Rows, Table, join
-from secret_jax.data.source import EncodedRows
 from secret_jax.interfaces import LeafModel, Models
 from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
@@ -142,7 +141,7 @@ def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):
 def test_sources_together_are_all_their_rows():
     tree = tree_of("bushy", 0, 2)
     parts = [rows_of(seed, 900, 2) for seed in range(3)]
-    statistics = node_statistics(tree, [EncodedRows(part) for part in parts])
+    statistics = node_statistics(tree, parts)
     (found,) = fit_models([tree], parts[:1], Ridge(), statistics=statistics)
     expected = fit_models([tree], [join(parts)], Ridge())[0]
     for name in STRUCTURE_FIELDS:
