@@ -15,6 +15,7 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.tails import with_flat_tails
+from secret_jax.data.validation import refuse_targets, refuse_weights
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.hashing import mix
@@ -36,8 +37,8 @@ class FirstPass:
         """Add a batch; ``enough(n)`` of n rows, a falling share, are a sample."""
         learner, targets, weight = self.learner, batch.targets, batch.weight
         with batch.placing():
-            _check_targets(targets, learner.target_names)
-            _check_weight(weight)
+            refuse_targets(targets, learner.target_names)
+            refuse_weights(weight)
             self._check_kinds(batch.columns)
             columns = learner.add(batch.table, targets, weight)
         used = weight > 0
@@ -155,23 +156,3 @@ def together(parts: Sequence[FirstPass]) -> FirstPass:
             message = f"Process {rank} is unlike process {first}: {error}"
             raise StreamError(message) from None
     return whole
-
-
-def _check_targets(targets: np.ndarray, names: Sequence[str]) -> None:
-    good = np.isfinite(targets)
-    if not good.all():
-        row, output = np.argwhere(~good)[0]
-        raise ValueError(
-            f"The target {names[output]!r} contains NaN or infinity: row {row} is "
-            f"{targets[row, output]}. Drop such rows before fitting."
-        )
-
-
-def _check_weight(weight: np.ndarray) -> None:
-    good = np.isfinite(weight) & (weight >= 0)
-    if not good.all():
-        row = int(good.argmin())
-        raise ValueError(
-            f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
-            "that are not negative."
-        )

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.repeats import distinct
 from secret_jax.data.rows import MOST_DEALT
 from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
@@ -116,11 +117,7 @@ def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:
 def _equal_as_one(rows: PoolRows) -> PoolRows:
     """Merge identical rows, in the order in which they came first."""
     values, codes = rows.columns
-    content = content_hash([*values, *codes.T, *rows.targets.T], 0)
-    _, first, which = np.unique(content, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    weight, number = (
-        np.bincount(which, array)[order] for array in (rows.weight, rows.number)
-    )
-    single = _taken(rows, first[order])
+    first, member = distinct(content_hash([*values, *codes.T, *rows.targets.T], 0))
+    weight, number = (np.bincount(member, a) for a in (rows.weight, rows.number))
+    single = _taken(rows, first)
     return single._replace(weight=weight, number=number.astype(np.int64))

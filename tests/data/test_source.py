@@ -97,18 +97,17 @@ def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
     found = device_rows(x, targets, weight).sample(n_wanted, seed=4)
     assert all(isinstance(array, np.ndarray) for array in jax.tree.leaves(found))
     assert_same(found, expected)
-    rows = found
-    assert rows.targets.shape == (rows.n_rows, n_outputs)
+    assert found.targets.shape == (found.n_rows, n_outputs)
     if kind != "copies":
-        assert_same(rows, shuffled(rows, 4))  # in the order of their hashes
+        assert_same(found, shuffled(found, 4))  # in the order of their hashes
     if kind == "copies":
-        assert len(np.unique(rows.targets, axis=0)) == 600
-        assert rows.n_rows == min(n_wanted, 6000, 600 * max(n_wanted // 600, 5))
+        assert len(np.unique(found.targets, axis=0)) == 600
+        assert found.n_rows == min(n_wanted, 6000, 600 * max(n_wanted // 600, 5))
     elif n_wanted > n_rows:
-        assert rows.n_rows == n_rows
+        assert found.n_rows == n_rows
     else:
         share = n_wanted / n_rows
-        assert abs(rows.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
+        assert abs(found.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
 
 
 def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
@@ -173,17 +172,13 @@ def test_all_rows_give_the_models_of_a_tree_that_a_sample_grew():
     model = SecretRegressor(prune=None, leaf=leaf, equation_tolerance=0, **SMALL)
     tree = model.fit(X, y).tree_
     assert tree.weight[0] == 6000
+    limits = {"min_samples_split": 1500, "min_samples_leaf": 700}  # of all rows
+    large = SecretRegressor(prune=None, **SMALL | limits).fit(X, y)
+    assert 1 < large.n_leaves_ <= 8
+    assert np.bincount(large.apply(X))[np.unique(large.apply(X))].min() > 500
     leaf = model.apply(X)
     for node in np.unique(leaf)[:4]:
         inside = leaf == node
         design = np.column_stack([np.ones(inside.sum()), X[inside]])
         fitted = design @ np.linalg.lstsq(design, y[inside], rcond=None)[0]
         np.testing.assert_allclose(model.predict(X[inside]), fitted, atol=2e-3)
-
-
-def test_numbers_of_rows_are_of_all_rows():
-    X, y = make_fried(6000, random_state=0)
-    options = SMALL | {"min_samples_split": 1500, "min_samples_leaf": 700}
-    model = SecretRegressor(prune=None, **options).fit(X, y)
-    assert 1 < model.n_leaves_ <= 8
-    assert np.bincount(model.apply(X))[np.unique(model.apply(X))].min() > 500

@@ -77,7 +77,9 @@ def test_ordered_categories_are_those_of_the_first_batch(levels, tmp_path):
 
 def test_weights_that_are_none():
     bad = good().assign(w=[1.0, -1.0, 2.0])
-    with pytest.raises(StreamError, match=r"row 4 \(row 1 of batch 1\) has -1"):
+    with pytest.raises(
+        StreamError, match=r"negative numbers: row 4 \(row 1 of batch 1\) is -1"
+    ):
         fit([good().assign(w=1.0), bad], sample_weight="w")
     with pytest.raises(StreamError, match="all are zero"):
         fit([good().assign(w=0.0)], sample_weight="w")
