@@ -12,7 +12,7 @@ import numpy as np
 
 from secret_jax.data.encoding import ReadColumns, Unencoded
 from secret_jax.data.repeats import LEAST_DIFFERENT, Repeats, repeats_of
-from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, Table, merged
+from secret_jax.data.rows import Rows, Table, every_copy, merged
 from secret_jax.data.sampling import ROW_ORDER, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
@@ -40,7 +40,7 @@ class RowSource(Protocol):
         """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
 
         The same rows and seed give the same sample, wherever they lie. Identical rows
-        are one, which is dealt as several, see `secret_jax.data.rows.Merged.dealt`.
+        are one, which is several again, see `secret_jax.data.rows.Merged.interleaved`.
         """
         ...
 
@@ -59,8 +59,8 @@ class TableSource:
     """Rows of a table that are encoded on demand; those of least hashes are a sample.
 
     ``columns`` are read, or lie in shards on devices; ``targets`` (n_rows, n_outputs)
-    are in units of their own, weights positive, ``group`` as in `Rows`. ``drawn`` are
-    the indices of samples, by their arguments.
+    are in units of their own, weights positive, ``group`` as in `Rows`.
+    ``sample_cache`` are the indices of samples, by number of rows and seed.
     """
 
     schema: TableSchema
@@ -68,7 +68,7 @@ class TableSource:
     targets: np.ndarray
     weight: np.ndarray
     group: np.ndarray | None = None
-    drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    sample_cache: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -103,7 +103,7 @@ class TableSource:
             targets=self.targets[index],
             weight=self.weight[index],
             group=None if self.group is None else self.group[index],
-            drawn={},
+            sample_cache={},
         )
 
     def take(self, index: np.ndarray | None) -> Rows:
@@ -117,11 +117,11 @@ class TableSource:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
         if n_wanted >= self.n_rows:
             return None
-        if (n_wanted, seed) not in self.drawn:
+        if (n_wanted, seed) not in self.sample_cache:
             limit = sampling_limit(n_wanted / self.n_rows)
             known = self.schema.categories, self.targets, limit, seed
-            self.drawn[n_wanted, seed] = self.columns.rows_below(*known)
-        return self.drawn[n_wanted, seed]
+            self.sample_cache[n_wanted, seed] = self.columns.rows_below(*known)
+        return self.sample_cache[n_wanted, seed]
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`."""
@@ -133,7 +133,9 @@ class TableSource:
         if index is not None and len(index) >= _LEAST_FOUND * n_wanted:
             single = merged(self.take(index), seed)
             if single.rows.n_rows >= LEAST_DIFFERENT * len(index):
-                return single.dealt(n_wanted).take(slice(max(n_wanted, len(index))))
+                return single.interleaved(n_wanted).take(
+                    slice(max(n_wanted, len(index)))
+                )
         return self.take(None).sample(n_wanted, seed)
 
     def observed(self, n_wanted: int) -> "TableSource":
@@ -174,5 +176,4 @@ class TableSource:
 
 def every_row(source: RowSource, seed: int) -> Rows:
     """Read all rows of a source in hash order, with those alike spread evenly."""
-    # So many that not even those that are dealt are left out.
-    return source.sample(max(LEAST_DEALT * source.n_rows, PLENTY), seed)
+    return source.sample(every_copy(source.n_rows), seed)

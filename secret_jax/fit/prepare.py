@@ -11,7 +11,7 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
+from secret_jax.data.rows import Rows, every_copy
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
@@ -59,7 +59,7 @@ class Prepared(NamedTuple):
     """Rows for growing and pruning, with the sources of all rows."""
 
     schema: TableSchema
-    rows: Rows  # in the order of their hashes, dealt over it: all, or a sample
+    rows: Rows  # in the order of their hashes, copies interleaved: all, or a sample
     # Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     sampled_share: float
     # All training rows, where ``rows`` or ``prune_rows`` are a sample.
@@ -245,6 +245,6 @@ def with_units_of(
 def enough_rows(plan: Plan, n_rows: int) -> int:
     """Number of rows to sample for growing and pruning a tree."""
     if plan.splits.max_samples is None:
-        return max(LEAST_DEALT * n_rows, PLENTY)
+        return every_copy(n_rows)
     share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
     return max(_NODE_SAMPLES * plan.splits.max_samples, share)

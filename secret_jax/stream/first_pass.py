@@ -36,7 +36,7 @@ class FirstPass:
     def add(self, batch: Batch, enough: Callable[[int], int]) -> None:
         """Add a batch; ``enough(n)`` of n rows, a falling share, are a sample."""
         learner, targets, weight = self.learner, batch.targets, batch.weight
-        with batch.placing():
+        with batch.with_row_context():
             refuse_targets(targets, learner.target_names)
             refuse_weights(weight)
             self._check_kinds(batch.columns)

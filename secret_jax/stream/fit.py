@@ -128,7 +128,7 @@ class StreamRows:
         for batch in self.source.read("fitting models on all rows", self.progress):
             used = batch.weight > 0
             targets, weight = batch.targets[used], batch.weight[used]
-            with batch.placing():
+            with batch.with_row_context():
                 columns = matched(schema, batch.table, used, asked=())
             hashed = columns.hashes(schema.categories, targets, ROW_ORDER)
             n_rows, content = n_rows + len(used), content_of(hashed, weight, content)

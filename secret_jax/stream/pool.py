@@ -12,7 +12,7 @@ import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.repeats import distinct
-from secret_jax.data.rows import MOST_DEALT
+from secret_jax.data.rows import MAX_COPIES
 from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
@@ -107,7 +107,7 @@ class Pool:
         share = float(found.number.sum() / times.sum())
         if share == 1.0 and not self.merged:
             return source, share
-        return source.without_copies(found, MOST_DEALT).scaled(share), share
+        return source.without_copies(found, MAX_COPIES).scaled(share), share
 
 
 def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:

@@ -34,7 +34,7 @@ def predict_stream(
 
     def tables() -> Iterator[Any]:
         for batch in source.read("predicting", progress, targets=False):
-            with batch.placing():
+            with batch.with_row_context():
                 predicted = _predicted(tree, batch.columns, keep)
             columns = {name: pa.array(batch.columns[name]) for name in keep}
             yield pa.table(columns | dict(zip(names, predicted, strict=True)))

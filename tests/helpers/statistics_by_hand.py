@@ -15,7 +15,8 @@ def statistics_of(
     """Of rows of several nodes, by default of one; empty where a node has none."""
     node = np.zeros(len(x), int) if node is None else node
     weight = np.ones(len(x)) if weight is None else weight
-    targets, order = targets.reshape(len(x), -1), np.argsort(node, kind="stable")
+    targets = targets if targets.ndim == 2 else targets[:, None]
+    order = np.argsort(node, kind="stable")
     ends = (
         np.searchsorted(node[order], np.arange(n_nodes), side)
         for side in ("left", "right")
