@@ -31,8 +31,7 @@ from secret_jax.inspect.mixin import Importances
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Progress
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError

@@ -1,9 +1,12 @@
 """Fit a tree to a stream: a sample grows it, all rows fit its models."""
 
 import itertools
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from secret_jax.data.encoding import matched
 from secret_jax.data.rows import Rows
@@ -18,13 +21,47 @@ from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.warning import each_once
 from secret_jax.stream.batches import StreamError
-from secret_jax.stream.exchange import Exchange, of_all
-from secret_jax.stream.first_pass import FirstPass, content_of, together
-from secret_jax.stream.pool import Pool
+from secret_jax.stream.first_pass import FirstPass, Pool, content_of, together
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree.structure import ARRAY_FIELDS
 
 _Result = TypeVar("_Result")
+_Value = TypeVar("_Value")
+# Gives the bytes of every process, by rank; every process has to call it. None: there
+# is one process.
+Exchange: TypeAlias = Callable[[bytes], list[bytes]] | None
+
+
+def among_jax_processes(content: bytes) -> list[bytes]:
+    """Exchange bytes between what ``jax.distributed.initialize`` connected."""
+    from jax.experimental.multihost_utils import process_allgather
+
+    lengths = np.ravel(process_allgather(np.array([len(content)], np.int32)))
+    padded = np.zeros(lengths.max(), np.uint8)
+    padded[: len(content)] = np.frombuffer(content, np.uint8)
+    found = np.reshape(process_allgather(padded), (len(lengths), -1))
+    return [row[:n].tobytes() for row, n in zip(found, lengths, strict=True)]
+
+
+def of_all(exchange: Exchange, work: Callable[[], _Value]) -> list[_Value]:
+    """Run a piece of work and collect its results from all processes.
+
+    An error is raised in all of them, so that none waits in vain.
+    """
+    if exchange is None:
+        return [work()]
+    failure: Exception | None = None
+    try:
+        content = pickle.dumps((None, work()))
+    except Exception as error:
+        failure, content = error, pickle.dumps((str(error), None))
+    found = [pickle.loads(part) for part in exchange(content)]
+    if failure is not None:
+        raise failure
+    for rank, (message, _) in enumerate(found):
+        if message is not None:
+            raise StreamError(f"In process {rank}: {message}")
+    return [value for _, value in found]
 
 
 class StreamOptions(NamedTuple):
