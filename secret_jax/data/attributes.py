@@ -1,9 +1,7 @@
 """Attributes of a table: its columns, with dates and ordered categories as numbers.
 
-A column of dates becomes numbers that can be split on and read: its year, its month,
-its weekday, its hour, and the days since a start. The days are a regressor like other
-numbers; the parts that come again are only split on. Ordered categories become their
-places in the order, which are only split on: their steps need not be alike.
+Dates are several attributes, see `secret_jax.data.dates`. Ordered categories become
+their places in the order, which are only split on: their steps need not be alike.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,23 +12,21 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import ReadTable, Zoned, is_missing, listed
-from secret_jax.data.zones import on_the_wall
+from secret_jax.data.columns import ReadTable, is_missing, listed
+from secret_jax.data.dates import (
+    DAYS,
+    WEEKDAY,
+    WEEKDAYS,
+    Dates,
+    Zones,
+    calendar,
+    dates_again,
+)
 from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
 
-# Columns of dates by name, each with the names of the attributes in its place.
-Dates: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
-# Columns of dates by name, each with the time zone of those of the fit.
-Zones: TypeAlias = tuple[tuple[str, str], ...]
 # Positions of ordered categories, each with these from the least to the greatest.
 Levels: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
-
-# The part of a date that grows with time, and so has a slope.
-DAYS = "days since 1970"
-# In words, since some count from zero and others from one.
-WEEKDAY = "weekday"
-_WEEKDAYS = "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 
 
 class Role(StrEnum):
@@ -127,7 +123,7 @@ class Attributes:
         for name, parts in self.dates:
             if name in columns and parts[0] not in columns:
                 zone = dict(self.zones).get(name)
-                dates = _dates_again(name, columns[name], zone)
+                dates = dates_again(name, columns[name], zone)
                 columns = columns | calendar(name, dates)
                 del columns[name]
         lacking = tuple(name for name in names if name not in columns)
@@ -148,7 +144,7 @@ class Attributes:
         if levels:
             return column, levels[min(max(place, 0), len(levels) - 1)]
         if part == WEEKDAY:
-            return self.names[position], _WEEKDAYS[min(max(place, 1), 7) - 1]
+            return self.names[position], WEEKDAYS[min(max(place, 1), 7) - 1]
         return (column, str(np.datetime64(place, "D"))) if part == DAYS else None
 
     def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -170,79 +166,6 @@ def input_names(names: tuple[str, ...], dates: Dates) -> tuple[str, ...]:
     """Names of the input columns that attributes come from."""
     owner = {part: name for name, parts in dates for part in parts}
     return tuple(dict.fromkeys(owner.get(name, name) for name in names))
-
-
-def with_calendars(
-    columns: dict[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], Dates, Zones]:
-    """Replace the dates of a training table by their parts, in the order of columns."""
-    attributes: dict[str, np.ndarray] = {}
-    dates, zones = [], []
-    for name, column in columns.items():
-        if column.dtype.kind != "M":
-            attributes[name] = column
-            continue
-        if isinstance(column, Zoned):
-            zones.append((name, column.zone))
-            column = on_the_wall(column, column.zone)
-        parts = calendar(name, column)
-        for both in sorted(parts.keys() & columns.keys()):
-            raise ValueError(
-                f"The dates of column {name!r} need the name {both!r}, which is "
-                "that of another column. Rename one of them."
-            )
-        attributes |= parts
-        dates.append((name, tuple(parts)))
-    return attributes, tuple(dates), tuple(zones)
-
-
-def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
-    """Split dates into calendar attributes, keyed by attribute name, float64.
-
-    Examples
-    --------
-    >>> parts = calendar("sold", np.array(["2024-02-29T06:30"], "datetime64[m]"))
-    >>> {part: float(value[0]) for part, value in parts.items()}
-    {'sold (year)': 2024.0, 'sold (month)': 2.0, 'sold (weekday)': 4.0,
-     'sold (hour)': 6.5, 'sold (days since 1970)': 19782.0}
-    """
-    day = column.astype("datetime64[D]")
-    days = day.astype(np.int64)
-    parts = {
-        "year": column.astype("datetime64[Y]").astype(np.int64) + 1970,
-        "month": column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
-        WEEKDAY: (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
-        "hour": (column - day) / np.timedelta64(1, "h"),
-        DAYS: days,
-    }
-    missing = np.isnat(column)
-    return {
-        f"{name} ({part})": np.where(missing, np.nan, values.astype(np.float64))
-        for part, values in parts.items()
-    }
-
-
-def _dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
-    """Return as dates of a zone a column that held some in training, or refuse it."""
-    if all(map(is_missing, column[:1])) and all(map(is_missing, column.tolist())):
-        return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
-    if column.dtype.kind == "M":
-        if isinstance(column, Zoned) != (zone is not None):
-            held = ["times without a time zone", "times of a time zone"]
-            call = f"dt.tz_localize({zone!r})"
-            if zone is None:
-                held, call = held[::-1], "dt.tz_localize(None)"
-            raise ValueError(
-                f"Column {name!r} now holds {held[0]}, and held {held[1]} in training. "
-                f"Give it as it was then, for example by X[{name!r}].{call}."
-            )
-        if isinstance(column, Zoned) and zone is not None:
-            column = on_the_wall(column, zone)
-        return column
-    raise ValueError(
-        f"Column {name!r} held dates in training, and now holds "
-        f"{column[0]!r}. Turn it into dates, for example with pandas.to_datetime."
-    )
 
 
 def places_in_order(

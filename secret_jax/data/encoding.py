@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from secret_jax.data.categories import codes_of, warn_of_unseen
 from secret_jax.data.columns import ReadTable, numbers, read_columns
 from secret_jax.data.device import encode_on_device, is_resident
 from secret_jax.data.rows import Table
+from secret_jax.data.sampling import category_numbers, columns_hash, sampling_factors
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
+
+_Result = TypeVar("_Result")
 
 
 class ReadColumns(NamedTuple):
@@ -25,8 +28,10 @@ class ReadColumns(NamedTuple):
     values: list[np.ndarray]
     codes: np.ndarray
 
-    def take(self, index: np.ndarray) -> ReadColumns:
-        """Select rows, by their indices."""
+    def take(self, index: np.ndarray | None) -> ReadColumns:
+        """Select rows, by their indices; None: all."""
+        if index is None:
+            return self
         values = [column.take(index) for column in self.values]
         return ReadColumns(values, self.codes.take(index, axis=0))
 
@@ -36,6 +41,46 @@ class ReadColumns(NamedTuple):
         for attribute, place in enumerate(places):
             codes[:, attribute] = place[self.codes[:, attribute]]
         return ReadColumns(self.values, codes)
+
+    def hashes(
+        self, categories: Sequence[Iterable[Any]], targets: np.ndarray, seed: int
+    ) -> np.ndarray:
+        """Sampling hashes of the rows, by what they hold, (n_rows,), uint32.
+
+        ``categories``: those of every discrete attribute, in the order of its codes.
+        """
+        pairs = zip(categories, self.codes.T, strict=True)
+        # The last one is for the code -1, of what training never saw.
+        numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
+        every = [*self.values, *numbers, *targets.T]
+        factors = sampling_factors(len(every), seed)
+
+        def of_block(part: slice) -> np.ndarray:
+            return columns_hash([column[part] for column in every], factors)
+
+        return np.concatenate(list(in_blocks(of_block, len(targets))))
+
+    def rows_below(
+        self,
+        categories: Sequence[Iterable[Any]],
+        targets: np.ndarray,
+        limit: np.uint32,
+        seed: int,
+    ) -> np.ndarray:
+        """Find the rows whose sampling hash is below a limit."""
+        return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
+
+    def blocks(
+        self,
+        schema: TableSchema,
+        function: Callable[[Table, slice], _Result],
+        size: int,
+    ) -> Iterator[_Result]:
+        """Apply a function to encoded blocks of rows, and to where they are."""
+        table = Unencoded(schema, self)
+        return in_blocks(
+            lambda part: function(table.block(part), part), len(self.codes), size
+        )
 
 
 class Unencoded(NamedTuple):
@@ -51,7 +96,14 @@ class Unencoded(NamedTuple):
 
     def encoded(self) -> Table:
         """Encode all rows, in blocks processed in parallel."""
-        return encoded(self.schema, self.columns)
+        x = np.empty((len(self.columns.codes), self.schema.n_columns), np.float32)
+
+        def fill(rows: slice) -> None:
+            x[rows] = encoded_columns(self.schema, self.columns, rows).T
+
+        for _ in in_blocks(fill, len(x)):
+            pass
+        return Table(x, self.columns.codes)
 
 
 def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) -> Table:
@@ -101,18 +153,6 @@ def matched(
         for i in schema.continuous
     ]
     return ReadColumns(values, codes)
-
-
-def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
-    """Encode all rows of columns, in blocks processed in parallel."""
-    x = np.empty((len(columns.codes), schema.n_columns), np.float32)
-
-    def fill(rows: slice) -> None:
-        x[rows] = encoded_columns(schema, columns, rows).T
-
-    for _ in in_blocks(fill, len(x)):
-        pass
-    return Table(x, columns.codes)
 
 
 def encoded_columns(

@@ -188,15 +188,9 @@ def class_weights(
         return weight
     member, found = labels[:, None] == classes, weight
     if isinstance(class_weight, Mapping):
-        names = classes.tolist()
-        unknown = [name for name in class_weight if name not in names]
-        if unknown:
-            raise ValueError(
-                f"class_weight names the class {unknown[0]!r}, which y does not hold: "
-                f"it has {listed(classes)}."
-            )
-        _refuse_bad_numbers("class_weight", class_weight)
-        found = found * (member @ [float(class_weight.get(name, 1)) for name in names])
+        found = found * (
+            member @ _of_classes("class_weight", class_weight, classes, 1.0)
+        )
     elif class_weight is not None:
         found = _with_shares(found, member, np.full(len(classes), 1.0 / len(classes)))
     if priors is not None:
@@ -220,23 +214,7 @@ def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
     """Check class priors and normalise them to sum to one, float64."""
     if priors is None:
         return None
-    if isinstance(priors, Mapping):
-        names = classes.tolist()
-        if set(priors) != set(names):
-            raise ValueError(
-                f"priors has the classes {listed(priors)}; give one "
-                f"for each of {listed(names)}."
-            )
-        _refuse_bad_numbers("priors", priors)
-        priors = [priors[name] for name in names]
-    shares = _numbers(priors, "priors")
-    if shares.shape != classes.shape:
-        raise ValueError(
-            f"priors must hold one number for each of the {len(classes)} classes "
-            f"{listed(classes)}. Got shape {shares.shape}."
-        )
-    named = dict(zip(classes.tolist(), shares.tolist(), strict=True))
-    _refuse_bad_numbers("priors", named)
+    shares = _of_classes("priors", priors, classes)
     if (shares > 0).sum() < 2:
         raise ValueError(
             f"priors must be positive for two classes or more. Got {shares.tolist()}."
@@ -248,13 +226,16 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
     """Check the cost of taking a class (row) for another (column), float64."""
     if costs is None:
         return None
-    table = _numbers(costs, "costs")
     n = len(classes)
+    try:
+        table = np.asarray(costs, np.float64)
+    except (TypeError, ValueError):
+        table = np.empty(0)
     if table.shape != (n, n):
         raise ValueError(
-            f"costs must be a table of {n} rows, the classes "
-            f"{listed(classes)}, and as many columns, what they are "
-            f"taken for. Got shape {table.shape}."
+            f"costs must be a table of numbers with {n} rows, the classes "
+            f"{listed(classes)}, and as many columns, what they are taken for. Got "
+            f"{costs!r}."
         )
     bad = ~(np.isfinite(table) & (table >= 0))
     if bad.any():
@@ -313,21 +294,28 @@ def _refuse_many_classes(
     )
 
 
-def _refuse_bad_numbers(name: str, of_class: Mapping[Any, Any]) -> None:
-    """Refuse values per class that are not finite numbers of at least 0."""
-    for label, value in of_class.items():
+def _of_classes(
+    name: str, given: Any, classes: np.ndarray, default: float | None = None
+) -> np.ndarray:
+    """Numbers of at least 0 that are given by class, or in the order of the classes."""
+    labels = classes.tolist()
+    if isinstance(given, Mapping):
+        unlike = [label for label in given if label not in labels]
+        if unlike or (default is None and len(given) < len(labels)):
+            raise ValueError(
+                f"{name} names {listed(given)}, and the classes of y are "
+                f"{listed(labels)}. Give a number for each of these."
+            )
+        given = [given.get(label, default) for label in labels]
+    if np.ndim(given) != 1 or len(given) != len(labels):
+        raise ValueError(
+            f"{name} must hold one number for each of the {len(labels)} classes "
+            f"{listed(labels)}. Got {given!r}."
+        )
+    for label, value in zip(labels, given, strict=True):
         if not (is_real(value) and np.isfinite(value) and value >= 0):
             raise ValueError(
                 f"{name} must be finite and not negative, but that of the class "
                 f"{label!r} is {value!r}. Give a number of at least 0."
             )
-
-
-def _numbers(values: Any, name: str) -> np.ndarray:
-    try:
-        found = None if is_real(values) else np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        found = None
-    if found is None:
-        raise ValueError(f"{name} must hold numbers. Got {values!r}.")
-    return found
+    return np.asarray(given, np.float64)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.attributes import Attributes, Role, with_calendars
+from secret_jax.data.attributes import Attributes, Role
 from secret_jax.data.categories import sorted_categories
 from secret_jax.data.columns import (
     OrderedText,
@@ -15,6 +15,7 @@ from secret_jax.data.columns import (
     made_up_names,
     numbers,
 )
+from secret_jax.data.dates import with_calendars
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.roles import (
     ColumnOptions,

@@ -63,9 +63,7 @@ def repeats_of(
     ranked = np.sort(hashed)
     if times is None and (ranked[1:] != ranked[:-1]).all():
         return None
-    _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    first, member = first[order], np.argsort(order)[member]
+    first, member = distinct(hashed)
     number = np.bincount(member, times).astype(np.int64)
     if len(first) >= _MANY_ROWS:
         number //= np.gcd.reduce(number)
@@ -77,6 +75,13 @@ def repeats_of(
     if not discrete and differ.sum() < _SHARE_THAT_DIFFERS * len(differ):
         number = np.ones_like(number)
     return Repeats(first, member, number)
+
+
+def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each different hash comes first, rising, and which of them each one is."""
+    _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[member]
 
 
 def _is_discrete(column: np.ndarray) -> bool:

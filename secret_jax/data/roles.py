@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.attributes import (
-    DAYS,
     Attributes,
-    Dates,
     Role,
     chosen_attributes,
     input_names,
 )
 from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
+from secret_jax.data.dates import DAYS, Dates
 from secret_jax.data.scaling import ColumnMoments
 from secret_jax.runtime.values import is_real
 

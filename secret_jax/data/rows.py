@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from secret_jax.runtime.parallel import in_blocks
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
-# Maximum and minimum number of parts of a dealt row. 50 are ten for each of five
-# folds, five for each of ten, two for each pair of folds of two divisions into five; 5
-# are one for each of five folds.
-MOST_DEALT, LEAST_DEALT = 50, 5
-# Number of dealt rows that is enough.
-PLENTY = 1 << 16
+# Maximum and minimum number of copies of a row that repeats. 50 are ten for each of
+# five folds, five for each of ten, two for each pair of folds of two divisions into
+# five; 5 are one for each of five folds.
+MAX_COPIES, _MIN_COPIES = 50, 5
+# Number of interleaved copies that is enough.
+_PLENTY = 1 << 16
+
+_Result = TypeVar("_Result")
 
 
 class Table(NamedTuple):
@@ -63,11 +66,32 @@ class Rows(NamedTuple):
         """Number of rows."""
         return len(self.weight)
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.weight.sum())
+
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        """See `secret_jax.data.source.RowSource`."""
+        rows = merged(self, seed).interleaved(n_wanted)
+        return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `secret_jax.data.source.RowSource`."""
+        return in_blocks(lambda part: function(self.take(part)), self.n_rows, size)
+
     def take(self, index: np.ndarray | slice) -> Rows:
         """Select rows."""
         table = self.table.take(index)
         group = None if self.group is None else self.group[index]
         return Rows(table, self.targets[index], self.weight[index], group)
+
+
+def every_copy(n_rows: int) -> int:
+    """Size of a sample that leaves out none of the copies of so many rows."""
+    return max(_MIN_COPIES * n_rows, _PLENTY)
 
 
 def _taken(array: Any, index: np.ndarray | slice) -> Any:
@@ -112,7 +136,7 @@ class Merged(NamedTuple):
     seen: np.ndarray
     place: np.ndarray
 
-    def dealt(self, most: int = PLENTY) -> Rows:
+    def interleaved(self, most: int = _PLENTY) -> Rows:
         """Spread observations that are alike evenly over the shuffled order.
 
         A row that was seen several times is split into as many of equal weight (at most
@@ -121,8 +145,8 @@ class Merged(NamedTuple):
         others. Copies of one observation must have been left out before, see
         `secret_jax.data.repeats`.
         """
-        suitable = min(most, PLENTY) // self.rows.n_rows
-        number = np.minimum(self.seen, np.clip(suitable, LEAST_DEALT, MOST_DEALT))
+        suitable = min(most, _PLENTY) // self.rows.n_rows
+        number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))
         if (number == 1).all():
             return self.rows
         order = _spread(self.hashed, number)

@@ -1,19 +1,44 @@
-"""Numeric rows in shards on several devices."""
+"""Numeric rows on one or several devices, which stay there.
 
+Each device looks at blocks of its own rows: programs take a block, and nothing but its
+sums goes to the host. The sample goes there once.
+"""
+
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from secret_jax.data.device import check_array, is_resident
-from secret_jax.runtime.devices import computing_on
+from secret_jax.data.device import (
+    Scaling,
+    check_array,
+    encoded_block,
+    in_64_bits,
+    is_resident,
+    rows_from,
+)
+from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.rows import Table
+from secret_jax.data.sampling import sampling_factors, sampling_hash
+from secret_jax.data.scaling import ColumnSums, joint_sums
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.devices import computing_on, in_32_bits, rows_at_once
+from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 
+_SMALLEST_BLOCK = 1024
 # What float32 may take from a column, in deviations.
 _ROUNDING = 1e-6
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +92,138 @@ class RowShards:
         own = (s for s in self.x.addressable_shards if s.replica_id == 0)
         parts = [(shard.index[0].start or 0, shard.data) for shard in own]
         return sorted(parts, key=lambda part: part[0])
+
+    def take(self, index: np.ndarray | None) -> ReadColumns:
+        """Gather rows, in units of the data, from their shards; None: all."""
+        if index is None:
+            found = np.asarray(self)
+        else:
+            found = np.empty((len(index), self.shape[1]), self.dtype)
+            for first, part in self.parts:
+                here = np.flatnonzero((index >= first) & (index < first + len(part)))
+                place = padded(index[here] - first, next_power_of_two(len(here)))
+                with in_32_bits():
+                    rows = _chosen(part, place.astype(np.int32))
+                found[here] = np.asarray(rows)[: len(here)]
+            found = self.restored(found)
+        return ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
+
+    def over_blocks(
+        self,
+        function: Callable[[jax.Array, slice], _Result],
+        row_bytes: int,
+        usual: int = ROW_BLOCK,
+    ) -> Iterator[_Result]:
+        """Apply a function to blocks of rows, each on its device, and to their places.
+
+        All blocks have one size: the last ones of a shard are filled up with copies of
+        its last row. ``row_bytes`` that a step takes for each row, and the ``usual``
+        number of rows on processors, set it. Results come in the order of the rows.
+        """
+        size = bucket(len(self.parts[0][1]), smallest=_SMALLEST_BLOCK)
+        size = min(size, rows_at_once(row_bytes, usual))
+        places = [
+            (part, start, slice(first + start, min(first + len(part), self.n_rows)))
+            for first, part in self.parts
+            for start in range(0, len(part), size)
+            if first + start < self.n_rows
+        ]
+
+        def of_block(number: slice) -> _Result:
+            part, start, rows = places[number.start]
+            block = rows_from(part, start, size=size)
+            return function(block, slice(rows.start, min(rows.start + size, rows.stop)))
+
+        return in_blocks(of_block, len(places), 1)
+
+    def sums(self, weight: np.ndarray) -> ColumnSums | None:
+        """Sums over all rows, by positive weights.
+
+        None where there is a value that is no finite number, or a very large one.
+        """
+        center = self.center
+
+        def of_block(block: jax.Array, rows: slice) -> ColumnSums:
+            with in_64_bits():
+                found = _column_sums(block, padded(weight[rows], len(block)))
+            mass, mean, squares, low, high = map(np.asarray, found)
+            mass, nothing = np.full(len(mean), mass), np.zeros(len(mean))
+            return ColumnSums(
+                mass, center + mean, squares, center + low, center + high, nothing
+            )
+
+        blocks = list(self.over_blocks(of_block, 24 * self.shape[1]))
+        good = all(np.isfinite(np.stack(block)).all() for block in blocks)
+        return joint_sums(blocks) if good else None
+
+    def rows_below(
+        self, categories: Any, targets: np.ndarray, limit: np.uint32, seed: int
+    ) -> np.ndarray:
+        """Find the rows whose sampling hash is below a limit; see `ReadColumns`."""
+        targets = targets.astype(np.float32)
+        factors = sampling_factors(self.shape[1] + targets.shape[1], seed)
+        center = self.center.astype(np.float32)
+
+        def of_block(block: jax.Array, rows: slice) -> np.ndarray:
+            own = padded(targets[rows], len(block))
+            with in_32_bits():
+                bits = _bits_below(block, center, own, factors, limit)
+            below = np.unpackbits(np.asarray(bits), count=rows.stop - rows.start)
+            return rows.start + np.flatnonzero(below)
+
+        return np.concatenate(list(self.over_blocks(of_block, 12 * len(factors))))
+
+    def blocks(
+        self,
+        schema: TableSchema,
+        function: Callable[[Table, slice], _Result],
+        size: int,
+    ) -> Iterator[_Result]:
+        """Apply a function to encoded blocks; accelerators take larger ones."""
+        scaling = scaling_of(schema, self)
+
+        def of_block(block: jax.Array, rows: slice) -> _Result:
+            x = encoded_block(schema.in_order(block), scaling)
+            return function(Table(x, np.zeros((len(block), 0), np.int32)), rows)
+
+        # Of a row its products, and its places among the leaves, usually fewer.
+        numbers = (1 + schema.n_regressors + schema.n_outputs) ** 2 + 256
+        return self.over_blocks(of_block, 4 * numbers, size)
+
+
+@program()
+def _column_sums(x: AnyArray, weight: AnyArray) -> tuple[jax.Array, ...]:
+    """Weight, means, sums of squares about them, and ranges of the columns of a block.
+
+    The fill has no weight, and is within the range.
+    """
+    x, weight = x.astype(jnp.float64), weight[:, None]
+    mean = jnp.sum(weight * x, axis=0) / weight.sum()
+    squares = jnp.sum(weight * (x - mean) ** 2, axis=0)
+    return weight.sum(), mean, squares, x.min(axis=0), x.max(axis=0)
+
+
+@program()
+def _bits_below(
+    x: AnyArray, center: AnyArray, targets: AnyArray, factors: AnyArray, limit: AnyArray
+) -> jax.Array:
+    """Mask of the rows whose hash is below a limit, packed eight to a byte."""
+    values = x.astype(jnp.float32)
+    # Not + 0.0, which would flush the smallest numbers to zero.
+    values = jnp.where(center == 0, values, values + center)
+    joint = jnp.concatenate([values, targets], axis=1)
+    return jnp.packbits(sampling_hash(joint, factors) < limit)
+
+
+@program()
+def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
+    return x[index]
+
+
+def scaling_of(schema: TableSchema, shards: RowShards) -> Scaling:
+    """Scaling of columns that lie without the centers of the shards."""
+    center = schema.center - schema.in_order(shards.center[None])[0]
+    return center, schema.scale, *schema.saturation
 
 
 def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:

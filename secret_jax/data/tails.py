@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.data.attributes import Role
 from secret_jax.data.schema import TableSchema
-from secret_jax.runtime.left_out import left_out_residuals
 from secret_jax.runtime.parallel import side_by_side
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it
@@ -70,9 +70,10 @@ def with_flat_tails(
     if not tails or targets is None:
         return flat
     outputs = schema.scale_targets(targets)
+    designs = (_regressors(each, columns) for each in (schema, flat))
     as_given, flattened = (
-        _error_of_line(_regressors(each, columns), outputs, weight)
-        for each in (schema, flat)
+        np.sum(weight @ left_out_residuals(x, outputs, weight, _PENALTY) ** 2)
+        for x in designs
     )
     return schema if as_given < _CLEARLY_LESS * flattened else flat
 
@@ -88,10 +89,34 @@ def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarra
     return np.nan_to_num(np.column_stack([np.ones_like(found[0]), *found]), copy=False)
 
 
-def _error_of_line(x: np.ndarray, outputs: np.ndarray, weight: np.ndarray) -> float:
-    """Squared error of linear regression on x, every row predicted without itself."""
-    residuals = left_out_residuals(x, outputs, weight, _PENALTY)
-    return float(np.sum(weight @ residuals**2))
+def left_out_residuals(
+    x: Float[np.ndarray, "n_rows n_columns"],
+    outputs: Float[np.ndarray, "n_rows n_outputs"],
+    weight: Float[np.ndarray, " n_rows"],
+    penalty: float,
+) -> Float[np.ndarray, "n_rows n_outputs"]:
+    """Residuals of ridge regression on x, every row predicted without itself.
+
+    A row is one observation, however heavy (Allen 1974, "The relationship between
+    variable selection and data augmentation and a method for prediction").
+    ``penalty``: of all coefficients, per unit of weight.
+
+    Examples
+    --------
+    A mean of two values, each told by the other:
+
+    >>> residuals = left_out_residuals(
+    ...     np.ones((2, 1)), np.array([[1.0], [3.0]]), np.ones(2), penalty=0.0
+    ... )
+    >>> residuals.round(6).tolist()
+    [[-2.0], [2.0]]
+    """
+    hat = np.sqrt(weight)[:, None] * x
+    gram = hat.T @ hat + penalty * weight.sum() * np.eye(x.shape[1])
+    np.matmul(x, np.linalg.inv(gram), out=hat)
+    residual = outputs - hat @ (x.T @ (weight[:, None] * outputs))
+    leverage = np.einsum("ij,ij->i", x, hat) * weight
+    return residual / (1.0 - leverage)[:, None]
 
 
 def _bounds(

@@ -1,6 +1,6 @@
 """Validation of user input, as scikit-learn's users expect it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -89,12 +89,7 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
         ) from None
     values = read_target(values)
     values = values if several else values[:, None]
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise ValueError(
-            f"Input y contains NaN or infinity: row {row} is {values[row, column]}. "
-            "Drop such rows before fitting."
-        )
+    refuse_targets(values, names_of(y, values.shape[1]))
     check_consistent_length(X, values)
     return values
 
@@ -106,27 +101,42 @@ def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Check sample weights and convert them to float64; ones if None."""
-    n_rows = len(X)
     if sample_weight is None:
-        return np.ones(n_rows)
+        return np.ones(len(X))
     try:
-        if np.iscomplexobj(np.asarray(sample_weight)):
-            raise ValueError("they are complex numbers.")
-        weight = _check_sample_weight(
-            sample_weight,
-            np.empty((n_rows, 1)),
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
+        refuse_complex(sample_weight, "sample_weight")
+        weight = np.asarray(sample_weight, np.float64)
+        refuse_weights(weight)
+        weight = _check_sample_weight(weight, np.empty((len(X), 1)), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Bad sample weights: {error}") from None
-    if not (np.isfinite(weight) & (weight >= 0)).all():  # of a single number
-        raise ValueError(f"Bad sample weights: {sample_weight!r}. Give finite numbers.")
     if weight.max() == 0:
         raise ValueError(
             "Sample weights must contain at least one non-zero number: all are zero."
         )
     return weight
+
+
+def refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse targets (n_rows, n_outputs) that are no finite numbers."""
+    bad = ~np.isfinite(targets)
+    if bad.any():
+        row, output = np.argwhere(bad)[0]
+        raise ValueError(
+            f"Input y contains NaN or infinity: {names[output]!r} in row {row} is "
+            f"{targets[row, output]}. Drop such rows before fitting."
+        )
+
+
+def refuse_weights(weight: np.ndarray) -> None:
+    """Refuse weights that are no finite numbers of at least 0."""
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            "Sample weights contain NaN, infinity or negative numbers: row "
+            f"{row} is {np.ravel(weight)[row]}. Give finite numbers of at least 0."
+        )
 
 
 def scaled_weight(weight: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import DrawnRows, every_row
+from secret_jax.data.source import TableSource, every_row
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import TableEstimator, Targets
@@ -31,8 +31,7 @@ from secret_jax.inspect.mixin import Importances
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Progress
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError
@@ -112,7 +111,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         sample_weight: ArrayLike | None,
         schema: TableSchema | None = None,
         groups: ArrayLike | None = None,
-    ) -> tuple[TableSchema, DrawnRows, Targets]:
+    ) -> tuple[TableSchema, TableSource, Targets]:
         """Read training rows, by a known schema or to learn one. ``X``: checked."""
         weight = validation.checked_weight(sample_weight, X)
         targets = self._targets(y, X, weight, schema)

@@ -31,7 +31,7 @@ from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.progress import shown
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree

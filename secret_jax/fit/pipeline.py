@@ -109,7 +109,7 @@ def divided(data: Prepared, rule: PruningRule) -> Evidence:
     if rule.fraction:
         return Evidence(*without_share(rows, rule.fraction))
     if others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER).dealt()
+        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
     if not rule.n_folds:
         return Evidence(rows)
     parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)

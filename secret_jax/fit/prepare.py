@@ -11,12 +11,11 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
+from secret_jax.data.rows import Rows, every_copy
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie, is_sharded
-from secret_jax.data.source import DrawnRows, EncodedRows, HostRows, RowSource
+from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
@@ -60,7 +59,7 @@ class Prepared(NamedTuple):
     """Rows for growing and pruning, with the sources of all rows."""
 
     schema: TableSchema
-    rows: Rows  # in the order of their hashes, dealt over it: all, or a sample
+    rows: Rows  # in the order of their hashes, copies interleaved: all, or a sample
     # Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     sampled_share: float
     # All training rows, where ``rows`` or ``prune_rows`` are a sample.
@@ -104,7 +103,7 @@ def share_of(rows: Rows, source: RowSource) -> float:
 
 def read_rows(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None = None
-) -> tuple[TableSchema, DrawnRows, RowSource | None]:
+) -> tuple[TableSchema, TableSource, RowSource | None]:
     """Learn the schema and make the sources of the rows and of ``eval_set``.
 
     If the rows of ``eval_set`` also train, the schema is learned from both. Rows stay
@@ -122,13 +121,13 @@ def read_rows(
     some = slice(None) if index is None else index
     loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
     schema = with_units_of(loss, source.schema, targets, weight)
-    told, values = loss.targets_of_lines(targets), source.values_at(some)
+    told, values = loss.targets_of_lines(targets), source.columns.take(index).values
     schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
         return schema, source, None
     with _of_eval_set():
-        return schema, source, EncodedRows(others[0].take(None))
+        return schema, source, others[0].take(None)
 
 
 @contextmanager
@@ -140,7 +139,7 @@ def _of_eval_set() -> Iterator[None]:
         raise ValueError(f"In eval_set: {error}") from None
 
 
-def rows_for(schema: TableSchema, given: CheckedRows) -> HostRows:
+def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Read rows for a schema on the host, without rows of weight zero or copies."""
     (found,), _ = _observed([_matched(schema, given)], [None])
     return found.on_host(None)
@@ -159,16 +158,16 @@ def _observed(
     return [each.scaled(factor) for each in found], factor
 
 
-def _matched(schema: TableSchema, given: CheckedRows) -> HostRows:
+def _matched(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Match rows with a schema on the host, without rows of weight zero."""
     X, targets, weight, group = given.counting()
     columns = matched(schema, read_columns(X), given.weight > 0)
-    return HostRows(schema, columns, targets, weight, group)
+    return TableSource(schema, columns, targets, weight, group)
 
 
 def _where_they_lie(
     plan: Plan, given: CheckedRows
-) -> tuple[ShardedRows, Learner] | None:
+) -> tuple[TableSource, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
     X, targets, weight, names, group = given
     options = plan.columns
@@ -178,18 +177,18 @@ def _where_they_lie(
     if not (there and plain and enough_rows(plan, len(X)) < len(X)):
         return None
     shards = as_they_lie(X)
-    sums = sums_of_shards(shards, weight)
+    sums = shards.sums(weight)
     if sums is None:
         return None
     learner = Learner(options, names)
     learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
     learner.measure(sums, targets, weight)
-    return ShardedRows(learner.schema(), shards, targets, weight), learner
+    return TableSource(learner.schema(), shards, targets, weight), learner
 
 
 def _in_memory(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None
-) -> tuple[HostRows, Learner]:
+) -> tuple[TableSource, Learner]:
     """Read the columns of rows on the host, those that are worth their place."""
     learner = Learner(plan.columns, given.target_names)
     source = _read(plan, learner, given, eval_set)
@@ -211,7 +210,7 @@ def _in_memory(
 
 def _read(
     plan: Plan, learner: Learner, given: CheckedRows, eval_set: CheckedRows | None
-) -> HostRows:
+) -> TableSource:
     """Read the columns of rows on the host, without rows of weight zero."""
     X, targets, weight, group = given.counting()
     columns = learner.add(read_columns(X), given.targets, given.weight)
@@ -220,7 +219,7 @@ def _read(
         with _of_eval_set():
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
     columns = columns.recoded(learner.places())
-    return HostRows(learner.schema(), columns, targets, weight, group)
+    return TableSource(learner.schema(), columns, targets, weight, group)
 
 
 def with_units_of(
@@ -246,6 +245,6 @@ def with_units_of(
 def enough_rows(plan: Plan, n_rows: int) -> int:
     """Number of rows to sample for growing and pruning a tree."""
     if plan.splits.max_samples is None:
-        return max(LEAST_DEALT * n_rows, PLENTY)
+        return every_copy(n_rows)
     share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
     return max(_NODE_SAMPLES * plan.splits.max_samples, share)

@@ -13,8 +13,7 @@ from secret_jax.inspect.equations import CategorySplit, conditions_at
 from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.inspect.view import estimator_of
-from secret_jax.runtime.progress import Stage
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree
 

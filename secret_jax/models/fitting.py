@@ -3,12 +3,13 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
-from secret_jax.data.source import EncodedRows, RowSource
+from secret_jax.data.source import RowSource
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.monotone import with_monotone_models
@@ -86,10 +87,7 @@ def fit_models(
     forest = joined(trees)
     root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
     stage.at(0, forest.n_nodes)
-
-    def levels() -> Iterator[RowGroups]:
-        return groups_of_levels(forest, join(list(parts)), root)
-
+    levels = partial(groups_of_levels, forest, join(list(parts)), root)
     if statistics is None:
         statistics = _statistics(trees, forest, parts, root, leaves)
     models = leaf.fit_tree(forest, statistics, levels, stage)
@@ -106,10 +104,7 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     models = Models(tree.coefficient, tree.degrees, tree.corrects_parent)
     statistics = node_statistics(tree, rows)
     summary = summary_of(statistics, models.coefficient)
-
-    def levels() -> Iterator[RowGroups]:
-        return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
-
+    levels = partial(groups_of_levels, tree, rows)
     found = with_models(tree, models, summary, leaf, levels)
     return with_monotone_models(found, statistics, levels)
 
@@ -119,7 +114,7 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
 
     The rows come block by block, wherever they lie; see `RowSource.blocks`.
     """
-    sources = [EncodedRows(rows)] if isinstance(rows, Rows) else rows
+    sources = [rows] if isinstance(rows, Rows) else rows
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
     def of_block(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
@@ -215,8 +210,7 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
     lower, upper = np.full(error.shape, np.inf), np.full(error.shape, -np.inf)
     for group in levels:
         value = group.values(tree.coefficient[group.node])
-        losses = group.sums(tree.loss.losses(group.targets, value))
-        error[group.node] = losses / group.total[:, None]
+        error[group.node] = group.mean_losses(tree.loss, value)
         lower[group.node] = np.minimum.reduceat(value, group.start)
         upper[group.node] = np.maximum.reduceat(value, group.start)
     enough = _has_enough(tree, leaf)
@@ -230,9 +224,7 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
 
 def _has_enough(tree: Tree, leaf: LeafModel) -> np.ndarray:
     """Mask of nodes with rows enough for a range of their own."""
-    root = np.arange(tree.n_nodes)
-    for node in np.flatnonzero(tree.parent >= 0):  # parents come first
-        root[node] = root[tree.parent[node]]
+    root = inherited(np.arange(tree.n_nodes), tree.parent < 0, tree.parent)
     least = np.minimum(leaf.clip_min_samples, tree.weight[root])
     return (tree.weight >= least) & (tree.weight > 0)
 

@@ -57,8 +57,7 @@ def with_monotone_models(
     for group in levels():
         ends = (each[group.node][group.slot] for each in (low, high))
         told = np.clip(group.values(coefficient[group.node]), *ends)
-        losses = group.sums(tree.loss.losses(group.targets, told))
-        error[group.node] = losses / group.total[:, None]
+        error[group.node] = group.mean_losses(tree.loss, told)
     return replace(tree, lower=low, upper=high, clip_margin=0.0, train_error=error)
 
 

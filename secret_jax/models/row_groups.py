@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend
@@ -63,6 +64,10 @@ class RowGroups(NamedTuple):
         weight = self.weight.reshape((-1,) + (1,) * (values.ndim - 1))
         return np.add.reduceat(weight * values, self.start)
 
+    def mean_losses(self, loss: Loss, value: np.ndarray) -> np.ndarray:
+        """Mean losses of raw predictions in each node, (n_nodes, n_outputs)."""
+        return self.sums(loss.losses(self.targets, value)) / self.total[:, None]
+
     def with_centers(self, prediction: np.ndarray, weight: float) -> RowGroups:
         """Add a row of some weight per node: its mean row, and mean prediction."""
         total, further = self.total[:, None], np.arange(len(self.node))
@@ -81,10 +86,12 @@ class RowGroups(NamedTuple):
         )
 
 
-def groups_of_levels(tree: Tree, rows: Rows, root: np.ndarray) -> Iterator[RowGroups]:
+def groups_of_levels(
+    tree: Tree, rows: Rows, root: np.ndarray | int = 0
+) -> Iterator[RowGroups]:
     """Group rows by the nodes of each level, from the node where each begins down."""
     n_regressors = tree.schema.n_regressors
-    table, node = rows.table.on_host(), np.array(root)
+    table, node = rows.table.on_host(), np.full(rows.n_rows, root)
     for level in range(int(tree.depth.max()) + 1):
         here = np.flatnonzero(tree.depth[node] == level)
         if not len(here):  # neither is there a row below

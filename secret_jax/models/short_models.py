@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -41,10 +42,7 @@ def with_short_equations(
         full_error = tuple(tree.leaf_error.tolist())
     spread = _spread(tree, rows)
     short = shortened(tree, statistics, tolerance, spread)
-
-    def levels() -> Iterator[RowGroups]:
-        return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
-
+    levels = partial(groups_of_levels, tree, rows)
     if spread is not None and tolerance > 0:
         short = _recentred(short, tree, levels())
         short = with_losses(short, levels(), leaf)

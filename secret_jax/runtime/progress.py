@@ -1,12 +1,19 @@
-"""Typed progress events, independent of their display.
+"""Typed progress events, and their display: a line that redraws itself, or a few.
 
-Working code calls a `Progress` with events; `secret_jax.runtime.progress_line` shows
-them. Working code knows nothing of terminals, and the display nothing of trees.
+Working code calls a `Progress` with events and knows nothing of terminals; `shown`
+displays them and knows nothing of trees.
 """
 
-from collections.abc import Callable
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from time import monotonic
+from typing import Any, NamedTuple, TextIO
+
+from tqdm import tqdm
 
 
 class Step(NamedTuple):
@@ -44,3 +51,83 @@ class Stage:
 
 
 UNTOLD = Stage("")
+
+# In a pipe the same stage is reported again after this time, in seconds.
+_QUIET = 15.0
+# Minimum time between two updates that people can read, in seconds.
+_LEAST_PAUSE = 0.1
+# Width where a terminal does not say how wide it is, and in a notebook, in characters.
+_USUAL_WIDTH, _NOTEBOOK_WIDTH = 79, 88
+
+
+@contextmanager
+def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress]:
+    """Display progress while the with block lasts, by default on standard error.
+
+    On a terminal and in a notebook (there on standard output, which is not red) one
+    line is drawn over and over (stage, share, time), which is gone in the end.
+    Elsewhere each stage is a line, and one that takes long is another now and then.
+    """
+    if not wanted:
+        yield silent
+        return
+    notebook = stream is None and _in_notebook()
+    target = stream or (sys.stdout if notebook else sys.stderr)
+    redrawn = notebook or target.isatty()
+    width = _NOTEBOOK_WIDTH if notebook else _terminal_width(target)
+    began, shown_at, stage = monotonic(), 0.0, ""
+    options = {"leave": False, "bar_format": "{desc}", "disable": not redrawn}
+    with _Bar(file=target, ncols=width, **options) as bar:
+
+        def show(step: Step) -> None:
+            nonlocal shown_at, stage
+            now, pause = monotonic(), _LEAST_PAUSE if redrawn else _QUIET
+            if step.stage == stage and now - shown_at < pause:
+                return
+            shown_at, stage = now, step.stage
+            passed = tqdm.format_interval(now - began)
+            if redrawn:
+                _redraw(bar, step, passed)
+            else:
+                done = step.done / step.total if step.total else 0.0
+                share = f": {done:.0%}" if done else ""
+                words = ", ".join(filter(None, [f"{step.stage}{share}", step.detail]))
+                print(f"{passed} {words}", file=target, flush=True)
+
+        yield show
+
+
+def _redraw(bar: Any, step: Step, passed: str) -> None:
+    bar.bar_format = "{desc} {bar:18} {percentage:3.0f} %{postfix}"
+    if step.total is None:
+        bar.bar_format = "{desc}{postfix}"
+    bar.total = step.total or 1.0
+    bar.n = min(step.done, bar.total)
+    bar.desc = step.stage
+    bar.postfix = ", ".join(filter(None, [step.detail, passed]))
+    bar.refresh()
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel (Colab has one) shows what is printed."""
+    if "IPython" not in sys.modules:
+        return False
+    shell = sys.modules["IPython"].get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _terminal_width(stream: TextIO) -> int:
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        width = 0
+    return width - 1 if width else _USUAL_WIDTH
+
+
+class _Bar(tqdm):
+    """Bar of tqdm without its monitor thread and lock between processes."""
+
+    monitor_interval = 0
+
+
+_Bar.set_lock(threading.RLock())

@@ -74,7 +74,7 @@ class Batch(NamedTuple):
         return self.columns if self.named else list(self.columns.values())
 
     @contextmanager
-    def placing(self) -> Iterator[None]:
+    def with_row_context(self) -> Iterator[None]:
         """Say of errors where they are, and of rows which ones of the stream."""
 
         def place(found: re.Match[str]) -> str:

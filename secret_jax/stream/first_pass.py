@@ -1,25 +1,138 @@
-"""First pass over a stream: a schema, weights and a sample, batch by batch."""
+"""First pass over a stream: a schema, weights and a sample, batch by batch.
+
+The sample are the rows of the smallest hashes, those of `secret_jax.data.sampling`, so
+that it is the one which the same rows in memory would give. While rows come in, the
+share that is kept only falls.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import NamedTuple, Self
 
+import jax
 import numpy as np
 
 from secret_jax.data.columns import listed
+from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.learning import Learner
+from secret_jax.data.repeats import distinct
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.rows import Rows
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import MAX_COPIES, Rows
+from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import rows_below
+from secret_jax.data.source import TableSource
 from secret_jax.data.tails import with_flat_tails
+from secret_jax.data.validation import refuse_targets, refuse_weights, rounded_weight
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.hashing import mix
 from secret_jax.stream.batches import Batch, StreamError
-from secret_jax.stream.pool import Pool, PoolRows
+
+# The pool may grow by this before the rows of larger hashes are dropped.
+_SLACK = 1.25
+# With fewer distinct rows among them equal ones become one of their common weight.
+_FEW_DISTINCT = 0.9
+# Larger than every hash.
+_NO_LIMIT = 1 << 32
+
+
+class PoolRows(NamedTuple):
+    """Rows as they were given, with their hashes."""
+
+    columns: ReadColumns  # with codes in the order in which categories came up
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+    number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
+    hashed: np.ndarray  # (n_rows,), uint32
+
+
+class Pool:
+    """Rows with a hash below a limit, which falls as more rows are seen.
+
+    ``merged``: whether equal rows were made one, so that the share of the rows does not
+    say how many are wanted.
+    """
+
+    def __init__(self):
+        self._parts: list[PoolRows] = []
+        self.limit, self.merged = _NO_LIMIT, False
+
+    @property
+    def rows(self) -> PoolRows:
+        """Rows of the pool."""
+        if len(self._parts) > 1:
+            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self._parts)
+            self._parts = [joined]
+        return self._parts[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row was dropped."""
+        return self.limit == _NO_LIMIT
+
+    def add(self, rows: PoolRows, n_seen: int, n_wanted: int) -> None:
+        """Add rows below the limit; ``n_wanted`` of ``n_seen`` rows make the sample."""
+        self._parts.append(rows)
+        if sum(len(part.hashed) for part in self._parts) <= _SLACK * n_wanted:
+            return
+        # np.unique takes a hundred times as long as a sort.
+        hashed = np.sort(self.rows.hashed)
+        if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
+            single = _equal_as_one(self.rows)
+            if len(single.hashed) < _FEW_DISTINCT * len(hashed):
+                self.merged, self._parts = True, [single]
+        if len(self.rows.hashed) > _SLACK * n_wanted:
+            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
+
+    def shrink(self, n_seen: int, n_wanted: int) -> None:
+        """Drop rows outside the sample of ``n_seen`` rows."""
+        if n_wanted < n_seen and not self.merged:
+            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
+
+    def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
+        """Add another pool, whose codes are mapped by ``places``."""
+        rows = other.rows
+        self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
+        self.merged |= other.merged
+        self._drop_above(other.limit)
+
+    def _drop_above(self, limit: int) -> None:
+        self.limit = min(self.limit, limit)
+        rows = self.rows
+        self._parts = [_taken(rows, np.flatnonzero(rows.hashed < self.limit))]
+
+    def observed(
+        self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
+    ) -> tuple[TableSource, float]:
+        """Rows without copies, and the share of the rows that are none.
+
+        ``places`` map codes to the schema's; weights are multiplied by ``factor``.
+        """
+        columns, targets, weight, times, _ = self.rows
+        weight = rounded_weight(weight * factor)
+        source = TableSource(schema, columns.recoded(places), targets, weight)
+        found = source.repeats(times)
+        if found is None or not (self.is_whole or self.merged or found.are_many):
+            return source, 1.0
+        share = float(found.number.sum() / times.sum())
+        if share == 1.0 and not self.merged:
+            return source, share
+        return source.without_copies(found, MAX_COPIES).scaled(share), share
+
+
+def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:
+    return jax.tree.map(lambda array: array.take(index, axis=0), rows)
+
+
+def _equal_as_one(rows: PoolRows) -> PoolRows:
+    """Merge identical rows, in the order in which they came first."""
+    values, codes = rows.columns
+    first, member = distinct(content_hash([*values, *codes.T, *rows.targets.T], 0))
+    weight, number = (np.bincount(member, a) for a in (rows.weight, rows.number))
+    single = _taken(rows, first)
+    return single._replace(weight=weight, number=number.astype(np.int64))
 
 
 class FirstPass:
@@ -29,14 +142,15 @@ class FirstPass:
         self.learner, self.pool = Learner(options, target_names), Pool()
         self.others: set[str] = set()  # columns that held no numbers in the first batch
         self.n_rows, self.n_used, self.weight = 0, 0, 0.0
+        self.content = 0  # of the rows, in any order, see `content_of`
         self.factor = 1.0  # of weights, for a mean of one of every observation
 
     def add(self, batch: Batch, enough: Callable[[int], int]) -> None:
         """Add a batch; ``enough(n)`` of n rows, a falling share, are a sample."""
         learner, targets, weight = self.learner, batch.targets, batch.weight
-        with batch.placing():
-            _check_targets(targets, learner.target_names)
-            _check_weight(weight)
+        with batch.with_row_context():
+            refuse_targets(targets, learner.target_names)
+            refuse_weights(weight)
             self._check_kinds(batch.columns)
             columns = learner.add(batch.table, targets, weight)
         used = weight > 0
@@ -44,11 +158,14 @@ class FirstPass:
         self.n_used += int(used.sum())
         self.weight += float(weight.sum())
         targets, weight = targets[used], weight[used]
-        known = columns, learner.categories, targets
-        index, hashed = rows_below(*known, self.pool.limit, ROW_ORDER)
+        hashed = columns.hashes(learner.categories, targets, ROW_ORDER)
+        self.content = content_of(hashed, weight, self.content)
+        index = np.flatnonzero(hashed < self.pool.limit)
         number = np.ones(len(index), np.int64)
-        chosen = columns.take(index), targets[index], weight[index], number, hashed
-        self.pool.add(PoolRows(*chosen), self.n_used, enough(self.n_used))
+        chosen = columns.take(index), targets[index], weight[index], number
+        self.pool.add(
+            PoolRows(*chosen, hashed[index]), self.n_used, enough(self.n_used)
+        )
 
     def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
         """Refuse what would be read as categories or places, and is none."""
@@ -131,6 +248,15 @@ class FirstPass:
         return schema, source.sample_of(index, n_wanted, ROW_ORDER)
 
 
+def content_of(hashed: np.ndarray, weight: np.ndarray, before: int = 0) -> int:
+    """Add hashes of rows and of their weights to a sum that their order leaves alone.
+
+    A pass over the same rows comes to the same sum: by chance one in 2**32 others.
+    """
+    rows = mix(hashed.astype(np.uint64) ^ mix(weight.view(np.uint64)))
+    return (before + int(rows.sum())) % (1 << 64)
+
+
 def together(parts: Sequence[FirstPass]) -> FirstPass:
     """Merge the first passes of several processes, in their order."""
     with_rows = [(rank, part) for rank, part in enumerate(parts) if part.n_rows]
@@ -142,23 +268,3 @@ def together(parts: Sequence[FirstPass]) -> FirstPass:
             message = f"Process {rank} is unlike process {first}: {error}"
             raise StreamError(message) from None
     return whole
-
-
-def _check_targets(targets: np.ndarray, names: Sequence[str]) -> None:
-    good = np.isfinite(targets)
-    if not good.all():
-        row, output = np.argwhere(~good)[0]
-        raise ValueError(
-            f"The target {names[output]!r} contains NaN or infinity: row {row} is "
-            f"{targets[row, output]}. Drop such rows before fitting."
-        )
-
-
-def _check_weight(weight: np.ndarray) -> None:
-    good = np.isfinite(weight) & (weight >= 0)
-    if not good.all():
-        row = int(good.argmin())
-        raise ValueError(
-            f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
-            "that are not negative."
-        )

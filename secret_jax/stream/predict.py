@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from secret_jax.data.encoding import encoded, matched
+from secret_jax.data.encoding import Unencoded, matched
 from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Progress
 from secret_jax.stream.sources import BatchSource
@@ -34,7 +34,7 @@ def predict_stream(
 
     def tables() -> Iterator[Any]:
         for batch in source.read("predicting", progress, targets=False):
-            with batch.placing():
+            with batch.with_row_context():
                 predicted = _predicted(tree, batch.columns, keep)
             columns = {name: pa.array(batch.columns[name]) for name in keep}
             yield pa.table(columns | dict(zip(names, predicted, strict=True)))
@@ -61,5 +61,5 @@ def _predicted(tree: Tree, columns: dict[str, Any], keep: tuple[str, ...]) -> li
     }
     given: Any = chosen if schema.named else list(chosen.values())
     found = matched(schema, given, asked=tree.asked_attributes)
-    value = routing.predict(tree, encoded(schema, found))
+    value = routing.predict(tree, Unencoded(schema, found))
     return [value] if value.ndim == 1 else list(value.T)

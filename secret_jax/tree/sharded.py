@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.device import Scaling, in_64_bits, standardised
-from secret_jax.data.sharded import scaling_of
-from secret_jax.data.shards import RowShards
+from secret_jax.data.shards import RowShards, scaling_of
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.tree.packed import PackedTrees, value_of

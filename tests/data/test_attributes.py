@@ -10,9 +10,10 @@ from schemas import learn_schema
 from sklearn.base import clone
 
 from secret_jax import SecretRegressor
-from secret_jax.data.attributes import Attributes, calendar
+from secret_jax.data.attributes import Attributes
 from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
+from secret_jax.data.dates import calendar
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 

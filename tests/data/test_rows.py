@@ -82,18 +82,18 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
         assert got[content] == pytest.approx(weight, rel=1e-12)
 
 
-def dealt(content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of weight one, dealt; the content of each, and its weight."""
+def interleaved(content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of weight one, interleaved; the content of each, and its weight."""
     n_rows = len(content)
     table = Table(content.astype(np.float32)[:, None], np.zeros((n_rows, 0), np.int32))
-    found = merged(Rows(table, np.zeros((n_rows, 1)), np.ones(n_rows)), 0).dealt()
+    found = merged(Rows(table, np.zeros((n_rows, 1)), np.ones(n_rows)), 0).interleaved()
     return found.table.x[:, 0].astype(int), found.weight
 
 
 @pytest.mark.parametrize("n_parts", [2, 4, 5, 10])
 def test_every_part_holds_its_share_of_the_rows_that_are_alike(rng, n_parts):
     seen = np.array([3, 47, 1000, 12, 7, 1, 2000, 301])
-    content, weight = dealt(rng.permutation(np.repeat(np.arange(8), seen)))
+    content, weight = interleaved(rng.permutation(np.repeat(np.arange(8), seen)))
     assert (np.bincount(content) == np.minimum(seen, 50)).all()
     np.testing.assert_allclose(np.bincount(content, weight), seen, rtol=1e-12)
     heaviest = np.maximum(seen / 50, 1)

@@ -17,35 +17,22 @@ from secret_jax.data.sampling import (
 # An order
 
 
-@pytest.fixture
-def columns(rng):
-    return [rng.normal(size=5000), rng.integers(0, 50, 5000), np.arange(5000.0)]
-
-
-def test_hash_is_of_the_content_alone(columns, rng):
+def test_hash_is_of_the_content_the_seed_and_the_places_of_columns(rng):
+    columns = [rng.normal(size=5000), rng.integers(0, 50, 5000), np.arange(5000.0)]
     hashed = content_hash(columns, 3)
     assert hashed.dtype == np.uint64
     assert len(np.unique(hashed)) == 5000
-    shuffle = rng.permutation(5000)
-    moved = content_hash([column[shuffle] for column in columns], 3)
-    assert np.array_equal(moved, hashed[shuffle])
-    part = content_hash([column[:7] for column in columns], 3)
-    assert np.array_equal(part, hashed[:7])
-
-
-def test_hash_depends_on_seed_and_on_every_column(columns):
-    hashed = content_hash(columns, 3)
+    for rows in (rng.permutation(5000), slice(7)):
+        part = content_hash([column[rows] for column in columns], 3)
+        assert np.array_equal(part, hashed[rows])
     assert not np.isin(content_hash(columns, 4), hashed).any()
     for changed in range(3):
         other = [c + 1 if k == changed else c for k, c in enumerate(columns)]
         assert not (content_hash(other, 3) == hashed).any()
     assert not (content_hash(columns[::-1], 3) == hashed).any()
-
-
-def test_equal_numbers_hash_equal():
-    columns = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
+    numbers = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
     signed = [np.array([-0.0, 1.0]), np.array([2, 3], np.int32)]
-    assert np.array_equal(content_hash(columns, 0), content_hash(signed, 0))
+    assert np.array_equal(content_hash(numbers, 0), content_hash(signed, 0))
 
 
 # A sample
@@ -95,17 +82,13 @@ def test_a_sample_is_a_share_of_any_numbers(rng, kind):
         assert abs(rank[found].mean() - 0.5) < 5 * np.sqrt(1 / 12 / found.sum())
 
 
-def test_a_smaller_sample_is_part_of_a_larger_and_another_seed_is_another(rng):
-    values = rng.normal(size=(4000, 2)).astype(np.float32)
+def test_samples_are_nested_differ_by_seed_and_every_column_counts(rng):
+    values = rng.normal(size=(4000, 3)).astype(np.float32)
     few, many, other = (sampled(values, *a) for a in ((0.2, 0), (0.5, 0), (0.5, 1)))
     assert not (few & ~many).any()
     # Independent samples have a quarter in common.
     assert abs((many & other).sum() - 1000) < 5 * np.sqrt(4000 * 3 / 16)
-
-
-def test_every_column_counts_for_a_sample(rng):
-    values = rng.normal(size=(500, 3)).astype(np.float32)
-    factors = sampling_factors(3, 0)
+    factors, values = sampling_factors(3, 0), values[:500]
     assert (factors % 2 == 1).all()
     assert len(set(factors.tolist())) == 3
     hashed = sampling_hash(values, factors)
@@ -114,9 +97,6 @@ def test_every_column_counts_for_a_sample(rng):
         changed[:, column] = np.nextafter(changed[:, column], np.float32(9))
         assert not (sampling_hash(changed, factors) == hashed).any()
     assert not (sampling_hash(values[:, ::-1], factors) == hashed).any()
-
-
-def test_the_limit_of_no_rows_and_of_all():
     assert sampling_limit(0.0) == sampling_limit(-1.0) == 0
     assert sampling_limit(1.0) == sampling_limit(7.0) == 2**32 - 1
 
@@ -124,13 +104,10 @@ def test_the_limit_of_no_rows_and_of_all():
 # Holding out
 
 
-def test_hold_out_fraction():
+def test_hold_out_keeps_the_share_of_the_weight(rng):
     for fraction in (0.25, 0.3, 0.5, 0.01, 0.7):  # 1 - 0.7 is more than 0.3
         assert hold_out(np.ones(100), fraction) == 100 - round(100 * fraction)
     assert hold_out(np.ones(1), 0.25) == 1
-
-
-def test_hold_out_keeps_the_share_of_the_weight(rng):
     for _ in range(200):
         weight = rng.uniform(0.5, 30.0, 12)
         fraction = rng.uniform(0.05, 0.6)

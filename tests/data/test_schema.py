@@ -82,9 +82,6 @@ def test_an_array_has_regressors_only_unless_it_holds_text():
     assert schema_of(np.eye(3)).roles == (Role.REGRESSOR,) * 3
     mixed = np.array([[1, "u"], [2, "v"], [3, "u"]], object)
     assert schema_of(mixed).roles == (Role.REGRESSOR, Role.DISCRETE)
-
-
-def test_without_regressors_every_number_is_split_only():
     schema = schema_of(shuffled_frame(), use_regressors=False)
     assert schema.n_regressors == 0
     assert schema.roles == (Role.DISCRETE, Role.SPLIT, Role.DISCRETE, Role.SPLIT)
@@ -114,30 +111,22 @@ def test_codes_are_positions_among_the_sorted_categories():
     assert codes[:, 1].tolist() == [1, 0, 1, 1, 0, 1]
 
 
-def test_categories_go_by_name_not_by_the_code_of_the_frame():
-    values = ["b", "a", "c", "a"]
-    schema = schema_of(pd.DataFrame({"grade": values}))
-    backwards = pd.Categorical(values, categories=["c", "b", "a", "never"])
-    frames = [
-        pd.DataFrame({"grade": backwards}),
-        pl.DataFrame({"grade": pl.Series(values, dtype=pl.Enum(["c", "b", "a"]))}),
-        pa.table({"grade": values}),
-    ]
-    for frame in frames:
-        assert encode(schema, frame).codes[:, 0].tolist() == [1, 0, 2, 0]
-
-
-def test_column_order_is_free_where_columns_have_names():
+def test_categories_and_columns_go_by_name_not_by_codes_or_places():
     frame = shuffled_frame()
     schema = schema_of(frame)
     expected = encode(schema, frame)
+    backwards = pd.Categorical(frame["grade"], categories=["c", "b", "a", "never"])
+    enum = pl.Series("grade", frame["grade"].tolist(), dtype=pl.Enum(["c", "b", "a"]))
     for other in (
+        frame.assign(grade=backwards),
+        pl.from_pandas(frame).with_columns(enum),
+        pa.Table.from_pandas(frame),
         frame[["count", "new", "length", "grade"]],
         pl.from_pandas(frame).select("new", "grade", "count", "length"),
     ):
         found = encode(schema, other)
-        assert np.array_equal(found.x, expected.x)
-        assert np.array_equal(found.codes, expected.codes)
+        np.testing.assert_array_equal(found.x, expected.x)
+        np.testing.assert_array_equal(found.codes, expected.codes)
 
 
 def test_scaling_counts_every_row_by_its_weight():
@@ -182,47 +171,30 @@ def test_values_far_outside_saturate_instead_of_overflowing():
     assert x[2] == 0
 
 
-def test_the_target_comes_back_from_its_standard_units():
-    y = np.array([1e6, 1e6 + 1, 1e6 + 5])
-    schema = learned(np.eye(3), y, np.ones(3))
-    scaled = schema.scale_targets(y[:, None])
-    np.testing.assert_allclose(schema.restore_target(scaled[:, 0]), y)
-    assert np.array_equal(
-        schema.restore_targets(scaled), schema.restore_target(scaled[:, 0])
-    )
-    values = np.array([[[0.0], [1.0]], [[-2.0], [0.5]]])  # of any shape
-    np.testing.assert_allclose(
-        schema.restore_target(values), y.mean() + values * y.std()
-    )
-
-
-def test_every_output_has_a_scale_of_its_own():
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_every_output_has_a_scale_of_its_own_and_comes_back(n_outputs):
     targets = np.array([[1e6, 0.25], [1e6 + 1, 0.5], [1e6 + 5, -3.0], [1e6, 7.0]])
+    targets, names = targets[:, :n_outputs], ("rent", "share")[:n_outputs]
     weight = np.array([1.0, 2.0, 1.0, 3.0])
-    names = ("rent", "share")
-    schema = learn_schema(
-        read_columns(np.eye(4)), targets, weight, ColumnOptions(), names
-    )
-    assert (schema.n_outputs, schema.target_names) == (2, names)
+    options = ColumnOptions()
+    schema = learn_schema(read_columns(np.eye(4)), targets, weight, options, names)
+    assert schema.target_names == names
     mean = np.average(targets, axis=0, weights=weight)
     deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
     np.testing.assert_allclose(schema.target_centers, mean, rtol=1e-14)
     np.testing.assert_allclose(schema.target_scales, deviation, rtol=1e-9)
     scaled = schema.scale_targets(targets)
     np.testing.assert_allclose(scaled, (targets - mean) / deviation, rtol=1e-9)
-    restored = schema.restore_targets(scaled)
-    assert restored.shape == (4, 2)
-    np.testing.assert_allclose(restored, targets)
-
-
-@pytest.mark.parametrize("what", ["target_name", "target_center", "target_scale"])
-def test_of_several_outputs_none_is_the_only_one(what):
-    names = ("rent", "share")
-    schema = learn_schema(
-        read_columns(np.eye(3)), np.eye(3)[:, :2], np.ones(3), ColumnOptions(), names
-    )
-    with refusal("has 2 outputs", "'rent', 'share'", "tree.output(i)"):
-        getattr(schema, what)
+    given = targets if n_outputs == 2 else targets[:, 0]
+    np.testing.assert_allclose(schema.restore_targets(scaled), given)
+    if n_outputs == 1:
+        values = np.array([[[0.0], [1.0]], [[-2.0], [0.5]]])  # of any shape
+        restored = schema.restore_target(values)
+        np.testing.assert_allclose(restored, mean + values * deviation)
+        return
+    for what in ("target_name", "target_center", "target_scale"):
+        with refusal("has 2 outputs", "'rent', 'share'", "tree.output(i)"):
+            getattr(schema, what)
 
 
 MISSING = {
@@ -250,33 +222,24 @@ def test_a_missing_value_is_named_with_column_row_and_remedy(kind):
         schema_of(frame)
 
 
-def test_a_table_without_rows_yet_is_refused_with_the_remedy():
-    lazy = pl.DataFrame({"a": [1.0, 2.0]}).lazy()
-    with pytest.raises(TypeError, match=r"not read yet \(LazyFrame\).*X\.collect\(\)"):
-        SecretRegressor().fit(lazy, [1.0, 2.0])
+LAZY = pl.DataFrame({"a": [1.0, 2.0]}).lazy()
+WAVES = pd.DataFrame({"fine": [1.0, 2.0], "wave": [1.0 + 2.0j, 1.0]})
+TWICE = pd.DataFrame(np.eye(2, 3), columns=["a", "b", "a"])
 
 
-def test_complex_numbers_of_a_table_are_no_categories():
-    frame = pd.DataFrame({"fine": [1.0, 2.0], "wave": [1.0 + 2.0j, 1.0]})
-    with pytest.raises(ValueError, match="column 'wave' holds complex numbers"):
-        schema_of(frame)
-
-
-def test_two_columns_of_one_name_are_refused():
-    frame = pd.DataFrame(np.eye(3), columns=["a", "b", "a"])
-    with pytest.raises(ValueError, match=r"'a'"):
-        schema_of(frame)
-
-
-def test_numbers_too_large_for_a_variance_are_refused():
-    with pytest.raises(ValueError, match=r"'x0' are too large \(1e\+308\).*Rescale"):
-        schema_of(np.array([[1e308], [-1e308]]))
-
-
-def test_a_target_too_small_for_a_variance_is_refused():
-    tiny = np.array([1e-300, 2e-300, 1e-300])
-    with pytest.raises(ValueError, match=r"the target 'y' are too small \(2e-300\)"):
-        learned(np.eye(3), tiny, np.ones(3))
+@pytest.mark.parametrize(
+    ("X", "y", "error", "message"),
+    [
+        (LAZY, 1.0, TypeError, r"not read yet \(LazyFrame\).*X\.collect\(\)"),
+        (WAVES, 1.0, ValueError, "column 'wave' holds complex numbers"),
+        (TWICE, 1.0, ValueError, "'a'"),
+        (np.array([[1e308], [-1e308]]), 1.0, ValueError, r"'x0' are too large \(1e"),
+        (np.eye(2), 1e-300, ValueError, r"target 'y' are too small \(2e-300\).*Resc"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(X, y, error, message):
+    with pytest.raises(error, match=message):
+        learned(X, y * np.array([1.0, 2.0]), np.ones(2))
 
 
 def test_the_index_of_a_dataframe_is_no_column_of_its_arrow_table():

@@ -23,11 +23,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 from secret_jax import SecretRegressor, shard_rows
-from secret_jax.data import sharded as data
+from secret_jax.data import shards as data
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
 from secret_jax.data.scaling import moments_of
-from secret_jax.data.source import HostRows
+from secret_jax.data.source import TableSource
 from secret_jax.datasets import load, make_fried
 from secret_jax.models import resident
 from secret_jax.splits.rss import RssSplits
@@ -117,8 +117,8 @@ if os.environ.get("SECRET_JAX_DATA"):
 # Moments and the sample are those of the host.
 columns, targets = read_columns(X), y[:, None]
 schema = expected.tree_.schema
-host = HostRows(schema, matched(schema, columns), targets, np.ones(len(y)))
-source = data.ShardedRows(schema, shards, targets, np.ones(len(y)))
+host = TableSource(schema, matched(schema, columns), targets, np.ones(len(y)))
+source = TableSource(schema, shards, targets, np.ones(len(y)))
 found["same sample"] = all(
     np.array_equal(a, b)
     for a, b in zip(
@@ -126,7 +126,7 @@ found["same sample"] = all(
     )
 )
 shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])
-sums = data.sums_of_shards(shard_rows(shifted), np.ones(len(y)))
+sums = shard_rows(shifted).sums(np.ones(len(y)))
 center, scale, *_ = moments_of([sums], "abcdef")
 exact = shifted.astype(np.float64)
 error = np.abs(center - exact.mean(axis=0))

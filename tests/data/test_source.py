@@ -12,9 +12,8 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, shuffled
-from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.source import EncodedRows, HostRows
+from secret_jax.data.source import TableSource
 from secret_jax.datasets import make_fried
 from secret_jax.splits.rss import RssSplits
 
@@ -25,20 +24,20 @@ SMALL = {
 }
 
 
-def host_rows(x, y, weight=None) -> HostRows:
+def host_rows(x, y, weight=None) -> TableSource:
     """Rows of regressors with one target, or with a column for each."""
     targets = np.asarray(y, np.float64).reshape(len(x), -1)
     weight = np.ones(len(x)) if weight is None else weight
     names = tuple(f"y{i}" for i in range(targets.shape[1]))
     schema = learn_schema(read_columns(x), targets, weight, ColumnOptions(), names)
-    return HostRows(schema, matched(schema, read_columns(x)), targets, weight)
+    return TableSource(schema, matched(schema, read_columns(x)), targets, weight)
 
 
-def device_rows(x, y, weight=None) -> ShardedRows:
+def device_rows(x, y, weight=None) -> TableSource:
     """The same rows as an array of JAX."""
     host = host_rows(x, y, weight)
     shards = as_they_lie(jnp.asarray(x))
-    return ShardedRows(host.schema, shards, host.targets, host.weight)
+    return TableSource(host.schema, shards, host.targets, host.weight)
 
 
 def assert_same(found: Rows, expected: Rows):
@@ -98,18 +97,17 @@ def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
     found = device_rows(x, targets, weight).sample(n_wanted, seed=4)
     assert all(isinstance(array, np.ndarray) for array in jax.tree.leaves(found))
     assert_same(found, expected)
-    rows = found
-    assert rows.targets.shape == (rows.n_rows, n_outputs)
+    assert found.targets.shape == (found.n_rows, n_outputs)
     if kind != "copies":
-        assert_same(rows, shuffled(rows, 4))  # in the order of their hashes
+        assert_same(found, shuffled(found, 4))  # in the order of their hashes
     if kind == "copies":
-        assert len(np.unique(rows.targets, axis=0)) == 600
-        assert rows.n_rows == min(n_wanted, 6000, 600 * max(n_wanted // 600, 5))
+        assert len(np.unique(found.targets, axis=0)) == 600
+        assert found.n_rows == min(n_wanted, 6000, 600 * max(n_wanted // 600, 5))
     elif n_wanted > n_rows:
-        assert rows.n_rows == n_rows
+        assert found.n_rows == n_rows
     else:
         share = n_wanted / n_rows
-        assert abs(rows.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
+        assert abs(found.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
 
 
 def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
@@ -118,7 +116,7 @@ def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     targets, weight = rng.normal(size=(5000, 1)), np.ones(5000)
     options = ColumnOptions(categorical_features=[1], missing="learn")
     schema = learn_schema(read_columns(x), targets, weight, options)
-    source = HostRows(schema, matched(schema, read_columns(x)), targets, weight)
+    source = TableSource(schema, matched(schema, read_columns(x)), targets, weight)
     found = source.sample(1000, seed=0)
     # Five standard deviations of a binomial count.
     assert abs(found.n_rows - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8)
@@ -152,7 +150,7 @@ def test_blocks_are_all_rows_encoded_in_their_order(rng, size):
     source = host_rows(x, targets, weight)
     everything = source.take(None)
     there = device_rows(x, targets, weight)
-    for other in (source, EncodedRows(everything), there):
+    for other in (source, everything, there):
         assert other.n_rows == 1000
         assert_same(joined_blocks(other, size), tuple(jax.tree.leaves(everything)))
 
@@ -174,17 +172,13 @@ def test_all_rows_give_the_models_of_a_tree_that_a_sample_grew():
     model = SecretRegressor(prune=None, leaf=leaf, equation_tolerance=0, **SMALL)
     tree = model.fit(X, y).tree_
     assert tree.weight[0] == 6000
+    limits = {"min_samples_split": 1500, "min_samples_leaf": 700}  # of all rows
+    large = SecretRegressor(prune=None, **SMALL | limits).fit(X, y)
+    assert 1 < large.n_leaves_ <= 8
+    assert np.bincount(large.apply(X))[np.unique(large.apply(X))].min() > 500
     leaf = model.apply(X)
     for node in np.unique(leaf)[:4]:
         inside = leaf == node
         design = np.column_stack([np.ones(inside.sum()), X[inside]])
         fitted = design @ np.linalg.lstsq(design, y[inside], rcond=None)[0]
         np.testing.assert_allclose(model.predict(X[inside]), fitted, atol=2e-3)
-
-
-def test_numbers_of_rows_are_of_all_rows():
-    X, y = make_fried(6000, random_state=0)
-    options = SMALL | {"min_samples_split": 1500, "min_samples_leaf": 700}
-    model = SecretRegressor(prune=None, **options).fit(X, y)
-    assert 1 < model.n_leaves_ <= 8
-    assert np.bincount(model.apply(X))[np.unique(model.apply(X))].min() > 500

@@ -7,10 +7,9 @@ from exported_code import assert_predicts, by_python, by_sql
 from schemas import learn_schema
 
 from secret_jax import Ridge, SecretRegressor, SoftGates
-from secret_jax.data import tails
 from secret_jax.data.columns import read_columns
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.tails import with_flat_tails
+from secret_jax.data.tails import left_out_residuals, with_flat_tails
 
 N_ROWS = 1200
 
@@ -152,16 +151,13 @@ def test_a_line_in_columns_as_they_are_keeps_their_tails(rng):
     assert len(logarithmic.tree_.schema.tails) == 3
 
 
-def test_errors_of_a_line_are_of_rows_left_out(rng):
-    x, y = rng.standard_t(2, (60, 2)), rng.normal(size=(60, 2))
-    weight, every = rng.uniform(0.5, 3.0, 60), np.insert(x, 0, 1.0, axis=1)
-
-    def left_out(row: int) -> float:
-        kept = np.delete(np.arange(60), row)
-        weighted = weight[kept, None] * every[kept]
-        gram = weighted.T @ every[kept] + tails._PENALTY * weight.sum() * np.eye(3)
-        line = np.linalg.solve(gram, weighted.T @ y[kept])
-        return weight[row] * np.sum((y[row] - every[row] @ line) ** 2)
-
-    expected = sum(map(left_out, range(60)))
-    np.testing.assert_allclose(tails._error_of_line(every, y, weight), expected)
+@pytest.mark.parametrize("are_whole", [True, False])
+def test_residuals_are_of_rows_left_out_however_heavy(rng, are_whole):
+    x, y = rng.standard_t(2, (20, 3)), rng.normal(size=(20, 2))
+    weight = 1.0 * rng.integers(1, 6, 20) if are_whole else rng.uniform(0.2, 4.0, 20)
+    found = left_out_residuals(x, y, weight, 0.01)
+    for row in range(20):
+        rest = np.where(np.arange(20) == row, 0.0, weight)[:, None]
+        gram = (rest * x).T @ x + 0.01 * weight.sum() * np.eye(3)
+        line = np.linalg.solve(gram, (rest * x).T @ y)
+        np.testing.assert_allclose(found[row], y[row] - x[row] @ line, rtol=1e-9)

@@ -11,7 +11,7 @@ import pytest
 
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import zoned
-from secret_jax.data.zones import on_the_wall
+from secret_jax.data.dates import on_the_wall
 
 HOURS = {"oblique": False, "splits": "cart", "leaf": "constant", "distill": False}
 

@@ -200,9 +200,9 @@ def test_a_bad_target_is_refused(case, frame, price):
 @pytest.mark.parametrize(
     ("weight", "match"),
     [
-        (-np.ones(N_ROWS), "Negative"),
+        (-np.ones(N_ROWS), "negative numbers: row 0 is -1"),
         (np.zeros(N_ROWS), "non-zero"),
-        (np.full(N_ROWS, np.nan), "NaN"),
+        (np.full(N_ROWS, np.nan), "NaN.*row 0 is nan"),
         (np.ones(3), r"\(3,\).*\(60,\)"),
     ],
     ids=["negative", "zero", "NaN", "length"],

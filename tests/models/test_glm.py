@@ -54,7 +54,7 @@ def test_what_is_penalised_is_the_correction_of_the_parents_model():
     model = SecretClassifier(splits="cart", max_depth=0, prune=None).fit(X, label)
     tree = model.tree_
     rows = Rows(Table(X.astype(np.float32), np.zeros((120, 0), int)), targets, weight)
-    (group,) = groups_of_levels(tree, rows, np.zeros(120, int))
+    (group,) = groups_of_levels(tree, rows)
     base = np.array([[[0.2, 0.5, -0.1, 0.3]]])
     loss = CrossEntropy()
     with_prior = group.with_centers(loss.prediction(group.values(base)), 1.0)

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from handmade import LEAF, build_tree
+from statistics_by_hand import statistics_of
 
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.linear import (
@@ -16,12 +17,7 @@ from secret_jax.models.linear import (
     least_squares,
     means,
 )
-from secret_jax.models.statistics import (
-    NodeStatistics,
-    accumulate_to_root,
-    empty_statistics,
-    slice_statistics,
-)
+from secret_jax.models.statistics import NodeStatistics, accumulate_to_root
 
 P = 4
 # Node 0 splits into 1 and 2, node 2 into 3 and 4, node 4 into 5 and 6.
@@ -34,22 +30,9 @@ BELOW = {0: [1, 3, 5, 6], 2: [3, 5, 6], 4: [5, 6], 1: [1], 3: [3], 5: [5], 6: [6
 
 def node_statistics(x, targets, weight, leaf, parent, depth) -> NodeStatistics:
     """Of all nodes, from the leaf of every row."""
-    targets = targets if targets.ndim == 2 else targets[:, None]
-    statistics = empty_statistics(len(parent), x.shape[1], targets.shape[1])
-    order = np.argsort(leaf, kind="stable")
-    occupied, first = np.unique(leaf[order], return_index=True)
-    last = np.append(first, len(order))[1:]
-    found = slice_statistics(x, None, targets, weight, x.shape[1], order, first, last)
-    for whole, own in zip(statistics, found, strict=True):
-        whole[occupied] = own
+    statistics = statistics_of(x, targets, weight, leaf, len(parent))
     accumulate_to_root(statistics, parent, depth)
     return statistics
-
-
-def single_node(x, y, weight=None) -> NodeStatistics:
-    weight = np.ones(len(y)) if weight is None else weight
-    leaf = np.zeros(len(y), int)
-    return node_statistics(x, y, weight, leaf, np.array([-1]), np.array([0]))
 
 
 def predict(model, x):
@@ -98,7 +81,7 @@ DESIGNS = {
 def test_least_squares_is_the_solution_of_least_norm(rows, rng, design, n_rows):
     x, y, weight, _ = rows
     x, y, weight = design(x)[:n_rows], y[:n_rows], weight[:n_rows]
-    model = least_squares(single_node(x, y, weight))[0, 0]
+    model = least_squares(statistics_of(x, y, weight))[0, 0]
     expected = minimum_norm(x, y, weight)
     np.testing.assert_allclose(model[1:], expected[1:], rtol=1e-6, atol=1e-7)
     # Elsewhere too: only the solution of least norm predicts the same there.
@@ -110,10 +93,10 @@ def test_least_squares_is_the_solution_of_least_norm(rows, rng, design, n_rows):
 
 def test_no_rows_and_no_regressors(rows):
     _, y, weight, _ = rows
-    empty = single_node(np.empty((0, P)), np.empty(0), np.empty(0))
+    empty = statistics_of(np.empty((0, P)), np.empty(0), np.empty(0))
     assert not least_squares(empty).any()
     assert mean_squared_errors(empty, least_squares(empty)) == 0
-    model = least_squares(single_node(np.empty((len(y), 0)), y, weight))
+    model = least_squares(statistics_of(np.empty((len(y), 0)), y, weight))
     assert model.shape == (1, 1, 1)
     assert model == pytest.approx(np.average(y, weights=weight))
 
@@ -128,7 +111,7 @@ def test_inner_nodes_add_up(rows, offset):
     got = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
     for node, below in BELOW.items():
         inside = np.isin(leaf, below)
-        direct = single_node(x[inside], y[inside], weight[inside])
+        direct = statistics_of(x[inside], y[inside], weight[inside])
         assert got.weight[node] == pytest.approx(weight[inside].sum(), rel=1e-12)
         np.testing.assert_allclose(
             got.mean[node],
@@ -175,31 +158,16 @@ def test_squared_errors_on_other_rows(rows, rng, offset):
         step = 1e-3 * rng.normal(size=models.shape)
         step[:, 0, 0] -= np.sum(step[:, 0, 1:] * train.mean[:, :-1], axis=1)
         assert (mean_squared_errors(train, models + step) > best).all()
-
-
-def test_exact_fit_has_no_negative_error(rows):
-    x, _, weight, _ = rows
-    statistics = single_node(x, x @ np.ones(P), weight)
-    error = mean_squared_errors(statistics, least_squares(statistics))
-    variance = statistics.scatter[0, -1, -1] / statistics.weight[0]
+    # An exact fit has no negative error.
+    exact = statistics_of(rows[0], rows[0] @ np.ones(P), weight)
+    error = mean_squared_errors(exact, least_squares(exact))
+    variance = exact.scatter[0, -1, -1] / exact.weight[0]
     assert 0 <= error[0, 0] < 1e-15 * variance
 
 
-# Several outputs
-
-
-@pytest.fixture
-def two_outputs(rows):
-    x, y, weight, leaf = rows
+def test_degrees_are_those_of_the_rows_or_of_the_coefficients(rows):
+    x, y, _, leaf = (array[:40] for array in rows)
     targets = np.column_stack([y, np.cos(x[:, 1]) - 100 * x[:, 2]])
-    return x, targets, weight, leaf
-
-
-# Leaf models
-
-
-def test_degrees_are_those_of_the_rows_or_of_the_coefficients(two_outputs):
-    x, targets, _, leaf = (array[:40] for array in two_outputs)
     leaf[leaf == 6] = 5
     leaf[:2] = 6
     statistics = node_statistics(x, targets, np.ones(40), leaf, PARENT, DEPTH)
@@ -214,8 +182,9 @@ def test_degrees_are_those_of_the_rows_or_of_the_coefficients(two_outputs):
     assert np.array_equal(models.coefficient, means(statistics))
 
 
-def test_implied_models_are_those_of_growing_but_the_root(two_outputs):
-    x, targets, weight, leaf = two_outputs
+def test_implied_models_are_those_of_growing_but_the_root(rows):
+    x, y, weight, leaf = rows
+    targets = np.column_stack([y, np.cos(x[:, 1]) - 100 * x[:, 2]])
     statistics = node_statistics(x, targets, weight, leaf, PARENT, DEPTH)
     tree = build_tree(LINKS, seed=0, n_outputs=2)
     grown = np.random.default_rng(0).normal(size=(7, 2, 1 + P))

@@ -1,23 +1,17 @@
-"""Ridge regression shrunk toward the parent's model."""
+"""Ridge regression shrunk toward the parent's model, and of many penalties."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from statistics_by_hand import statistics_of
 
 from secret_jax import SecretRegressor
 from secret_jax.models import ridge
+from secret_jax.models.penalties import penalty_paths
 from secret_jax.models.ridge import Ridge
 from secret_jax.models.selection import selected_forward
-from secret_jax.models.statistics import slice_statistics
-
-
-def statistics_of(x, targets):
-    """Of all rows as one node."""
-    n_rows, n_regressors = x.shape
-    ends = np.array([0]), np.array([n_rows])
-    weight, order = np.ones(n_rows), np.arange(n_rows)
-    return slice_statistics(x, None, targets, weight, n_regressors, order, *ends)
+from secret_jax.models.statistics import NodeStatistics
 
 
 @pytest.mark.parametrize("noise", [0.01, 3.0])
@@ -26,7 +20,7 @@ def test_shrinkage_is_the_ridge_of_least_cross_validation_error(noise):
     x = rng.normal(size=(60, 4)) @ np.diag([1, 2, 0.5, 1])
     base = np.array([[0.5, 1.0, 0.0, -1.0, 0.0]])
     y = x @ [1.2, 0.1, -1, 0] + 0.5 + noise * rng.normal(size=60)
-    statistics = statistics_of(x, y[:, None])
+    statistics = statistics_of(x, y)
     model, degrees, _ = Ridge(gcv_factor=1.2).fit(statistics, base[:, None])
     model = model[:, 0]
 
@@ -51,7 +45,7 @@ def test_shrinkage_is_the_ridge_of_least_cross_validation_error(noise):
 def test_fewer_rows_than_regressors_give_a_sound_model():
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(6, 20)), rng.normal(size=6)
-    statistics = statistics_of(x, y[:, None])
+    statistics = statistics_of(x, y)
     model, degrees, _ = Ridge(gcv_factor=1.2).fit(statistics, np.zeros((1, 1, 21)))
     model = model[:, 0]
     assert np.isfinite(model).all()
@@ -94,3 +88,56 @@ def test_noise_of_many_columns_leaves_the_mean(rng):
     price = ridge._price_of_choice(64, several)
     assert price[0] == pytest.approx(1.0)
     assert price[2] == pytest.approx(squares[:, :64].mean(), rel=0.02)
+
+
+PENALTIES = np.logspace(-6, 2.5, 18)
+
+
+def nodes(n: int, n_nodes: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Correlations of columns, and moments with an output of each node."""
+    random = np.random.default_rng(n)
+    x = random.normal(size=(n_nodes, n_rows, n))
+    matrix = np.swapaxes(x, 1, 2) @ x / n_rows
+    y = random.normal(size=(n_nodes, n_rows))
+    return matrix, np.einsum("kri,kr->ki", x, y) / n_rows
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 40])
+def test_paths_are_those_of_eigenvectors(n: int):
+    """Also of fewer rows than columns, of columns without spread or moments."""
+    matrix, moment = nodes(n, n_nodes=7, n_rows=max(n // 2, 2))
+    matrix[1, :, n // 2] = matrix[1, n // 2] = moment[1, n // 2] = 0.0
+    moment[2] = 0.0
+    matrix[3] = np.eye(n)
+    value, vector = np.linalg.eigh(matrix)
+    square = np.einsum("kij,ki->kj", vector, moment)[:, None] ** 2
+    inverse = 1.0 / (np.maximum(value, 0.0)[:, None] + PENALTIES[:, None])
+    expected = [square * inverse, square * inverse**2, inverse]
+    found = penalty_paths(matrix, moment, PENALTIES)
+    assert not found.indefinite.any()
+    for one, terms in zip(found[:3], expected, strict=True):
+        np.testing.assert_allclose(one, terms.sum(axis=2), rtol=1e-6, atol=1e-12)
+    # A node does not depend on the others.
+    many = (np.concatenate([part] * 100) for part in (matrix, moment))
+    for one, of_all in zip(found, penalty_paths(*many, PENALTIES), strict=True):
+        np.testing.assert_array_equal(of_all, np.concatenate([one] * 100))
+
+
+def test_eigenvalues_below_zero_are_told_and_count_as_zero():
+    """Sums of float32 numbers of nearly collinear columns have such."""
+    random = np.random.default_rng(0)
+    basis = np.linalg.qr(random.normal(size=(60, 60)))[0]
+    value = np.where(np.arange(60) < 30, 1.0, -2e-6)
+    matrix = np.stack([np.eye(60), basis * value @ basis.T])
+    found = penalty_paths(matrix, np.ones((2, 60)), PENALTIES)
+    assert found.indefinite.tolist() == [False, True]
+    rows, n = 300.0, 60
+    scatter = np.zeros((2, n + 1, n + 1))
+    scatter[:, :n, :n], scatter[:, n, n] = rows * matrix, rows
+    scatter[:, :n, n] = scatter[:, n, :n] = rows * 0.05
+    mean, side, rounding = np.zeros((2, n + 1)), np.full((2, 1), 3.0), np.full(2, 1e-6)
+    statistics = NodeStatistics(np.full(2, rows), mean, scatter, -side, side, rounding)
+    models = Ridge().fit(statistics, np.zeros((2, 1, n + 1)))
+    assert (models.degrees >= 1.0).all()
+    assert (models.degrees <= 1.0 + n).all()
+    assert np.abs(models.coefficient).max() < 1.0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from configurations import crease, shop
 from handmade import load_tree, save_tree
+from statistics_by_hand import statistics_of
 
 from secret_jax import SecretRegressor
 from secret_jax.data.encoding import encode
@@ -16,23 +17,17 @@ from secret_jax.data.rows import Rows
 from secret_jax.learners import M5Linear
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.linear import SimpleLinear
-from secret_jax.models.statistics import slice_statistics
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind
 
 
-def statistics_of(parts, weight=None):
-    """Of several nodes, each with its regressors and outputs."""
-    x = np.concatenate([part[0] for part in parts])
-    targets = np.concatenate([part[1] for part in parts])
-    last = np.cumsum([len(part[0]) for part in parts])
-    weight = np.ones(len(x)) if weight is None else weight
-    ends = np.append(0, last[:-1]), last
-    return slice_statistics(
-        x, None, targets, weight, x.shape[1], np.arange(len(x)), *ends
-    )
+def of_nodes(parts, weight=None):
+    """Statistics of several nodes, each with its regressors and outputs."""
+    x, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    node = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
+    return statistics_of(x, targets, weight, node, len(parts))
 
 
 def fitted(leaf, statistics):
@@ -64,7 +59,7 @@ def random_nodes(seed, sizes=(9, 30, 80), n_columns=5, n_outputs=2):
 def test_the_single_regressor_is_the_best_of_all_lines(seed):
     nodes = random_nodes(seed)
     weight = np.random.default_rng(seed).uniform(1, 3, sum(len(x) for x, _ in nodes))
-    model, degrees, _ = fitted(SimpleLinear(), statistics_of(nodes, weight))
+    model, degrees, _ = fitted(SimpleLinear(), of_nodes(nodes, weight))
     first = 0
     for node, (x, targets) in enumerate(nodes):
         own = weight[first : first + len(x)]
@@ -96,7 +91,7 @@ def eliminated_by_hand(x, y):
 @pytest.mark.parametrize("seed", range(4))
 def test_terms_are_eliminated_by_the_corrected_error(seed):
     nodes = random_nodes(seed)
-    model, degrees, _ = fitted(M5Linear(), statistics_of(nodes))
+    model, degrees, _ = fitted(M5Linear(), of_nodes(nodes))
     for node, (x, targets) in enumerate(nodes):
         spent = []
         for output, y in enumerate(targets.T):
@@ -115,7 +110,7 @@ def test_strange_nodes_have_sound_models(leaf):
     x[:, 1], x[:, 3] = 2.0 * x[:, 0], 5.0  # a copy and a constant
     y = 3.0 * x[:, :1] - 1.0
     parts = [(x, y), (x[:2], y[:2]), (x[:3], y[:3]), (x[:0], y[:0]), (x, 0 * y + 7)]
-    model, degrees, _ = fitted(leaf, statistics_of(parts))
+    model, degrees, _ = fitted(leaf, of_nodes(parts))
     assert np.isfinite(model).all()
     said = model[0, 0, 0] + x @ model[0, 0, 1:]
     np.testing.assert_allclose(said, y[:, 0], atol=1e-6)
@@ -202,20 +197,13 @@ def _column(tree, node):
 
 def _below(tree, node):
     """A split and all splits below it."""
-    if tree.left[node] < 0:
-        return []
-    return [
-        node,
-        *_below(tree, tree.left[node]),
-        *_below(tree, tree.right[node]),
-    ]
+    sides = tree.left[node], tree.right[node]
+    return [node, *(n for s in sides for n in _below(tree, s))] if sides[0] >= 0 else []
 
 
 def _path(tree, node):
-    path = [int(node)]
-    while tree.parent[path[-1]] >= 0:
-        path.append(int(tree.parent[path[-1]]))
-    return path
+    above = int(tree.parent[node])
+    return [int(node)] + (_path(tree, above) if above >= 0 else [])
 
 
 def test_degrees_are_the_parameters_of_the_node_itself(smoothed, tmp_path):

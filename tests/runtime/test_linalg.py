@@ -1,4 +1,4 @@
-"""Guarded linear algebra: exact where it can be, finite where it cannot."""
+"""Small linear algebra, in NumPy and in JAX: exact where it can be, else finite."""
 
 from __future__ import annotations
 
@@ -7,118 +7,151 @@ import jax
 import numpy as np
 import pytest
 
+from secret_jax.runtime.arrays import largest, taken
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import (
-    guarded_solve,
-    inverse_cholesky,
-)
+from secret_jax.runtime.linalg import definite_solve, guarded_solve, inverse_cholesky
 
 N = 5  # one shape, so one compiled program each
 TOLERANCE = 1e-5
+COMPILED = {
+    function: jax.jit(function, static_argnums=() if n is None else n)
+    for function, n in (
+        *((inverse_cholesky, None), (guarded_solve, None), (definite_solve, None)),
+        *((leading_eigenvectors, 1), (largest, 1), (taken, 2)),
+    )
+}
 
-cholesky = jax.jit(inverse_cholesky)
-solve = jax.jit(guarded_solve)
-eigenvectors = jax.jit(leading_eigenvectors, static_argnums=1)
+
+@pytest.fixture(params=["NumPy", "JAX"])
+def call(request):
+    """Calls a function as it is, or compiled, on float32 numbers."""
+
+    def of(function, *given):
+        arrays = [
+            a.astype(np.float32) if getattr(a, "dtype", None) == np.float64 else a
+            for a in given
+        ]
+        if request.param == "JAX":
+            return jax.tree.map(np.asarray, COMPILED[function](*arrays))
+        with np.errstate(all="ignore"):
+            found = function(*arrays)
+        assert all(isinstance(a, np.ndarray) for a in jax.tree.leaves(found))
+        return found
+
+    return of
+
+
+# Columns that combine the earlier ones.
+DEPENDENT = [
+    {},
+    {0: []},
+    {3: [0, 1]},
+    {4: [1, -2, 0, 0.5]},
+    {1: [1], 2: [-3], 3: [0.5], 4: [2]},
+    {0: [], 1: [], 2: [], 3: [], 4: []},
+]
 
 
 def gram(rng, dependent: dict[int, list[float]]) -> np.ndarray:
-    """Gram matrix of columns of which some combine the earlier ones, float64."""
     columns = rng.normal(size=(40, N))
     for column, combination in dependent.items():
         columns[:, column] = columns[:, : len(combination)] @ combination
     return columns.T @ columns / 40
 
 
-DEPENDENT = {
-    "none": {},
-    "zero first": {0: []},
-    "duplicate": {3: [0, 1]},
-    "combination last": {4: [1, -2, 0, 0.5]},
-    "all but one": {1: [1], 2: [-3], 3: [0.5], 4: [2]},
-    "all": {0: [], 1: [], 2: [], 3: [], 4: []},
-}
-
-
-@pytest.mark.parametrize("dependent", DEPENDENT.values(), ids=DEPENDENT.keys())
-def test_inverse_cholesky(rng, dependent):
+def test_inverse_cholesky(rng, call):
     """The inverse factor of the independent part; nothing at all for the rest."""
-    matrix = gram(rng, dependent)
-    inverse, independent = (
-        np.asarray(array) for array in cholesky(matrix.astype(np.float32), TOLERANCE)
-    )
-    assert np.flatnonzero(~independent).tolist() == sorted(dependent)
-    assert not inverse[~independent].any()
-    assert not inverse[:, ~independent].any()
-    part = np.ix_(independent, independent)
-    if independent.any():
+    matrices = np.stack([gram(rng, dependent) for dependent in DEPENDENT])
+    found = call(inverse_cholesky, matrices, TOLERANCE)
+    for dependent, matrix, *own in zip(DEPENDENT, matrices, *found, strict=True):
+        inverse, independent = own
+        assert np.flatnonzero(~independent).tolist() == sorted(dependent)
+        assert not inverse[~independent].any()
+        assert not inverse[:, ~independent].any()
+        part = np.ix_(independent, independent)
         expected = np.linalg.inv(np.linalg.cholesky(matrix[part]))
         np.testing.assert_allclose(inverse[part], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_inverse_cholesky_of_columns_of_unlike_scale(rng):
     scale = np.array([1, 1e3, 1e-2, 1, 1])
-    matrix = gram(rng, {}) * np.outer(scale, scale)
-    inverse, independent = cholesky(matrix.astype(np.float32), 1e-9)
+    matrix = matrices[:1] * np.outer(scale, scale)
+    inverse, independent = call(inverse_cholesky, matrix, 1e-9)
     expected = np.linalg.inv(np.linalg.cholesky(matrix))
     np.testing.assert_allclose(inverse, expected, rtol=1e-3, atol=1e-6)
-    assert np.asarray(independent).all()
+    assert independent.all()
 
 
-def test_a_pivot_at_the_tolerance_is_dependent():
-    matrix = np.diag(np.array([1.0, 0.25, 0.5, 2.0, 0.0], np.float32))
+def test_a_pivot_at_the_tolerance_is_dependent(call):
+    matrix = np.diag([1.0, 0.25, 0.5, 2.0, 0.0])[None]
     for tolerance, expected in ((0.5, [1, 0, 0, 1, 0]), (0.0, [1, 1, 1, 1, 0])):
-        inverse, independent = cholesky(matrix, tolerance)
-        assert independent.tolist() == expected
+        inverse, independent = call(inverse_cholesky, matrix, tolerance)
+        assert independent[0].tolist() == expected
         assert np.isfinite(inverse).all()
 
 
-@pytest.mark.parametrize("dependent", DEPENDENT.values(), ids=DEPENDENT.keys())
-def test_guarded_solve(rng, dependent):
+def test_guarded_solve(rng, call):
     """Solves every consistent system; dependent unknowns are exactly zero."""
-    matrix = gram(rng, dependent)
-    rhs = matrix @ rng.normal(size=N)
-    got = np.asarray(
-        solve(matrix.astype(np.float32), rhs.astype(np.float32), TOLERANCE)
-    )
-    assert np.isfinite(got).all()
-    assert not got[sorted(dependent)].any()
-    kept = np.setdiff1d(np.arange(N), list(dependent))
-    expected = np.linalg.solve(matrix[np.ix_(kept, kept)], rhs[kept])
-    np.testing.assert_allclose(got[kept], expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(matrix @ got, rhs, atol=1e-4)
+    matrices = np.stack([gram(rng, dependent) for dependent in DEPENDENT])
+    rhs = matrices @ rng.normal(size=(N, 2))
+    found = call(guarded_solve, matrices, rhs, TOLERANCE)
+    np.testing.assert_allclose(matrices @ found, rhs, atol=1e-4)
+    for dependent, matrix, own, right in zip(
+        DEPENDENT, matrices, found, rhs, strict=True
+    ):
+        assert not own[sorted(dependent)].any()
+        kept = np.setdiff1d(np.arange(N), list(dependent))
+        expected = np.linalg.solve(matrix[np.ix_(kept, kept)], right[kept])
+        np.testing.assert_allclose(own[kept], expected, rtol=1e-4, atol=1e-4)
+    one = call(guarded_solve, matrices, rhs[..., 0].copy(), TOLERANCE)
+    np.testing.assert_allclose(one, found[..., 0], rtol=1e-5, atol=1e-6)
+    # An inconsistent equation of a dropped column must not leak into the others.
+    rhs[2, 3] = 1e6
+    again = call(guarded_solve, matrices, rhs, TOLERANCE)
+    np.testing.assert_array_equal(again, found)
+    right = np.linalg.solve(matrices[:1], rhs[:1])
+    found = call(definite_solve, matrices[:1], rhs[:1])
+    np.testing.assert_allclose(found, right, atol=1e-4)
 
 
-def test_guarded_solve_ignores_what_dependent_unknowns_should_equal(rng):
-    """An inconsistent equation of a dropped column must not leak into the others."""
-    matrix = gram(rng, {2: [1.0]}).astype(np.float32)
-    rhs = rng.normal(size=N).astype(np.float32)
-    other = rhs.copy()
-    other[2] = 1e6
-    first, second = solve(matrix, rhs, TOLERANCE), solve(matrix, other, TOLERANCE)
-    assert np.array_equal(first, second)
-
-
-def test_leading_eigenvectors(rng):
+def test_leading_eigenvectors(rng, call):
     """Those of the largest absolute eigenvalues, whatever the scale and the sign."""
     rotation, _ = np.linalg.qr(rng.normal(size=(N, N)))
-    for values in (
-        [1, -3, 2, 0.1, 0],
-        [1e-25, 4e-25, 0, 0, -2e-25],
-        [0, 0, 6e25, 1, -9e25],
+    values = np.array(
+        [[1, -3, 2, 0.1, 0], [1e-25, 4e-25, 0, 0, -2e-25], [0, 0, 6e25, 1, -9e25]]
+    )
+    matrix = (rotation * values[:, None]) @ rotation.T
+    for own, size in zip(
+        call(leading_eigenvectors, matrix, 2), np.abs(values), strict=True
     ):
-        matrix = (rotation * values) @ rotation.T
-        got = np.asarray(eigenvectors(matrix.astype(np.float32), 2))
-        order = np.argsort(-np.abs(values))[:2]
-        cosine = np.abs(np.sum(got * rotation.T[order], axis=1))
+        order = np.argsort(-size)[:2]
+        cosine = np.abs(np.sum(own * rotation.T[order], axis=1))
         np.testing.assert_allclose(cosine, 1, atol=1e-5)
-        np.testing.assert_allclose(got @ got.T, np.eye(2), atol=1e-5)
+        np.testing.assert_allclose(own @ own.T, np.eye(2), atol=1e-5)
 
 
-def test_leading_eigenvectors_of_nothing_are_finite():
-    assert np.isfinite(eigenvectors(np.zeros((N, N), np.float32), 2)).all()
+def test_dependent_and_broken_problems_stop_no_other(call):
+    nothing, broken = np.zeros((3, 3)), np.full((3, 3), np.nan)
+    matrix = np.stack([np.eye(3), np.ones((3, 3)), broken, nothing])
+    rhs = np.ones((4, 3))
+    solved = call(guarded_solve, matrix, rhs, TOLERANCE)
+    np.testing.assert_allclose(solved[:2], [[1, 1, 1], [1, 0, 0]])
+    np.testing.assert_allclose(call(definite_solve, matrix, rhs)[0], 1)
+    _, independent = call(inverse_cholesky, matrix, TOLERANCE)
+    assert independent[:2].tolist() == [[True] * 3, [True, False, False]]
+    vectors = call(leading_eigenvectors, matrix, 1)
+    assert np.isfinite(vectors).all()
+    assert not vectors[3].any()
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_largest_come_first_and_ties_by_position(rng, call, k):
+    values = np.round(rng.normal(size=(3, 4, 6)), 0)
+    found = call(largest, values, k)
+    order = np.lexsort([np.broadcast_to(np.arange(6), values.shape), -values], axis=-1)
+    np.testing.assert_array_equal(found, order[..., :k])
+    expected = np.take_along_axis(values, found, axis=-1)
+    np.testing.assert_array_equal(call(taken, values, found, 2), expected)
+
+
+@pytest.mark.parametrize("n", [1, 2, 8])
 def test_elimination_on_accelerators_is_that_of_processors(rng, n):
     rows = rng.normal(size=(6, 40, n)).astype(np.float32)
     rows[1, :, n // 2] = rows[1, :, 0]  # dependent columns
@@ -126,5 +159,8 @@ def test_elimination_on_accelerators_is_that_of_processors(rng, n):
     matrix = np.einsum("kri,krj->kij", rows, rows)
     right = rng.normal(size=(6, n, 2)).astype(np.float32)
     expected = inverse_cholesky(matrix, 1e-4), guarded_solve(matrix, right, 1e-4)
-    found = cholesky(matrix, 1e-4), solve(matrix, right, 1e-4)
+    found = (
+        COMPILED[inverse_cholesky](matrix, 1e-4),
+        COMPILED[guarded_solve](matrix, right, 1e-4),
+    )
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)

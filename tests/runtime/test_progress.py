@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 
-from secret_jax.runtime import progress_line
-from secret_jax.runtime.progress import Stage, told_apart
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime import progress
+from secret_jax.runtime.progress import Stage, shown, told_apart
 
 
 class Terminal(io.StringIO):
@@ -54,7 +53,7 @@ def test_nothing_is_shown_where_nothing_is_wanted():
 
 
 def test_a_pipe_gets_further_lines_of_a_long_stage(monkeypatch):
-    monkeypatch.setattr(progress_line, "_QUIET", 0.0)
+    monkeypatch.setattr(progress, "_QUIET", 0.0)
     assert told(io.StringIO()).splitlines() == [
         "00:00 growing, level 1",
         "00:00 growing: 25%, level 2",

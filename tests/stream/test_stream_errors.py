@@ -77,7 +77,9 @@ def test_ordered_categories_are_those_of_the_first_batch(levels, tmp_path):
 
 def test_weights_that_are_none():
     bad = good().assign(w=[1.0, -1.0, 2.0])
-    with pytest.raises(StreamError, match=r"row 4 \(row 1 of batch 1\) has -1"):
+    with pytest.raises(
+        StreamError, match=r"negative numbers: row 4 \(row 1 of batch 1\) is -1"
+    ):
         fit([good().assign(w=1.0), bad], sample_weight="w")
     with pytest.raises(StreamError, match="all are zero"):
         fit([good().assign(w=0.0)], sample_weight="w")
@@ -157,31 +159,34 @@ def test_part_files_that_cannot_be_read_or_lack_a_column(tmp_path):
         fit(tmp_path)
 
 
+NUMBERS = np.arange(40.0)
+FIRST = pd.DataFrame({"c": ["u", "v"] * 20, "a": NUMBERS, "y": NUMBERS**2, "w": 1.0})
+
+
 @pytest.mark.parametrize(
-    ("n_rows", "sign", "message"),
+    ("later", "message"),
     [
-        (40, 1, "second pass has read 40 rows, and the first one 30"),
-        (20, 1, "second pass has read 20 rows, and the first one 30"),
-        (30, -1, "targets of the second pass are others than those of the first"),
+        (FIRST.head(30), "second pass has read 30 rows, and the first one 40"),
+        (pd.concat([FIRST, FIRST]), "has read 80 rows, and the first one 40"),
+        (FIRST.assign(y=-FIRST["y"]), "are others than those of the first"),
+        # The same values, in other rows.
+        (FIRST.assign(c=["v", "u"] * 20), "are others"),
+        (FIRST.assign(a=NUMBERS[::-1]), "are others"),
+        (FIRST.assign(y=np.roll(FIRST["y"], 1)), "are others"),
+        (FIRST.assign(w=[2.0, 0.5, 0.5, 1.0] * 10), "are others"),
+        (FIRST.assign(c=["u", "w"] * 20), "are others"),
     ],
 )
-def test_a_source_that_changes_between_the_passes(n_rows, sign, message):
-    X, y = np.arange(30.0)[:, None], np.arange(30.0) ** 2
-    later = np.resize(X, (n_rows, 1)), sign * np.resize(y, n_rows)
-    passes = iter([[(X, y)], [later]])
+def test_a_source_that_changes_between_the_passes(later, message):
+    passes = iter([[FIRST], [later]])
     with pytest.raises(StreamError, match=message):
-        fit(lambda: next(passes), sample_rows=20)
+        fit(lambda: next(passes), sample_rows=20, sample_weight="w")
 
 
-def test_a_category_that_the_first_pass_did_not_see():
-    frames = iter(
-        [
-            [pd.DataFrame({"c": ["u", "v"] * 20, "a": np.arange(40.0), "y": 1.0})],
-            [pd.DataFrame({"c": ["u", "w"] * 20, "a": np.arange(40.0), "y": 1.0})],
-        ]
-    )
-    with pytest.raises(StreamError, match="'c' holds a category that the first"):
-        fit(lambda: next(frames), sample_rows=20)
+def test_the_second_pass_may_have_another_order_of_rows():
+    passes = iter([[FIRST.head(7), FIRST.tail(33)], [FIRST.iloc[::-1]]])
+    model = fit(lambda: next(passes), sample_rows=20, sample_weight="w")
+    assert model.tree_.weight[0] == pytest.approx(40)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():

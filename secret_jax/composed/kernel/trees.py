@@ -32,8 +32,7 @@ from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Stage
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import at_least as no_less
 from secret_jax.runtime.values import refuse
 from secret_jax.tree import routing

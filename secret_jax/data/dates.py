@@ -1,0 +1,138 @@
+"""Dates as numbers, and times of a zone as they stand on the clocks on its walls.
+
+A column of dates becomes numbers that can be split on and read: its year, its month,
+its weekday, its hour, and the days since a start. The days are a regressor like other
+numbers; the parts that come again are only split on.
+"""
+
+import datetime
+import re
+from typing import TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from secret_jax.data.columns import Zoned, is_missing
+
+# Columns of dates by name, each with the names of the attributes in its place.
+Dates: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+# Columns of dates by name, each with the time zone of those of the fit.
+Zones: TypeAlias = tuple[tuple[str, str], ...]
+# The part of a date that grows with time, and so has a slope.
+DAYS = "days since 1970"
+# In words, since some count from zero and others from one.
+WEEKDAY = "weekday"
+WEEKDAYS = "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
+# Clocks are put forward and back at quarters of an hour.
+_QUARTER = np.timedelta64(15, "m")
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)")
+
+
+def with_calendars(
+    columns: dict[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], Dates, Zones]:
+    """Replace the dates of a training table by their parts, in the order of columns."""
+    attributes: dict[str, np.ndarray] = {}
+    dates, zones = [], []
+    for name, column in columns.items():
+        if column.dtype.kind != "M":
+            attributes[name] = column
+            continue
+        if isinstance(column, Zoned):
+            zones.append((name, column.zone))
+            column = on_the_wall(column, column.zone)
+        parts = calendar(name, column)
+        for both in sorted(parts.keys() & columns.keys()):
+            raise ValueError(
+                f"The dates of column {name!r} need the name {both!r}, which is "
+                "that of another column. Rename one of them."
+            )
+        attributes |= parts
+        dates.append((name, tuple(parts)))
+    return attributes, tuple(dates), tuple(zones)
+
+
+def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
+    """Split dates into calendar attributes, keyed by attribute name, float64.
+
+    Examples
+    --------
+    >>> parts = calendar("sold", np.array(["2024-02-29T06:30"], "datetime64[m]"))
+    >>> {part: float(value[0]) for part, value in parts.items()}
+    {'sold (year)': 2024.0, 'sold (month)': 2.0, 'sold (weekday)': 4.0,
+     'sold (hour)': 6.5, 'sold (days since 1970)': 19782.0}
+    """
+    day = column.astype("datetime64[D]")
+    days = day.astype(np.int64)
+    parts = {
+        "year": column.astype("datetime64[Y]").astype(np.int64) + 1970,
+        "month": column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
+        WEEKDAY: (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
+        "hour": (column - day) / np.timedelta64(1, "h"),
+        DAYS: days,
+    }
+    missing = np.isnat(column)
+    return {
+        f"{name} ({part})": np.where(missing, np.nan, values.astype(np.float64))
+        for part, values in parts.items()
+    }
+
+
+def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
+    """Return as dates of a zone a column that held some in training, or refuse it."""
+    if all(map(is_missing, column[:1])) and all(map(is_missing, column.tolist())):
+        return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
+    if column.dtype.kind == "M":
+        if isinstance(column, Zoned) != (zone is not None):
+            held = ["times without a time zone", "times of a time zone"]
+            call = f"dt.tz_localize({zone!r})"
+            if zone is None:
+                held, call = held[::-1], "dt.tz_localize(None)"
+            raise ValueError(
+                f"Column {name!r} now holds {held[0]}, and held {held[1]} in training. "
+                f"Give it as it was then, for example by X[{name!r}].{call}."
+            )
+        if isinstance(column, Zoned) and zone is not None:
+            column = on_the_wall(column, zone)
+        return column
+    raise ValueError(
+        f"Column {name!r} held dates in training, and now holds "
+        f"{column[0]!r}. Turn it into dates, for example with pandas.to_datetime."
+    )
+
+
+def on_the_wall(instants: Zoned, zone: str) -> np.ndarray:
+    """Convert instants to the times of a zone, datetime64[s].
+
+    Examples
+    --------
+    >>> from secret_jax.data.columns import zoned
+    >>> instants = zoned(np.array(["2024-07-01T12:00"], "datetime64[s]"), "UTC")
+    >>> print(on_the_wall(instants, "Europe/Berlin")[0])
+    2024-07-01T14:00:00
+    """
+    found, clock = np.array(instants, "datetime64[s]"), _clock_of(zone)
+    there = ~np.isnat(found)
+    quarter = (found[there] - np.datetime64(0, "s")) // _QUARTER
+    different, place = np.unique(quarter, return_inverse=True)
+    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    moments = (start + datetime.timedelta(minutes=15 * q) for q in different.tolist())
+    shifts = [moment.astimezone(clock).utcoffset() for moment in moments]
+    found[there] += np.array(shifts, "timedelta64[s]")[place]
+    return found
+
+
+def _clock_of(zone: str) -> datetime.tzinfo:
+    if zone in ("UTC", "Z"):
+        return datetime.UTC
+    if offset := _OFFSET.fullmatch(zone):
+        sign, hours, minutes = offset.groups()
+        shift = datetime.timedelta(hours=int(hours), minutes=int(minutes))
+        return datetime.timezone(-shift if sign == "-" else shift)
+    try:
+        return ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ValueError(
+            f"There is no time zone {zone!r} on this machine. Convert the times first, "
+            "for example by .dt.tz_convert('UTC')."
+        ) from None
