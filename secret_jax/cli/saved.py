@@ -18,7 +18,7 @@ from secret_jax.cli.messages import CommandError, check_output, draw, say
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.table import Reading
 from secret_jax.cli.rows import read
-from secret_jax.inspect.printing import some
+from secret_jax.inspect.printing import listed
 from secret_jax.tree.file import estimator_name, replacing
 
 _DIGITS = 7  # that float32 carries
@@ -142,7 +142,7 @@ def _read_rows(
         table.column(name, f"{what} the column")
     unused = [name for name in table.frame if name not in (*needed, *kept)]
     if unused:
-        say(f"  not used by the model: {some(unused, most=8)}")
+        say(f"  not used by the model: {listed(unused, n_max=8)}")
     return table, reading.apply(table, needed)
 
 

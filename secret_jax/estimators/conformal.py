@@ -8,8 +8,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import validated_targets, validated_weight
-from secret_jax.inspect.arguments import check_coverage
 from secret_jax.inspect.intervals import conformal_factor
+from secret_jax.inspect.tables import check_coverage
 
 
 class ConformalMixin:

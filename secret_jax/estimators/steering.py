@@ -14,7 +14,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.refit import refitted
-from secret_jax.inspect.arguments import check_node
+from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.reshape import compact, hardened

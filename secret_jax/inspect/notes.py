@@ -1,25 +1,26 @@
 """Sentences about a whole tree: one leaf, short equations, missing values, gates."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from secret_jax.data.attributes import Role
 from secret_jax.inspect.equations import clip_range_of
-from secret_jax.inspect.printing import counted, number, quoted, some
+from secret_jax.inspect.printing import counted, listed, number, quoted
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
 # A smaller share of the error is not worth a line.
 _NOTICEABLE = 0.005
-_COLUMNS_SHOWN = 8  # of those with missing values
+_N_COLUMNS = 8  # that are named, of those with missing values
 _DIGITS_OF_RANGE = 5
 
 
 def facts_of(tree: Tree) -> list[str]:
     """Sentences about size, missing values and tails; empty where there is nothing."""
-    facts = _longer_tree, _full_equations, _unused_columns, _missing_values, _tails
-    return [sentence(tree) for sentence in facts]
+    sentences = _longer_tree(tree), _full_equations(tree), _unused_columns(tree)
+    return [*sentences, "; ".join(_missing_values(tree)), _tails(tree)]
 
 
 def one_leaf_sentence(tree: Tree) -> str:
@@ -35,11 +36,17 @@ def one_leaf_sentence(tree: Tree) -> str:
     return f"{why}: this is {what}"
 
 
-def _full_equations(tree: Tree) -> str:
-    """Compare short equations with the full ones; empty if these explain little more.
+def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
+    """Write mean losses of a tree; squared errors as R², if the target varies."""
+    variance = float((tree.deviation[0] ** 2).sum())
+    shares = [tree.loss.explained(error, variance) for error in errors]
+    shares = [share for share in shares if share is not None]
+    what = "R²" if shares else tree.loss.error_name
+    return what, [number(value, digits=3) for value in shares or errors]
 
-    Both by the training rows, which flatter full equations most.
-    """
+
+def _full_equations(tree: Tree) -> str:
+    """Compare short equations with full ones, by the training rows."""
     if tree.full_error is None or tree.is_soft:
         return ""
     short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
@@ -53,10 +60,7 @@ def _full_equations(tree: Tree) -> str:
 
 
 def _longer_tree(tree: Tree) -> str:
-    """Compare the tree with a longer one; empty if that errs hardly less.
-
-    Both by rows that did not grow them.
-    """
+    """Compare the tree with a longer one, by rows that did not grow them."""
     longer = tree.longer
     if longer is None or tree.is_soft:
         return ""
@@ -70,17 +74,7 @@ def _longer_tree(tree: Tree) -> str:
     )
 
 
-def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
-    """Write mean losses of a tree; squared errors as R², if the target varies."""
-    variance = float((tree.deviation[0] ** 2).sum())
-    shares = [tree.loss.explained(error, variance) for error in errors]
-    told = [share for share in shares if share is not None]
-    what = "R²" if told else tree.loss.error_name
-    return what, [number(value, digits=3) for value in told or errors]
-
-
 def _unused_columns(tree: Tree) -> str:
-    """Say how many columns were left out; empty if none were."""
     schema = tree.schema
     unused = schema.of_role(Role.UNUSED)
     if not unused:
@@ -93,7 +87,7 @@ def _unused_columns(tree: Tree) -> str:
     )
 
 
-def _missing_values(tree: Tree) -> str:
+def _missing_values(tree: Tree) -> Iterator[str]:
     """Say what unknown categories and missing numbers count as in the sums."""
     schema, in_sums = tree.schema, _in_sums(tree)
     compared = np.zeros(len(in_sums), bool)
@@ -112,7 +106,6 @@ def _missing_values(tree: Tree) -> str:
             means.append(words)
         elif compared[position]:
             in_splits.append(words)
-    facts = []
     first = schema.n_regressors - schema.n_indicators
     # Files of the past have no shares.
     known = schema.indicators[: len(schema.indicator_shares)]
@@ -125,8 +118,7 @@ def _missing_values(tree: Tree) -> str:
         ("unknown categories count as the mean of the others in sums", levels),
     ):
         if columns:
-            facts.append(f"{fact}: {some(columns, most=_COLUMNS_SHOWN)}")
-    return "; ".join(facts)
+            yield f"{fact}: {listed(columns, n_max=_N_COLUMNS)}"
 
 
 def _tails(tree: Tree) -> str:
@@ -141,7 +133,7 @@ def _tails(tree: Tree) -> str:
     if not bounded:
         return ""
     words = "in sums, values beyond these bounds count as the bound"
-    return f"{words}: {some(bounded, most=_COLUMNS_SHOWN)}"
+    return f"{words}: {listed(bounded, n_max=_N_COLUMNS)}"
 
 
 def _in_sums(tree: Tree) -> np.ndarray:
@@ -161,10 +153,10 @@ def mixture_facts(tree: Tree) -> str:
         if math.isinf(low):
             return ""
         # A bound as good as zero is zero to the digits of the other one.
-        least = 10.0**-_DIGITS_OF_RANGE * (high - low)
-        ends = (0.0 if abs(end) < least else end for end in (low, high))
+        nothing = 10.0**-_DIGITS_OF_RANGE * (high - low)
+        ends = (0.0 if abs(end) < nothing else end for end in (low, high))
         low, high = (number(end, _DIGITS_OF_RANGE) for end in ends)
         return f"clipped to [{low}, {high}]"
-    outputs = [tree.output(which) for which in range(tree.n_outputs)]
+    outputs = [tree.output(output) for output in range(tree.n_outputs)]
     facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
     return ", ".join(f"{name} {fact}" for name, fact in facts if fact)

@@ -33,8 +33,8 @@ def number(value: float, digits: int | None = None) -> str:
     """
     if digits is not None:
         value = float(f"{value:.{digits}g}")
-    least, most = _PLAIN_SIZES
-    if value == 0 or least <= abs(value) < most:
+    low, high = _PLAIN_SIZES
+    if value == 0 or low <= abs(value) < high:
         # Adding zero turns a negative zero into zero.
         plain = np.format_float_positional(value + 0.0, trim="-")
         if abs(value) < _GROUPED:
@@ -130,17 +130,17 @@ def counted_rows(weight: float) -> str:
     return f"{float(weight):,.1f} rows"
 
 
-def some(items: Sequence[object], most: int = 5) -> str:
+def listed(items: Sequence[object], n_max: int = 5) -> str:
     """List the first of several things, and how many more there are.
 
     Examples
     --------
-    >>> some([2, 5, 9]), some(list(range(9)), most=2)
+    >>> listed([2, 5, 9]), listed(list(range(9)), n_max=2)
     ('2, 5 and 9', '0, 1 and 7 more')
     """
     words = [str(item) for item in items]
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    if len(words) > n_max:
+        return f"{', '.join(words[:n_max])} and {len(words) - n_max} more"
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 

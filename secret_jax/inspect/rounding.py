@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import checked_precision
 from secret_jax.inspect.equations import (
     LinearModel,
     LinearSplit,
@@ -24,6 +23,7 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
 )
 from secret_jax.inspect.printing import number
+from secret_jax.runtime.values import is_integer
 from secret_jax.tree.plain import plain_number, rounding_of_whole
 from secret_jax.tree.structure import Tree
 
@@ -33,6 +33,27 @@ _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
 _FAR_FROM_ZERO = 5.0
 # Values of the target are told in steps of this share of its standard deviation.
 _STEP_OF_TARGET = 1e-2
+_PRECISION, _MAX_PRECISION = 3, 100  # digits by default, and at most: a float has 17
+
+
+def check_counts(**options: Any) -> None:
+    """Refuse options that are neither None nor integers of at least 0."""
+    for name, value in options.items():
+        if value is not None and not is_integer(value):
+            raise TypeError(f"{name} is {value!r}; give an int or None.")
+        if value is not None and value < 0:
+            raise ValueError(f"{name} is {value}; it cannot be negative.")
+
+
+def checked_precision(precision: int | None) -> int:
+    """Check significant digits relative to the effect; None stands for the default."""
+    check_counts(precision=precision)
+    precision = _PRECISION if precision is None else precision
+    if not 1 <= precision <= _MAX_PRECISION:
+        raise ValueError(
+            f"precision is {precision}; 1 to {_MAX_PRECISION} digits are possible."
+        )
+    return int(precision)
 
 
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
@@ -188,15 +209,14 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
     and the numbers that columns are counted from. A gate has two more, its width and
     the shares of a row on its two sides. What rounds to zero is not printed.
     """
-    outputs = [tree.output(which) for which in range(tree.n_outputs)]
+    outputs = [tree.output(output) for output in range(tree.n_outputs)]
     cost = 0
-    for node in range(tree.n_nodes):
-        if tree.is_leaf[node]:
-            for output in outputs:
-                model = model_in_original_units(output, node)
-                terms = printed_model(model, precision).terms
-                cost += 1 + sum(1 + (term.at != 0) for term in terms)
-            continue
+    for node in np.flatnonzero(tree.is_leaf).tolist():
+        for output in outputs:
+            model = model_in_original_units(output, node)
+            terms = printed_model(model, precision).terms
+            cost += 1 + sum(1 + (term.at != 0) for term in terms)
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
         for _, split in conditions_at(tree, node):
             cost += 1
             if isinstance(split, LinearSplit):

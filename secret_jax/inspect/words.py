@@ -3,10 +3,10 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from secret_jax.data.attributes import WEEKDAY
-from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
@@ -16,16 +16,39 @@ from secret_jax.inspect.equations import (
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import (
     PrintedTerm,
+    check_counts,
+    checked_precision,
     printed_model,
     rounded_split,
 )
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, way_to
 
-PLAIN = Wording()
-_MOVING = 5  # columns that are named where equations have no room
-_TERMS_OF_PATH = 4  # of each condition on the way to a node
+MAX_CATEGORIES = 8  # of a list, so that a node takes a few lines
+_N_MOVING = 5  # columns that are named where equations have no room
 _OR_MISSING = " or missing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """How splits and equations are written.
+
+    ``precision`` are significant digits relative to the effect (None: 3), ``max_terms``
+    the most terms of a sum (None: all). Longer lists of categories are replaced by the
+    other side's, if that is short, or abbreviated (None: never).
+    """
+
+    precision: int | None = None
+    max_terms: int | None = None
+    max_categories: int | None = MAX_CATEGORIES
+
+    def __post_init__(self) -> None:
+        check_counts(max_terms=self.max_terms, max_categories=self.max_categories)
+        checked_precision(self.precision)
+
+
+PLAIN = Wording()
+_OF_PATHS = Wording(max_terms=4)  # of each condition on the way to a node
 
 
 def split_sentence(tree: Tree, node: int, side: Side = "left", **options: Any) -> str:
@@ -70,43 +93,43 @@ def _comparison_parts(
     if isinstance(split, CategorySplit):
         sides = (split.left, split.right)
         listed, other = sides if side == "left" else sides[::-1]
-        most = wording.max_categories
-        return list(_membership(quoted(split.name), listed, other, most))
+        name, n_max = quoted(split.name), wording.max_categories
+        return list(_membership(name, listed, other, n_max))
     hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
     if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
-    place = _place(tree, split, side)
-    parts = [place or ""]
-    if place is None:
+    parts = [level] if (level := _level(tree, split, side)) else []
+    if not parts:
         split = rounded_split(split, wording.precision)
         summands = [(term.factor, quoted(term.label)) for term in split.terms]
         shown = summands[: wording.max_terms]
         parts = _sum(shown, bare=True) + ["+ ..."] * (len(shown) < len(summands))
         parts.append(f"{split.sign(side)} {number(split.threshold)}")
     if split.width > 0:
-        filled = split.missing_value
-        missing = "" if filled is None else f", missing as {number(filled)}"
+        missing = ""
+        if split.missing_value is not None:
+            missing = f", missing as {number(split.missing_value)}"
         parts[-1] += f" (soft, width {number(split.width)}{missing})"
     elif split.missing_left == (side == "left"):  # neither where None
         parts[-1] += _OR_MISSING
     return parts
 
 
-def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
+def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     """Write a hard split on an ordered category, a date or a weekday, if it is one."""
     if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
         return None
     schema, column, threshold = tree.schema, split.terms[0].column, split.threshold
-    place = math.floor(threshold) if split.at_most else math.ceil(threshold)
-    written, sign = schema.place_written(column, place), split.sign(side)
+    level = math.floor(threshold) if split.at_most else math.ceil(threshold)
+    written, sign = schema.place_written(column, level), split.sign(side)
     if written is None:
         return None
     name, word = map(quoted, written)
     if schema.origin(column).part != WEEKDAY:
         return f"{name} {sign} {word}"
-    before, after = (1, place - (sign == "<")), (place + (sign == ">"), 7)
+    before, after = (1, level - (sign == "<")), (level + (sign == ">"), 7)
     days = [
         schema.place_written(column, end)
         for end in (before if sign in ("<", "<=") else after)
@@ -118,31 +141,32 @@ def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
 def _membership(
     name: str, listed: tuple, other: tuple, max_categories: int | None
 ) -> Iterator[str]:
-    most = len(listed) if max_categories is None else max_categories
-    inverted = len(listed) > most >= len(other)
+    n_max = len(listed) if max_categories is None else max_categories
+    inverted = len(listed) > n_max >= len(other)
     shown = other if inverted else listed
-    if len(shown) == most + 1:  # its name takes no more room than a count
-        most += 1
-    items = [quoted(category) for category in shown[:most]]
-    if len(shown) > most:
-        items.append(f"... {len(shown) - most} more")
+    if len(shown) == n_max + 1:  # its name takes no more room than a count
+        n_max += 1
+    items = [quoted(category) for category in shown[:n_max]] or [""]
+    if len(shown) > n_max:
+        items.append(f"... {len(shown) - n_max} more")
     yield f"{name} {'not in' if inverted else 'in'}"
-    for i, item in enumerate(items or [""]):
-        first, last = i == 0, i >= len(items) - 1
-        yield ("{" if first else "") + item + ("}" if last else ",")
+    yield from (item + "," for item in [f"{{{items[0]}", *items[1:]][:-1])
+    yield "{" * (len(items) == 1) + items[-1] + "}"
 
 
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node, its terms sorted by the size of their effect.
 
     In parts between which a line may break, for example of ``"rings = 2.31 + 12.1
-    shell_weight - 3.2 height"``. Of terms that are not shown their mean in the node is
-    told.
+    shell_weight - 3.2 height"``. Of terms that are not shown the mean in the node is
+    written.
     """
     model = model_in_original_units(tree, node)
     printed = printed_model(model, wording.precision, wording.max_terms)
-    most = wording.max_categories
-    summands = [(term.factor, term_words(term, most)) for term in printed.terms]
+    summands = [
+        (term.factor, term_words(term, wording.max_categories))
+        for term in printed.terms
+    ]
     if printed.constant != 0 or not summands:
         summands.insert(0, (printed.constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
@@ -154,7 +178,7 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     return parts
 
 
-def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
+def term_words(term: PrintedTerm, max_categories: int | None = MAX_CATEGORIES) -> str:
     """Write what the factor of a term is multiplied by."""
     column, categories = term.main.name, term.categories
     name = _in_brackets(column)
@@ -182,9 +206,9 @@ def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
         for term in model_in_original_units(tree, node).terms:
             effects[term.name] += term.effect
     order = sorted(effects, key=lambda name: -effects[name])
-    most = [quoted(name) for name in order[:_MOVING]]
+    names = [quoted(name) for name in order[:_N_MOVING]]
     words = f"equations of {len(equations)} classes"
-    return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
+    return [f"{words}, moved most by {names[0]}", *names[1:]] if names else [words]
 
 
 def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[str]:
@@ -202,17 +226,16 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
 def path_sentence(tree: Tree, node: int) -> str:
     """Write the conditions on the way to a node, or "all rows".
 
-    Of several bounds on one column in one direction only the tightest is told.
+    Of several bounds on one column in one direction only the tightest is named.
     """
-    wording = Wording(max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
         if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:
-            words = " ".join(split_parts(tree, parent, wording, side))
+            words = " ".join(split_parts(tree, parent, _OF_PATHS, side))
             conditions[parent] = 0.0, f"({words})"
             continue
         for place, (part, one) in enumerate(conditions_at(tree, parent)):
-            sentence = " ".join(_comparison_parts(part, parent, one, wording, side))
+            sentence = " ".join(_comparison_parts(part, parent, one, _OF_PATHS, side))
             key, bound = (parent, place), 0.0
             # Where missing values have a side of their own, a looser bound is not
             # implied by a tighter one.
@@ -225,7 +248,7 @@ def path_sentence(tree: Tree, node: int) -> str:
                 continue
             conditions.pop(key, None)
             conditions[key] = (bound, sentence)
-    told = [words for _, words in conditions.values()]
-    if len(told) > 1:  # "and" binds more closely than the "or" of gaps
-        told = [f"({one})" if one.endswith(_OR_MISSING) else one for one in told]
-    return " and ".join(told) or "all rows"
+    parts = [words for _, words in conditions.values()]
+    if len(parts) > 1:  # "and" binds more closely than the "or" of gaps
+        parts = [f"({one})" if one.endswith(_OR_MISSING) else one for one in parts]
+    return " and ".join(parts) or "all rows"

@@ -150,13 +150,6 @@ def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_p
     assert load_model(model, SecretRegressor).tree_.weight[0] <= 240
 
 
-def test_without_held_out_rows_there_are_no_errors(run, table):
-    code, out, _ = run("fit", table, "cost", "--test-fraction", 0, *QUICK)
-    assert code == 0
-    assert "[0]" in out
-    assert "held-out" not in out
-
-
 def test_baselines_are_the_mean_and_least_squares(table, model):
     content = json.loads((model.with_name("report") / "errors.json").read_text())
     frame = pd.read_csv(table, dtype={"grade": str})
@@ -261,26 +254,6 @@ def test_an_unseen_category_is_one_warning(run, model, tmp_path):
     warning = [line for line in err.splitlines() if "never saw" in line]
     assert len(warning) == 1
     assert "column 'grade' holds 'new'" in warning[0]
-
-
-def test_gaps_need_not_be_filled_in(run, tmp_path):
-    frame = make_table()
-    frame.loc[::7, "length"] = np.nan
-    frame.loc[::5, "grade"] = None
-    frame.to_csv(tmp_path / "gaps.csv", index=False)
-    model = tmp_path / "gaps.model"
-    fitted = run("fit", tmp_path / "gaps.csv", "cost", "--out", model, *QUICK)
-    assert fitted[0] == 0
-    assert "linear regression" in fitted[1]
-    assert "missing numbers count as means in sums: length" in fitted[1]
-    schema = load_model(model, SecretRegressor).tree_.schema
-    assert schema.categories == (("1", "x", "y", None),)
-    # Digits stay text, also in a column with gaps.
-    frame[frame["grade"].isin(["1", None])].to_csv(tmp_path / "some.csv", index=False)
-    code, out, err = run("predict", model, tmp_path / "some.csv")
-    assert code == 0
-    assert "never saw" not in err
-    assert np.isfinite(read_predictions(out)).all()
 
 
 def test_demo_beats_both_baselines_and_says_what_is_next(run, tmp_path):
@@ -417,25 +390,6 @@ def test_a_fault_of_the_program_is_owned(run, table, monkeypatch, fault):
     assert_fails(run("fit", table, "cost"), told, code=1)
 
 
-def test_no_command_shows_the_commands(run):
-    code, out, err = run()
-    assert (code, out) == (2, "")
-    assert "predict with a saved model" in err
-    assert_fails(run("fti"), "invalid choice: 'fti'")
-
-
-def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path):
-    arguments = ("cost", "--max-depth", "0", *QUICK)
-    loud = run("fit", table, *arguments)
-    assert "growing" in loud[2]
-    for quiet in (("--quiet", "fit", table), ("fit", table, "--quiet")):
-        assert run(*quiet, *arguments) == (0, loud[1], "")
-    missing = tmp_path / "missing.csv"
-    result = run("fit", missing, *arguments, "--quiet")
-    assert result[2].count("\n") == 1
-    assert_fails(result, "No such file")
-
-
 def test_a_model_is_saved_where_nobody_reads_the_output(table, tmp_path, monkeypatch):
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
@@ -448,27 +402,3 @@ def test_a_model_is_saved_where_nobody_reads_the_output(table, tmp_path, monkeyp
     with pytest.raises(BrokenPipeError):
         fit_module.fit(parsed)
     assert SecretRegressor.load(path).n_leaves_ == 2
-
-
-def test_losses_without_intervals_are_fitted_and_saved(run, table, tmp_path):
-    path = tmp_path / "loss.model"
-    arguments = ("fit", table, "cost", *QUICK, "--loss", "absolute", "--max-depth", "1")
-    code, _, err = run(*arguments, "--out", path)
-    assert code == 0
-    assert "calibrated" not in err
-    assert_fails(run("predict", path, table, "--interval", 0.9), "--loss squared")
-    assert_fails(run(*arguments, "--calibrate", 0.2), "--calibrate needs .* --loss")
-
-
-def test_predictions_rise_with_a_column_if_asked(tmp_path, capsys):
-    random = np.random.default_rng(0)
-    table = pd.DataFrame({"area": random.uniform(1, 9, 200), "age": range(200)})
-    table["price"] = -table["area"] + random.normal(size=200)
-    table.to_csv(tmp_path / "a.csv", index=False)
-    arguments = ["fit", str(tmp_path / "a.csv"), "price", "--quiet"]
-    assert main([*arguments, "--monotone", "area:+", "--out", str(tmp_path / "m")]) == 0
-    model = SecretRegressor.load(tmp_path / "m")
-    first, second = (pd.DataFrame({"area": [a], "age": [5]}) for a in (2.0, 8.0))
-    assert model.predict(first) <= model.predict(second)
-    assert main([*arguments, "--monotone", "area"]) == 2
-    assert "write 'price:+'" in capsys.readouterr().err

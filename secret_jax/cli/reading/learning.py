@@ -17,7 +17,7 @@ from secret_jax.cli.reading.formats import (
     to_numbers,
 )
 from secret_jax.cli.reading.table import MISSING, Reading, held, kind_of
-from secret_jax.inspect.printing import some
+from secret_jax.inspect.printing import listed
 
 # Of fewer rows nearly every column tells them apart.
 _FEWEST_NAMED = 20
@@ -78,7 +78,7 @@ def learn_reading(
         counts = gone[gone.str.strip() != ""].str.strip().value_counts(sort=False)
         missing += [f"{mark!r} ({name} {count})" for mark, count in counts.items()]
     if missing:
-        notes.append(f"counted as missing: {some(missing, most=8)}")
+        notes.append(f"counted as missing: {listed(missing, n_max=8)}")
     return reading, X, notes
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from secret_jax.cli.reading.formats import folded
 from secret_jax.cli.reading.table import kind_of
-from secret_jax.inspect.printing import some
+from secret_jax.inspect.printing import listed
 
 # What people write where they know nothing.
 _CODES = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
@@ -68,7 +68,7 @@ def _spellings(name: str, column: pd.Series) -> Iterator[str]:
     key = texts.map(folded)
     alike = texts[key[key.duplicated(keep=False)].sort_values(kind="stable").index]
     if len(alike):
-        shown = some([*map(repr, alike)], most=3)
+        shown = listed([*map(repr, alike)], n_max=3)
         yield (
             f"{name}: {shown} differ by case or blanks only; "
             f"to make them one, give --ignore-case {name!r}"

@@ -30,7 +30,7 @@ from secret_jax.data.validation import validated, validated_targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.classes import with_all_classes
+from secret_jax.inspect.view import with_all_classes
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.schema import FAR, TableSchema
-from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearModel,
@@ -20,6 +19,7 @@ from secret_jax.inspect.equations import (
     conditions_at,
     model_in_original_units,
 )
+from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
@@ -64,12 +64,10 @@ class ExportedModel(NamedTuple):
 
     @property
     def schema(self) -> TableSchema:
-        """Columns, which all trees share."""
         return self.trees[0].tree.schema
 
     @property
     def link(self) -> Link:
-        """What turns sums into predictions."""
         if self.loss.link is None:
             raise TypeError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
@@ -153,8 +151,7 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
 def unknown_values(schema: TableSchema) -> np.ndarray:
     """What encoded columns count as where a value is missing, or was never seen.
 
-    Of numbers that is 0, their mean, and of indicators of categories the share of the
-    rows; programs of all kinds ask it here.
+    Of numbers that is 0, their mean, and of indicators of categories the share of rows.
     """
     values = np.zeros(schema.n_columns)
     first = schema.n_regressors - schema.n_indicators
@@ -229,10 +226,10 @@ class Writer(ABC):
         Of these what is not listed adds nothing, or all that are known are listed.
         """
         addends = [] if constant is None else [self.number(constant)]
-        of_column: dict[str, list[Term]] = {}
+        by_column: dict[str, list[Term]] = {}
         for term in terms:
             if term.asks == "category":
-                of_column.setdefault(term.name, []).append(term)
+                by_column.setdefault(term.name, []).append(term)
                 continue
             if term.asks == "number":
                 held = self.column(term.name, term.missing_as)
@@ -243,7 +240,7 @@ class Writer(ABC):
             size = "" if abs(term.factor) == 1 else size
             addends.append(f"{'-' if term.factor < 0 else '+'} {size}{value}")
         unknown = unknown_values(self.schema)
-        for name, its in of_column.items():
+        for name, its in by_column.items():
             otherwise = float(sum(term.factor * unknown[term.position] for term in its))
             known = plain_categories(self.schema, name) if otherwise else []
             effects = dict.fromkeys(known, 0.0)

@@ -14,13 +14,13 @@ from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.fit.prune.path import of_size
-from secret_jax.inspect.arguments import Wording
-from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
 from secret_jax.inspect.report.script import what_if
+from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.inspect.words import (
+    Wording,
     model_parts,
     most_moving,
     path_sentence,
@@ -31,11 +31,11 @@ from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # What a page has room for; the notes on it say what was left out.
-_MOST_NODES, _MOST_IN_NOTEBOOK = 1000, 200
-_MOST_TERMS = 24  # of an equation, or its table
-_WORDING = Wording(max_terms=_MOST_TERMS)
-_LEAST_PROBABILITY = 1e-15  # of a class that none was given to
-_MOST_CLASSES = 20  # of a picture
+_MAX_NODES, _MAX_IN_NOTEBOOK = 1000, 200
+_MAX_TERMS = 24  # of an equation, or its table
+_WORDING = Wording(max_terms=_MAX_TERMS)
+_MIN_PROBABILITY = 1e-15  # of a class that none was given to
+_MAX_CLASSES = 20  # of a picture
 _OF_CLASSES = {"cmap": "Blues", "colorbar": False, "xticks_rotation": "vertical"}
 _OF_NUMBERS = {"kind": "actual_vs_predicted", "random_state": 0}
 _OF_NUMBERS |= {"scatter_kwargs": {"s": 10, "alpha": 0.5, "color": "#21709a"}}
@@ -80,7 +80,7 @@ def to_html(
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
     tree, of_classes = view.tree, view.classes is not None
-    nodes, left_out = _shown(view, _MOST_NODES)
+    nodes, left_out = _shown(view, _MAX_NODES)
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
     tiles = [
         ("grown on", counted_rows(tree.weight[0]), ""),
@@ -89,7 +89,7 @@ def to_html(
     ]
     if rows is not None:
         seen = f"{len(rows.actual):,} held-out rows"
-        figures = _in_words(_scores(view, rows.actual, rows.predicted))
+        figures = _figures(_scores(view, rows.actual, rows.predicted))
         pairs = zip(headings, figures, strict=True)
         tiles += [(name, figure, seen) for name, figure in pairs]
     notes = *facts_of(tree), mixture_facts(tree), *left_out
@@ -115,7 +115,7 @@ def tree_fragment(trees: Sequence[Readable]) -> str:
     """
     parts = []
     for view in map(as_view, trees):
-        nodes, left_out = _shown(view, _MOST_IN_NOTEBOOK)
+        nodes, left_out = _shown(view, _MAX_IN_NOTEBOOK)
         size = counted(view.n_numbers(), "number", "numbers")
         size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
         head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
@@ -137,11 +137,11 @@ def _template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def _shown(view: View, most: int) -> tuple[list[dict[str, Any]], list[str]]:
+def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
     """Describe at most so many nodes, as they are read, and say what is left out."""
     tree, n_below, fills = view.tree, leaves_below(view.tree), view.fills
     n_shown = np.cumsum(np.bincount(tree.depth))
-    deepest = max(int(np.searchsorted(n_shown, most, side="right")) - 1, 1)
+    deepest = max(int(np.searchsorted(n_shown, n_max, side="right")) - 1, 1)
     nodes, notes = [], []
     for node in in_order(tree, deepest):
         leaf, depth = bool(tree.is_leaf[node]), int(tree.depth[node])
@@ -186,13 +186,13 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
     if rows is not None and (rows.leaf == node).any():
         here = rows.leaf == node
         score = _scores(view, rows.actual[here], rows.predicted[here])
-        held_out = f"{here.sum():,} held-out rows", *_in_words(score)
+        held_out = f"{here.sum():,} held-out rows", *_figures(score)
     return {
         **shown,
         "path": path_sentence(tree, node),
         "color": max(shown["bar"])[1],
         "remark": "; ".join(filter(None, remarks)),
-        "table": node_table(view, node, _MOST_TERMS),
+        "table": node_table(view, node, _MAX_TERMS),
         "held_out": held_out,
     }
 
@@ -200,17 +200,17 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
 def _scores(view: View, actual: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Measure predictions: root mean squared error and R², or errors and log-loss."""
     if view.classes:
-        own = predicted[np.arange(len(actual)), np.maximum(actual, 0)]
-        chance = np.where(actual < 0, 0.0, own).clip(_LEAST_PROBABILITY)
-        wrong = view.chosen(predicted) != actual
+        chance = predicted[np.arange(len(actual)), np.maximum(actual, 0)]
+        chance = np.where(actual < 0, 0.0, chance).clip(_MIN_PROBABILITY)
+        wrong = view.predicted_class(predicted) != actual
         return {"error": wrong.mean(), "log_loss": -np.log(chance).mean()}
     square, variance = np.square(actual - predicted[:, 0]).mean(), np.var(actual)
     share = 1.0 - square / variance if variance > 0 else None
     return {"rmse": math.sqrt(square), "r2": share}
 
 
-def _in_words(score: Mapping[str, Any]) -> list[str]:
-    """Write scores as they are told: the error and R², or accuracy and log-loss."""
+def _figures(score: Mapping[str, Any]) -> list[str]:
+    """Write the error and R², or accuracy and log-loss."""
     if "rmse" in score:
         share = "-" if score.get("r2") is None else f"{score['r2']:.3f}"
         return [number(score["rmse"], digits=3), share]
@@ -236,7 +236,7 @@ def error_lines(
             lines.append((name, score | {"leaves": n, "numbers": seen.n_numbers()}))
     sizes = {"leaves": None, "numbers": None}
     return [
-        {**sizes, **score, "name": name, "figures": _in_words(score)}
+        {**sizes, **score, "name": name, "figures": _figures(score)}
         for name, score in (*lines, *comparison.items())
     ]
 
@@ -251,9 +251,9 @@ def _picture(view: View, rows: Rows) -> str:
     given = rows.actual, rows.predicted[:, 0]
     if view.classes:
         names = np.array([*view.names, "never seen"])
-        if len(view.names) > _MOST_CLASSES:
+        if len(view.names) > _MAX_CLASSES:
             return ""
-        given = names[rows.actual], names[view.chosen(rows.predicted)]
+        given = names[rows.actual], names[view.predicted_class(rows.predicted)]
         labels = names if (rows.actual < 0).any() else names[:-1]
         display, options = ConfusionMatrixDisplay, {**_OF_CLASSES, "labels": labels}
     figure = imported("matplotlib.figure", "Pages", "plot").Figure

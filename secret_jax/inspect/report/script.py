@@ -15,7 +15,7 @@ from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import SplitKind, Tree
 
-_MOST_LEAVES = 300
+_MAX_LEAVES = 300
 
 
 def what_if(view: View) -> dict[str, Any] | None:
@@ -25,7 +25,7 @@ def what_if(view: View) -> dict[str, Any] | None:
     None for very large trees, and for losses without a link.
     """
     tree, schema = view.tree, view.tree.schema
-    if tree.n_leaves > _MOST_LEAVES or tree.loss.link is None:
+    if tree.n_leaves > _MAX_LEAVES or tree.loss.link is None:
         return None
     asked = {*compress(schema.input_columns, tree.in_use)}
     asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
