@@ -10,9 +10,8 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.reading.files import TableFile, read_file
-from secret_jax.cli.reading.learning import learn_reading
-from secret_jax.cli.reading.oddities import oddities
-from secret_jax.cli.reading.table import Reading, kind_of
+from secret_jax.cli.reading.formats import Reading, kind_of
+from secret_jax.cli.reading.learning import learn_reading, oddities
 from secret_jax.inspect.printing import counted, listed
 
 # Options that name columns, and those that name one that is nothing to learn from.

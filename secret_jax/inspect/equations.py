@@ -137,8 +137,7 @@ def conditions_at(
     """Convert the split of an inner node, unrounded, to units and names of the data.
 
     Lists the conditions that all hold for the rows that go left, one but of
-    conjunctions, each with the tree of its comparisons. Each says by itself on which
-    side of it a row, or a missing value, lies.
+    conjunctions, each with the tree of its comparisons.
     """
     check_node(tree, node)
     if tree.kind[node] == SplitKind.LEAF:

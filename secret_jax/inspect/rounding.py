@@ -193,8 +193,6 @@ def _printed(group: list[Term]) -> PrintedTerm:
 def in_steps(value: float, target_scale: float) -> str:
     """Write a value of the target to a hundredth of its standard deviation.
 
-    Examples
-    --------
     >>> in_steps(180_761.3, 79_000.0)
     '181,000'
     """

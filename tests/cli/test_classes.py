@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import SecretClassifier
-from secret_jax.cli.evaluation import measured
+from secret_jax.cli.fit import measured
 from secret_jax.cli.main import main
 from secret_jax.cli.rows import Rows
 

@@ -18,9 +18,8 @@ from messy_tables import write_flats
 from secret_jax.cli.messages import QUIET, CommandError
 from secret_jax.cli.parser import build_parser
 from secret_jax.cli.reading.files import read_file
-from secret_jax.cli.reading.formats import ColumnFormat
-from secret_jax.cli.reading.oddities import oddities
-from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.formats import ColumnFormat, Reading
+from secret_jax.cli.reading.learning import oddities
 from secret_jax.cli.rows import Rows, training_rows
 
 N = 40

@@ -134,9 +134,9 @@ def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> Tabl
     others = listed([f"--sheet {one!r}" for one in book if one != chosen])
     if not others:
         return table
-    told = f"the sheet {chosen!r} of {len(book)} ({others} reads another)"
+    note = f"the sheet {chosen!r} of {len(book)} ({others} reads another)"
     hint = f"; this is the sheet {chosen!r}, {others} reads another"
-    return table._replace(hint=hint, notes=(told, *table.notes))
+    return table._replace(hint=hint, notes=(note, *table.notes))
 
 
 def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:

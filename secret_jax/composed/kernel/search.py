@@ -135,8 +135,8 @@ class GreedySearch(Search):
             ranks = [round(score, _DIGITS) for score in scores]
             return [best, *others][ranks.index(min(ranks))]
 
-        every = heads.head.columns or tuple(range(heads.n_columns))
-        best, n_turns, before = replace(heads.head, columns=every), 0, None
+        columns = heads.head.columns or tuple(range(heads.n_columns))
+        best, n_turns, before = replace(heads.head, columns=columns), 0, None
         while best != before:
             before = best
             best = better(best, [replace(best, kernel=name) for name in best.kernels])

@@ -109,15 +109,15 @@ class KernelTree(ComposedEstimator):
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
         if search is not None:
             search.check()
-        every = [
+        regions = [
             _regions(*self._routed(tree, given.X, one), target, weight) for one in heads
         ]
         with one_thread_for_products():  # of small matrices, many times
             if len(heads) > 1:
                 by = search or GreedySearch()
-                pairs = zip(heads, every, strict=True)
+                pairs = zip(heads, regions, strict=True)
                 best = int(np.argmin([self._score(by, *pair) for pair in pairs]))
-            head, rows = heads[best], every[best]
+            head, rows = heads[best], regions[best]
             n_columns = rows.x.shape[1]
             for column in head.columns or ():
                 if column not in range(n_columns):
@@ -127,22 +127,24 @@ class KernelTree(ComposedEstimator):
                     )
             fitted: dict[str, Any] = {"tree_": tree}
             if search is not None:
-                some = Heads(head, n_columns, lambda h: self._score(search, h, rows))
-                found = some.found(head, 0)
+                candidates = Heads(
+                    head, n_columns, lambda h: self._score(search, h, rows)
+                )
+                result = candidates.found(head, 0)
                 with shown(self.verbose) as progress:
                     stage = Stage("searching kernels", progress)
-                    for found in search.turns(some, self.random_state):
-                        words = f"criterion {found.criterion:.5g}"
-                        stage.at(found.n_turns, None, words)
-                fitted["search_"], head = found, found.head
+                    for result in search.turns(candidates, self.random_state):
+                        words = f"criterion {result.criterion:.5g}"
+                        stage.at(result.n_turns, None, words)
+                fitted["search_"], head = result, result.head
             fit = head.fit(rows.of(head))
         return fitted | {"head_": head, "fitted_head_": fit.model}, rows, fit
 
     def _score(self, search: Search, head: Head, rows: Regions) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
-        own = rows.sampled(search.max_rows).of(head)
+        sample = rows.sampled(search.max_rows).of(head)
         try:
-            return self._criterion(search.criterion, head, head.fit(own), own)
+            return self._criterion(search.criterion, head, head.fit(sample), sample)
         except np.linalg.LinAlgError:
             return np.inf
 
@@ -166,8 +168,8 @@ class KernelTree(ComposedEstimator):
         n_regressors = flat.schema.n_regressors
         columns = list(range(n_regressors) or flat.schema.continuous_positions)
         x = table.on_host().x[:, columns].astype(np.float64)
-        said = self._base(outputs.reshape(len(x), -1))
-        return x, leaf, head.base_of(said, constants=n_regressors == 0)
+        prediction = self._base(outputs.reshape(len(x), -1))
+        return x, leaf, head.base_of(prediction, constants=n_regressors == 0)
 
 
 def _regions(
@@ -186,8 +188,8 @@ def _regions(
     used = weight > 0
     parts = [leaf[:, None], x, target, base]
     table = np.column_stack(parts)[used]
-    found = repeats_of([*x[used].T], table[:, :1], target[used])
-    observed = 1.0 if found is None else found.number.sum() / len(table)
+    repeats = repeats_of([*x[used].T], table[:, :1], target[used])
+    observed = 1.0 if repeats is None else repeats.number.sum() / len(table)
     rows, copy_of = np.unique(table, axis=0, return_inverse=True)
     order = np.lexsort(without_rounding(rows).T[::-1])
     ends = np.cumsum([part.shape[1] for part in parts])[:-1]
@@ -376,8 +378,8 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
         member = rows.target[fit.row]
         member = from_at_least(member) if self.ordinal else member
-        said = fit.left_out if name == "icomp" else fit.fitted
-        probability = self._scores(fit, rows).probability(said)
+        prediction = fit.left_out if name == "icomp" else fit.fitted
+        probability = self._scores(fit, rows).probability(prediction)
         return of_classes(name, fit, rows, probability, member, head)
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
