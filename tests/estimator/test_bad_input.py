@@ -287,11 +287,9 @@ def test_a_bad_parameter_is_named_with_its_value_and_what_is_allowed(
         SecretRegressor(**{name: value}).fit(np.eye(4), np.arange(4.0))
 
 
-@pytest.mark.parametrize(
-    ("parameter", "kind", "field", "allowed", "values"), BAD_FIELDS
-)
+@pytest.mark.parametrize(("part", "kind", "field", "allowed", "values"), BAD_FIELDS)
 def test_a_bad_field_is_named_with_its_value_and_what_is_allowed(
-    parameter, kind, field, allowed, values
+    part, kind, field, allowed, values
 ):
     for value in values:
         message = (
