@@ -148,14 +148,11 @@ def _read_rows(
 
 def _write_table(frame: pd.DataFrame, path: str | None) -> None:
     """Write a table as CSV, numbers with as many digits as a prediction has."""
-    how: Any = {"index": False, "float_format": _digits}
+    how: Any = {"index": False}
+    how["float_format"] = lambda value: f"{float(f'{value:.{_DIGITS}g}'):.15g}"
     if path is None:
         frame.to_csv(sys.stdout, **how)
         return
     with replacing(path) as file:
         frame.to_csv(file, **how)
     say(f"wrote {len(frame):,} rows to {path}")
-
-
-def _digits(value: float) -> str:
-    return f"{float(f'{value:.{_DIGITS}g}'):.15g}"

@@ -108,19 +108,6 @@ def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
     return factors, threshold
 
 
-def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:
-    """Round the numbers of a model, and leave out the terms that round to zero."""
-    step = _step(model, precision)
-    factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
-    return replace(
-        model,
-        terms=_with_factors(model.terms, factors),
-        intercept=_rounded(model.intercept - _moved(model.terms, factors), step),
-        low=_rounded(model.low, step),
-        high=_rounded(model.high, step),
-    )
-
-
 class PrintedTerm(NamedTuple):
     """A number times a column, or times being in a set of categories.
 
@@ -144,6 +131,8 @@ class PrintedModel(NamedTuple):
     terms: list[PrintedTerm]
     hidden: list[PrintedTerm]
     hidden_mean: float
+    low: float
+    high: float
 
 
 def printed_model(
@@ -155,24 +144,28 @@ def printed_model(
 ) -> PrintedModel:
     """Choose the numbers of an equation as they are printed.
 
-    A column whose zero is far from its values is counted from a round number near those
-    of the node. The constant is the same however many terms are left out: those that
-    move least in the node. Terms of one column stand side by side; ``merged`` puts its
-    categories with the same factor in one term.
+    What rounds to zero is left out, and a column whose zero is far from its values is
+    counted from a round number near those of the node. The constant is the same however
+    many terms are left out: those that move least in the node. Terms of one column
+    stand side by side; ``merged`` puts its categories with the same factor in one term.
     """
-    step, model = _step(model, precision), rounded_model(model, precision)
+    step = 10.0 ** -checked_precision(precision) * model.target_spread
+    factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     groups: dict[Any, list[Term]] = {}
-    for term in model.terms:
+    for term in _with_factors(model.terms, factors):
         same = merged and term.asks == "category"
         key = (term.column, term.factor) if same else (term.position,)
         groups.setdefault(key, []).append(term)
     terms = sorted(map(_printed, groups.values()), key=lambda term: -term.effect)
-    constant = model.intercept + sum(term.factor * term.at for term in terms)
+    constant = _rounded(model.intercept - _moved(model.terms, factors), step)
+    constant += sum(term.factor * term.at for term in terms)
     shown, hidden = terms[:max_terms], terms[len(terms[:max_terms]) :]
     columns = [term.main.column for term in shown]
     shown.sort(key=lambda term: columns.index(term.main.column))  # stable
     mean = sum(term.factor * (term.here - term.at) for term in hidden)
-    return PrintedModel(_rounded(constant, step), shown, hidden, _rounded(mean, step))
+    numbers = (constant, mean, model.low, model.high)
+    constant, mean, low, high = (_rounded(one, step) for one in numbers)
+    return PrintedModel(constant, shown, hidden, mean, low, high)
 
 
 def _printed(group: list[Term]) -> PrintedTerm:
@@ -221,10 +214,6 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
                 n_terms = len(rounded_split(split, precision).terms)
                 cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
     return cost
-
-
-def _step(model: LinearModel, precision: int | None) -> float:
-    return 10.0 ** -checked_precision(precision) * model.target_spread
 
 
 def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:

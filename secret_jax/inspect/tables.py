@@ -21,13 +21,13 @@ from secret_jax.inspect.equations import (
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.notes import quality
 from secret_jax.inspect.printing import counted_leaves, number
 from secret_jax.inspect.rounding import in_steps, printed_model, rounded_split
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     model_equation,
     path_sentence,
+    quality,
     split_sentence,
     term_words,
 )
@@ -339,12 +339,12 @@ def equation_lines(
 ) -> tuple[list[Line], int]:
     """List the value at the center of a node's rows and its terms; count the hidden."""
     model = model_in_original_units(equation, node)
-    _, terms, hidden, _ = printed_model(model, max_terms=max_terms)
+    printed = printed_model(model, max_terms=max_terms)
     lines = [Line(CENTER, model.level, model.level_error, math.nan)]
-    for term in terms:
+    for term in printed.terms:
         moves = math.copysign(term.effect, term.factor)
         lines.append(Line(term_words(term), term.factor, term.main.error, moves))
-    return lines, len(hidden)
+    return lines, len(printed.hidden)
 
 
 class NodeTable(NamedTuple):

@@ -4,14 +4,16 @@ import textwrap
 from dataclasses import replace
 from typing import Any
 
-from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     MAX_CATEGORIES,
     Wording,
+    facts_of,
+    mixture_facts,
     model_parts,
+    one_leaf_sentence,
     split_parts,
 )
 from secret_jax.tree.structure import SplitKind

@@ -21,7 +21,7 @@ from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.colors import Scale, class_colors, paler
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.printing import counted_rows, number, percent, quoted
-from secret_jax.inspect.rounding import in_steps, reading_cost, rounded_model
+from secret_jax.inspect.rounding import in_steps, printed_model, reading_cost
 from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
@@ -236,10 +236,10 @@ class View:
             shares = self.tree.loss.prediction(np.array(ends)[:, None])[:, 0]
             words = " to ".join(map(percent, shares.tolist()))
             return f"predicted: {words} {quoted(self.names[1])}"
-        model = rounded_model(model, precision)
-        if not model.terms or math.isinf(model.low):
+        printed = printed_model(model, precision)
+        if not printed.terms or math.isinf(printed.low):
             return ""
-        low, high = number(model.low), number(model.high)
+        low, high = number(printed.low), number(printed.high)
         if in_full:
             return f"predicts at least {low} and at most {high}"
         return f"clipped to [{low}, {high}]"

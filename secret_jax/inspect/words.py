@@ -1,4 +1,4 @@
-"""Splits, equations and paths in words, for text, pictures and explanations."""
+"""Splits, equations, paths and whole trees in words, for text, pictures and pages."""
 
 import math
 from collections import defaultdict
@@ -6,14 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from secret_jax.data.attributes import WEEKDAY
+import numpy as np
+
+from secret_jax.data.attributes import WEEKDAY, Role
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
+    clip_range_of,
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.printing import counted, number, quoted
+from secret_jax.inspect.printing import counted, listed, number, quoted
 from secret_jax.inspect.rounding import (
     PrintedTerm,
     check_counts,
@@ -21,7 +24,7 @@ from secret_jax.inspect.rounding import (
     printed_model,
     rounded_split,
 )
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import Side, way_to
 
 MAX_CATEGORIES = 8  # of a list, so that a node takes a few lines
@@ -47,6 +50,11 @@ class Wording:
         checked_precision(self.precision)
 
 
+_TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
+# A smaller share of the error is not worth a line.
+_NOTICEABLE = 0.005
+_N_COLUMNS = 8  # that are named, of those with missing values
+_DIGITS_OF_RANGE = 5
 PLAIN = Wording()
 _OF_PATHS = Wording(max_terms=4)  # of each condition on the way to a node
 
@@ -252,3 +260,148 @@ def path_sentence(tree: Tree, node: int) -> str:
     if len(parts) > 1:  # "and" binds more closely than the "or" of gaps
         parts = [f"({one})" if one.endswith(_OR_MISSING) else one for one in parts]
     return " and ".join(parts) or "all rows"
+
+
+def facts_of(tree: Tree) -> list[str]:
+    """Sentences about size, missing values and tails; empty where there is nothing."""
+    sentences = _longer_tree(tree), _full_equations(tree), _unused_columns(tree)
+    return [*sentences, "; ".join(_missing_values(tree)), _tails(tree)]
+
+
+def one_leaf_sentence(tree: Tree) -> str:
+    """Say why a tree has one leaf, and what it is then; empty if it has more."""
+    if tree.n_leaves > 1:
+        return ""
+    what = "a constant"
+    if tree.coefficient[0, :, 1:].any():
+        several = tree.loss.link == "softmax" and tree.n_outputs > 1
+        what = f"a {'multinomial ' * several}{tree.loss.regression} regression"
+    reason = StopReason(int(tree.stop_reason[0]))
+    why = "no split pays" if reason in _TRIED else reason.sentence
+    return f"{why}: this is {what}"
+
+
+def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
+    """Write mean losses of a tree; squared errors as R², if the target varies."""
+    variance = float((tree.deviation[0] ** 2).sum())
+    shares = [tree.loss.explained(error, variance) for error in errors]
+    shares = [share for share in shares if share is not None]
+    what = "R²" if shares else tree.loss.error_name
+    return what, [number(value, digits=3) for value in shares or errors]
+
+
+def _full_equations(tree: Tree) -> str:
+    """Compare short equations with full ones, by the training rows."""
+    if tree.full_error is None or tree.is_soft:
+        return ""
+    short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
+    if not full > 0 or short / full - 1.0 < _NOTICEABLE:
+        return ""
+    what, (short, full) = quality(tree, short, full)
+    return (
+        f"{what} on the training rows: {short} with these short equations, {full} with "
+        "full ones (equation_tolerance=0)"
+    )
+
+
+def _longer_tree(tree: Tree) -> str:
+    """Compare the tree with a longer one, by rows that did not grow them."""
+    longer = tree.longer
+    if longer is None or tree.is_soft:
+        return ""
+    if not 0 < longer.error < (1.0 - _NOTICEABLE) * longer.error_of_chosen:
+        return ""
+    what, (chosen, least) = quality(tree, longer.error_of_chosen, longer.error)
+    return (
+        f"{what} on rows that did not grow it: about {chosen}; {least} by a longer "
+        f"tree, of {counted(longer.numbers, 'number', 'numbers')} in splits and "
+        "equations (pruning_tolerance=0)"
+    )
+
+
+def _unused_columns(tree: Tree) -> str:
+    schema = tree.schema
+    unused = schema.of_role(Role.UNUSED)
+    if not unused:
+        return ""
+    used = [i for i in range(len(schema.names)) if i not in unused]
+    n_used = len({schema.origin(i).column for i in used})
+    return (
+        f"{n_used:,} of {len(schema.input_names):,} columns were looked at: beside so "
+        "few rows the others say no more than noise (leaf__drops_regressors=False)"
+    )
+
+
+def _missing_values(tree: Tree) -> Iterator[str]:
+    """Say what unknown categories and missing numbers count as in the sums."""
+    schema, in_sums = tree.schema, _in_sums(tree)
+    compared = np.zeros(len(in_sums), bool)
+    # Otherwise splits on one column know a side of its gaps.
+    for part in tree.comparisons if not schema.missing_columns else ():
+        compared |= np.any(part.direction[part.kind == SplitKind.AXIS], axis=0)
+    means, in_splits, nothing = [], [], []
+    for column, share in schema.missing_shares:
+        name, position = quoted(schema.names[column]), schema.position_of(column)
+        if share >= 1:
+            nothing.append(name)
+            continue
+        mean = number(schema.center[position], digits=4)
+        words = f"{name} {mean} ({number(100 * share, digits=2)} % missing)"
+        if in_sums[position]:
+            means.append(words)
+        elif compared[position]:
+            in_splits.append(words)
+    first = schema.n_regressors - schema.n_indicators
+    # Files of the past have no shares.
+    known = schema.indicators[: len(schema.indicator_shares)]
+    asked = {schema.discrete[a] for i, (a, _) in enumerate(known, first) if in_sums[i]}
+    levels = [quoted(schema.names[column]) for column in sorted(asked)]
+    for fact, columns in (
+        ("missing numbers count as means in sums", means),
+        ("missing numbers count as means in splits", in_splits),
+        ("left out, without any value", nothing),
+        ("unknown categories count as the mean of the others in sums", levels),
+    ):
+        if columns:
+            yield f"{fact}: {listed(columns, n_max=_N_COLUMNS)}"
+
+
+def _tails(tree: Tree) -> str:
+    """Say at which bounds columns are flat in the sums of a tree."""
+    schema, in_sums = tree.schema, _in_sums(tree)
+    bounded = []
+    for column, low, high in schema.tails:
+        if in_sums[schema.position_of(column)]:
+            ends = ((low, "at least"), (high, "at most"))
+            words = [f"{w} {number(end, 6)}" for end, w in ends if math.isfinite(end)]
+            bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
+    if not bounded:
+        return ""
+    words = "in sums, values beyond these bounds count as the bound"
+    return f"{words}: {listed(bounded, n_max=_N_COLUMNS)}"
+
+
+def _in_sums(tree: Tree) -> np.ndarray:
+    """Mask of the columns that equations, sums in splits and gates compute with."""
+    leaf = tree.is_leaf
+    in_sums = np.zeros(tree.direction.shape[1], bool)
+    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
+    in_sums[: len(slopes)] |= slopes
+    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
+    return in_sums | np.any(tree.direction[sums], axis=0)
+
+
+def mixture_facts(tree: Tree) -> str:
+    """Say to which range mixtures of leaves are clipped; empty if each leaf is."""
+    if tree.n_outputs == 1:
+        low, high = clip_range_of(tree)
+        if math.isinf(low):
+            return ""
+        # A bound as good as zero is zero to the digits of the other one.
+        nothing = 10.0**-_DIGITS_OF_RANGE * (high - low)
+        ends = (0.0 if abs(end) < nothing else end for end in (low, high))
+        low, high = (number(end, _DIGITS_OF_RANGE) for end in ends)
+        return f"clipped to [{low}, {high}]"
+    outputs = [tree.output(output) for output in range(tree.n_outputs)]
+    facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
+    return ", ".join(f"{name} {fact}" for name, fact in facts if fact)

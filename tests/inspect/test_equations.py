@@ -97,7 +97,7 @@ def test_terms_of_one_column_stand_side_by_side():
     model = model_in_original_units(tree, 0)
     names = [term.main.name for term in printed_model(model).terms]
     assert names == ["city", "city", "area", "Year"]
-    _, terms, (hidden,), _ = printed_model(model, max_terms=3)
+    _, terms, (hidden,), *_ = printed_model(model, max_terms=3)
     assert [term.main.name for term in terms] == ["city", "area", "Year"]
     assert hidden.categories == ("Łódź",)  # which moves least
     expected = predict(tree, encode_with(tree.schema, X))
@@ -109,7 +109,7 @@ def test_terms_of_one_column_stand_side_by_side():
 def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     tree, X = one_leaf(SLOPES)
     model = model_in_original_units(tree, 0)
-    constant, terms, hidden, _ = printed_model(model, 12, max_terms)
+    constant, terms, hidden, *_ = printed_model(model, 12, max_terms)
     assert (len(terms), len(hidden)) == (max_terms, 4 - max_terms)
     # The constant is that of the whole equation.
     assert constant == printed_model(model, 12).constant

@@ -26,8 +26,7 @@ from sklearn import config_context
 
 from secret_jax import Ridge, SecretClassifier, SecretRegressor
 from secret_jax.data import encoding
-from secret_jax.inspect.report.page import error_lines, to_html, tree_fragment
-from secret_jax.inspect.report.script import what_if
+from secret_jax.inspect.report.page import error_lines, to_html, tree_fragment, what_if
 from secret_jax.inspect.view import Rows, as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at

@@ -107,15 +107,11 @@ def class_spreads(
     z, n = metric(x), np.maximum(weight @ member, np.finfo(float).tiny)
     centers = (member.T @ (weight[:, None] * z) / n[:, None])[member.argmax(axis=1)]
     kernel, width = KERNELS[head.kernel].value, float(np.sqrt(max(x.shape[1], 1)))
-    nothing, norm, other = (
-        np.zeros(len(z)),
-        (z**2).sum(axis=1),
-        (centers**2).sum(axis=1),
+    at_row, at_center = (
+        kernel(np.zeros(len(z)), (one**2).sum(axis=1), width) for one in (z, centers)
     )
     between = kernel(((z - centers) ** 2).sum(axis=1), (z * centers).sum(axis=1), width)
-    square = (
-        kernel(nothing, norm, width) + kernel(nothing, other, width) - 2.0 * between
-    )
+    square = at_row + at_center - 2.0 * between
     return np.maximum(member.T @ (weight * square) / n, _LEAST_VARIANCE)
 
 

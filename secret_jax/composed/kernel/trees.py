@@ -92,20 +92,15 @@ class KernelTree(ComposedEstimator):
             tree.set_params(leaf__drops_regressors=False)
         return given.fit(tree, given.y)
 
-    @property
-    def _heads(self) -> list[Head]:
-        """The parameter as values, of which the best is taken."""
-        if self.head == "auto":
-            return list(HEADS.values())
-        head = HEADS[self.head] if isinstance(self.head, str) else self.head
-        head.check()
-        return [head]
-
     def _with_head(
         self, tree: Any, given: Given, target: np.ndarray
     ) -> tuple[dict[str, Any], Regions, HeadFit]:
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
-        heads, weight, best = self._heads, given.weight, 0
+        heads, weight, best = [self.head], given.weight, 0
+        if isinstance(self.head, str):
+            heads = [*HEADS.values()] if self.head == "auto" else [HEADS[self.head]]
+        for head in heads:
+            head.check()
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
         if search is not None:
             search.check()

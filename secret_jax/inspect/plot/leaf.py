@@ -72,8 +72,8 @@ def plot_leaf(
         short = picture.with_short_names(as_view(tree, int(view.shares[node].argmax())))
     (equation,) = short.equations
     model = model_in_original_units(equation, node)
-    constant, terms, _, _ = printed_model(model)
-    terms = [term for term in terms if term.effect > 0]
+    printed = printed_model(model)
+    terms = [term for term in printed.terms if term.effect > 0]
     shown, n_hidden = terms[:_MAX_BARS], max(len(terms) - _MAX_BARS, 0)
     height = max(_LOWEST, _REST + _LINE * len(shown))
     axes = picture.new_axes(ax, (_WIDTH, height))
@@ -83,7 +83,7 @@ def plot_leaf(
     if shown:
         axes.axvline(0, color="0.2", lw=0.8)
     else:
-        words = f"constant: {number(constant, digits=4)}"
+        words = f"constant: {number(printed.constant, digits=4)}"
         axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center")
         axes.set_xticks([])
     target = textwrap.shorten(quoted(model.target), _NAME_WIDTH)
@@ -91,7 +91,7 @@ def plot_leaf(
     hidden = f" ({n_hidden} smaller ones not shown)" if n_hidden else ""
     label = (
         f"moves {target} by one standard deviation of the column among the {place} "
-        f"rows{hidden}; constant: {number(constant)}"
+        f"rows{hidden}; constant: {number(printed.constant)}"
     )
     axes.set_xlabel(textwrap.fill(label, _LINE_WIDTH), **picture.TEXT)
     axes.set_title(title, **picture.TITLE)

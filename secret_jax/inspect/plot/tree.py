@@ -11,12 +11,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from secret_jax.inspect.colors import Scale, ink_on
-from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.inspect.words import Wording, model_parts, most_moving, split_parts
+from secret_jax.inspect.words import (
+    Wording,
+    model_parts,
+    most_moving,
+    one_leaf_sentence,
+    split_parts,
+)
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
