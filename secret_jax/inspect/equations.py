@@ -249,10 +249,7 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
 
 
 def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
-    """Range to which the predictions of a node are clipped, or infinities.
-
-    None: that to which the mixture of a soft tree's leaves is clipped.
-    """
+    """Range to which predictions of a node, or of a mixture (None), are clipped."""
     clips_leaves = not tree.is_soft or tree.clip_leaves
     if clips_leaves == (node is None):
         return -math.inf, math.inf
@@ -262,11 +259,7 @@ def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
 
 
 def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
-    """Positions of the effects that are not zero, the largest first.
-
-    An effect is that of one standard deviation in training, or of as many as a column
-    ``moves`` in a node; what does not move there at all comes last.
-    """
+    """Positions of the effects that are not zero, the largest here first."""
     size = np.abs(effect)
     here = size if moves is None else size * moves
     order = np.lexsort((-size, -here))

@@ -230,11 +230,7 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
 
 def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
-    """Take the predictions for encoded rows apart; ``values`` are those of the words.
-
-    Of several classes, unless the view reads one, each row tells of the one that is
-    predicted.
-    """
+    """Take predictions of encoded rows apart; ``values`` are those of the words."""
     equations = view.equations
     schema, n_rows = equations[0].schema, len(table.x)
     of_row, predicted = np.zeros(n_rows, int), None
@@ -292,10 +288,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
 
 
 def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
-    """Take the predictions of a tree of one output apart along the rows' paths.
-
-    Returns what `Explanation` calls linear, splits, clipping, leaf and share.
-    """
+    """Linear, splits, clipping, leaf and share of `Explanation`, for one output."""
     schema, leaves = tree.schema, np.flatnonzero(tree.is_leaf)
     n_regressors, scale = schema.n_regressors, schema.target_scale
     coefficient = np.asarray(tree.coefficient[leaves, 0], np.float64)
@@ -322,10 +315,7 @@ def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
 
 
 def split_levels(tree: Tree) -> np.ndarray:
-    """Steps of the level from the root to every node, by the columns of the splits.
-
-    Standardised, shape (n_nodes, n_columns).
-    """
+    """Steps of the level from the root to every node, by column, standardised."""
     level = _levels(tree)
     moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
     for node in range(1, tree.n_nodes):  # parents come before their children

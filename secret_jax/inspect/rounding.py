@@ -59,8 +59,7 @@ def checked_precision(precision: int | None) -> int:
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
     """Round the numbers of a split, and leave out the terms that round to zero.
 
-    The precision is that of a gate. A hard split has numbers of few digits already, and
-    gets as many as it needs: no row may change sides.
+    The precision is that of a gate; of a hard split no row may change sides.
     """
     terms, width = split.terms, split.width
     if not terms:
@@ -109,11 +108,10 @@ def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
 
 
 class PrintedTerm(NamedTuple):
-    """A number times a column, or times being in a set of categories.
+    """A number times a column (less ``at``), or times being in a set of categories.
 
-    ``at`` is subtracted from the column first; ``here`` and ``effect`` are the mean of
-    the column in the node, and what one standard deviation there moves; ``main`` is the
-    term, or that of the most frequent category of several.
+    ``here`` and ``effect`` are the mean of the column in the node, and what a standard
+    deviation there moves; ``main`` is the term, or that of the most frequent category.
     """
 
     factor: float
@@ -195,10 +193,8 @@ def in_steps(value: float, target_scale: float) -> str:
 def reading_cost(tree: Tree, precision: int | None = None) -> int:
     """Count the numbers in the splits and in the equations of all outputs.
 
-    Of a tree with hard splits those that `export_text` prints: one for each threshold
-    and each set of categories, one for each column of a sum, constants, coefficients,
-    and the numbers that columns are counted from. A gate has two more, its width and
-    the shares of a row on its two sides. What rounds to zero is not printed.
+    Of a tree with hard splits those that `export_text` prints; a gate has two more, its
+    width and the shares of a row on its two sides.
     """
     outputs = [tree.output(output) for output in range(tree.n_outputs)]
     cost = 0

@@ -356,10 +356,7 @@ class NodeTable(NamedTuple):
 
 
 def node_table(view: View, node: int, max_terms: int) -> NodeTable:
-    """List the largest terms of a node; of several classes these are the columns.
-
-    Of one equation the first line is its value at the center of the node's rows.
-    """
+    """List the largest terms of a node; of several classes these are the columns."""
     if len(view.equations) == 1:
         (center, *terms), n_hidden = equation_lines(view.equations[0], node, max_terms)
         level = in_steps(center.value, view.equations[0].schema.target_scale)

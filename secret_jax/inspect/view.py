@@ -222,10 +222,7 @@ class View:
     def range_facts(
         self, node: int, precision: int | None = None, *, in_full: bool = False
     ) -> str:
-        """Range of the predictions of a node; empty where nothing bounds them.
-
-        ``in_full``: for whoever does not know of clipping.
-        """
+        """Range of a node's predictions, ``in_full`` in words; empty if unbounded."""
         if not self.is_scalar or self.tree.n_outputs > 1:
             return ""
         model = model_in_original_units(self.equations[0], node)
@@ -266,11 +263,7 @@ class View:
 
     @property
     def fills(self) -> list[str]:
-        """Colours of the nodes, by what their rows are like.
-
-        Of numbers by their mean; of classes that of the most frequent one, stronger
-        where there is more of it.
-        """
+        """Colours of the nodes: by their mean, or that of their most frequent class."""
         if self.classes is None:
             means = self.means.tolist()
             return list(map(Scale(means).color, means))
@@ -297,10 +290,7 @@ class View:
         return classes.predicted(probability)
 
     def targets(self, X: Any, y: Any) -> np.ndarray:
-        """Targets of rows, shape (n_rows,); ``y`` may hold all outputs.
-
-        Of classes their positions among the names, -1 of one never seen.
-        """
+        """Targets of rows, (n_rows,); of classes their positions, -1 if never seen."""
         if self.classes is None:
             values = validated_targets(y, X)
             if values.shape[1] not in (1, self.n_outputs):
@@ -322,8 +312,7 @@ class View:
 class Rows(NamedTuple):
     """Rows that a tree predicts, with their targets, predictions and leaves.
 
-    ``columns`` are as they were given; ``predicted`` is what `View.predict` gives, and
-    ``actual`` what `View.targets` gives.
+    ``columns`` are as they were given.
     """
 
     table: Table

@@ -74,12 +74,8 @@ def split_parts(
 ) -> list[str]:
     """Write the condition under which a row goes to one side of an inner node.
 
-    In parts between which a line may break, for example of ``"length - 2.26 weight <=
-    3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``, and
-    where values were missing ``"length <= 3.1 or missing"`` or ``"length is missing"``.
-    Conditions of a conjunction are joined by "and"; of the rows for which it does not
-    hold they are turned round, and joined by "or". An ellipsis stands for terms that
-    are not shown.
+    In parts between which a line may break. Conditions of a conjunction are joined by
+    "and"; of the rows for which it does not hold they are turned round, joined by "or".
     """
     word, parts = ("and " if side == "left" else "or "), []
     all_hold = side == "left" and tree.kind[node] == SplitKind.CONJUNCTION
@@ -165,9 +161,7 @@ def _membership(
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node, its terms sorted by the size of their effect.
 
-    In parts between which a line may break, for example of ``"rings = 2.31 + 12.1
-    shell_weight - 3.2 height"``. Of terms that are not shown the mean in the node is
-    written.
+    In parts between which a line may break. Hidden terms count as in the node's mean.
     """
     model = model_in_original_units(tree, node)
     printed = printed_model(model, wording.precision, wording.max_terms)
@@ -232,10 +226,7 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
 
 
 def path_sentence(tree: Tree, node: int) -> str:
-    """Write the conditions on the way to a node, or "all rows".
-
-    Of several bounds on one column in one direction only the tightest is named.
-    """
+    """Write the conditions on the way to a node, of several bounds the tightest."""
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
         if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:

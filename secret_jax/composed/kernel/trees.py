@@ -1,6 +1,7 @@
 """Estimators of trees with kernels over their leaves, of numbers and of classes."""
 
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ from secret_jax.composed.kernel.search import (
     SEARCHES,
     Found,
     GreedySearch,
-    Heads,
     Search,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
@@ -110,7 +110,7 @@ class KernelTree(ComposedEstimator):
         with one_thread_for_products():  # of small matrices, many times
             if len(heads) > 1:
                 by = search or GreedySearch()
-                pairs = zip(heads, regions, strict=True)
+                pairs = zip(regions, heads, strict=True)
                 best = int(np.argmin([self._score(by, *pair) for pair in pairs]))
             head, rows = heads[best], regions[best]
             n_columns = rows.x.shape[1]
@@ -122,20 +122,19 @@ class KernelTree(ComposedEstimator):
                     )
             fitted: dict[str, Any] = {"tree_": tree}
             if search is not None:
-                candidates = Heads(
-                    head, n_columns, lambda h: self._score(search, h, rows)
-                )
-                result = candidates.found(head, 0)
+                score = partial(self._score, search, rows)
+                result = Found(head, np.inf, 0, 0)
+                searching = head, n_columns, score, self.random_state
                 with shown(self.verbose) as progress:
                     stage = Stage("searching kernels", progress)
-                    for result in search.turns(candidates, self.random_state):
+                    for result in search.results(*searching):
                         words = f"criterion {result.criterion:.5g}"
                         stage.at(result.n_turns, None, words)
                 fitted["search_"], head = result, result.head
             fit = head.fit(rows.of(head))
         return fitted | {"head_": head, "fitted_head_": fit.model}, rows, fit
 
-    def _score(self, search: Search, head: Head, rows: Regions) -> float:
+    def _score(self, search: Search, rows: Regions, head: Head) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
         sample = rows.sampled(search.max_rows).of(head)
         try:

@@ -99,7 +99,6 @@ def written(
     function_name: str | None,
     table: str | None = None,
 ) -> str:
-    """Write what programs compute; see `export_code`."""
     if not isinstance(language, str) or language not in ("python", "sql"):
         raise ValueError(
             f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
@@ -119,7 +118,6 @@ def written(
 
 
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
-    """Convert a tree to what programs of any language compute."""
     view, classes, only = as_view(tree, output), None, None
     if view.classes is not None:
         view, classes = replace(view, only=None), view.classes
@@ -142,11 +140,7 @@ def exported_sum(
     classes: Classes | None = None,
     output: int | str | None = None,
 ) -> ExportedModel:
-    """Convert a weighted sum of hard trees of one schema.
-
-    They have a single output of numbers, or the outputs of all classes; the loss says
-    what the sums mean.
-    """
+    """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
     schema = trees[0].schema
     parts = []
     for tree, step in zip(trees, steps, strict=True):

@@ -89,8 +89,7 @@ def onnx_model(model: ExportedModel) -> Any:
 class Graph:
     """Nodes, constants and inputs as they are made, and the columns that trees use.
 
-    ``x`` is a matrix of the encoded columns whose positions are in ``order``,
-    ``rounded`` the same in float32, as in `secret_jax.data.rows.Table`.
+    ``x`` is a matrix of the encoded columns in ``order``, ``rounded`` that in float32.
     """
 
     def __init__(self, model: ExportedModel):

@@ -157,11 +157,7 @@ def _usual_values(tree: Tree) -> dict[int, Any]:
 
 
 def _ends(tree: Tree, column: int, rows: Rows | None) -> tuple[float, float]:
-    """How far to draw a column: as far as rows, or thresholds and the usual, reach.
-
-    A column on one side of zero is not drawn beyond zero: the spread of a skewed one,
-    an age or a price, reaches further down than its values do.
-    """
+    """How far to draw a column: as far as rows, or thresholds and the usual, reach."""
     schema, position = tree.schema, tree.schema.position_of(column)
     center, scale = float(schema.center[position]), float(schema.scale[position])
     ends = np.array([-_DEVIATIONS, _DEVIATIONS])
@@ -204,11 +200,7 @@ def _square(values: np.ndarray) -> np.ndarray:
 def _draw_predictions(
     axes: Any, view: View, table: Table, ends: list, rows: Rows | None
 ) -> Any:
-    """Draw predictions as cells with what explains their colours; the ends of these.
-
-    Numbers, and the probability of the second of two classes, have a scale of colours;
-    several classes have a colour each, paler where the likeliest is less likely.
-    """
+    """Draw predictions as cells with what explains their colours; the ends of these."""
     value = _square(view.predict(table))
     where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
     if not view.is_scalar:

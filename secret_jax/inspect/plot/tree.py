@@ -145,9 +145,8 @@ class _Box(NamedTuple):
 def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
     """Boxes of the nodes that are drawn, the left side before the right.
 
-    Ends stand below each other, inner nodes half-way between their children. Of one
-    level these are at least two rows apart, so a row of half the height of the tallest
-    of them keeps them apart, too.
+    Inner nodes of one level are at least two rows apart, so rows of half the height of
+    the tallest keep them apart.
     """
     tree, order = view.tree, in_order(view.tree, max_depth)
     ends = {n for n in order if tree.is_leaf[n] or tree.depth[n] == max_depth}

@@ -121,10 +121,7 @@ def to_html(
 
 
 def tree_fragment(trees: Sequence[Readable]) -> str:
-    """Write the foldable trees alone, to stand in another page.
-
-    Deep levels are left out where there are very many nodes, and that is said.
-    """
+    """Write the foldable trees alone, to stand in another page."""
     parts = []
     for view in map(as_view, trees):
         nodes, left_out = _shown(view, _MAX_IN_NOTEBOOK)
@@ -233,11 +230,7 @@ def _figures(score: Mapping[str, Any]) -> list[str]:
 def error_lines(
     view: View, rows: Rows | None, comparison: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods.
-
-    The subtrees are those of the weakest-link path (`secret_jax.fit.prune.path`), whose
-    leaves predict with the models that the inner nodes have.
-    """
+    """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods."""
     lines, tree = [], view.tree
     if rows is not None:
         cuts = [of_size(tree, 2**k) for k in range(tree.n_leaves.bit_length())]
@@ -254,11 +247,7 @@ def error_lines(
 
 
 def _picture(view: View, rows: Rows) -> str:
-    """Draw all held-out rows by a display of scikit-learn: the address of an image.
-
-    Of numbers actual over predicted ones, of classes the confusion matrix; empty where
-    these are too many.
-    """
+    """Address of an image: actual over predicted numbers, or confusions of classes."""
     display, options = PredictionErrorDisplay, _OF_NUMBERS
     given = rows.actual, rows.predicted[:, 0]
     if view.classes:
@@ -280,10 +269,10 @@ def _picture(view: View, rows: Rows) -> str:
 
 
 def what_if(view: View) -> dict[str, Any] | None:
-    """Write the tree, as it is in memory, for the script of the page, with inputs.
+    """Write the tree as it is in memory, for the script of the page, with its inputs.
 
-    A row for it holds numbers, codes of categories, and None where they are missing.
-    None for very large trees, and for losses without a link.
+    A row holds numbers, codes of categories, and None where they are missing. None for
+    very large trees, and for losses without a link.
     """
     tree, schema = view.tree, view.tree.schema
     if tree.n_leaves > _MAX_LEAVES or tree.loss.link is None:
@@ -304,10 +293,7 @@ def what_if(view: View) -> dict[str, Any] | None:
 
 
 def _columns(schema: TableSchema) -> list[dict[str, Any]]:
-    """Say how each column is encoded: a number, or 1 for the category of a ``code``.
-
-    Numbers have a center, a scale, what they are if unknown, and ends.
-    """
+    """Say how each column is encoded: a number, or 1 for the category of a ``code``."""
     unknown = unknown_values(schema)
     numbers = np.array([schema.center, schema.scale, unknown, *schema.saturation])
     columns: list[dict[str, Any]] = [
