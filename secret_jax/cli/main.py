@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("SECRET_JAX_DEBUG"):
             raise
-        told = f"a fault of {PROGRAM} itself: {type(error).__name__}: {error}"
-        return _fail(1, f"{told}; SECRET_JAX_DEBUG=1 shows where, please report it")
+        message = f"a fault of {PROGRAM} itself: {type(error).__name__}: {error}"
+        return _fail(1, f"{message}; SECRET_JAX_DEBUG=1 shows where, please report it")
     return 0
 
 
@@ -72,7 +72,7 @@ def _tell(what: str, message: Any) -> None:
     line = " ".join(str(message).split())
     for name, flag in _FLAGS.items():
         line = re.sub(rf"\b{name}\b", flag, line)
-    found = re.match(r"The '(--)?([\w-]+)' parameter of Secret\w+", line)
-    if found:
-        line = f"--{found[2].replace('_', '-')}{line[found.end() :]}"
+    match = re.match(r"The '(--)?([\w-]+)' parameter of Secret\w+", line)
+    if match:
+        line = f"--{match[2].replace('_', '-')}{line[match.end() :]}"
     print(f"{PROGRAM}: {what}: {line}", file=sys.stderr, flush=True)

@@ -106,7 +106,7 @@ Names stand for values with options, as in Python: --splits
 
 # What each is for, the module that runs it, what follows its name, and its options.
 _COMMANDS = {
-    "demo": ("grow a tree on data that is at hand", "demo", "", _DEMO),
+    "demo": ("grow a tree on data that is at hand", "fit", "", _DEMO),
     "fit": ("grow a tree on a table, and measure it", "fit", "FILE TARGET", _READING),
     "predict": ("predict with a saved model", "saved", "MODEL FILE", _PREDICT),
     "show": ("print a model, or explain rows", "saved", "MODEL [FILE]", _SHOW),

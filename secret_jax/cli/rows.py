@@ -10,10 +10,9 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.reading.files import TableFile, read_file
-from secret_jax.cli.reading.learning import learn_reading
-from secret_jax.cli.reading.oddities import oddities
-from secret_jax.cli.reading.table import Reading, kind_of
-from secret_jax.inspect.printing import counted, some
+from secret_jax.cli.reading.formats import Reading, kind_of
+from secret_jax.cli.reading.learning import learn_reading, oddities
+from secret_jax.inspect.printing import counted, listed
 
 # Options that name columns, and those that name one that is nothing to learn from.
 _NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "ignore_case")
@@ -115,7 +114,7 @@ def training_rows(arguments: argparse.Namespace) -> Rows:
         places = [table.place(int(row)) for row in np.flatnonzero(~known)]
         n_gone = counted(len(places), "row", "rows")
         notes.append(
-            f"left out for want of {target}: {n_gone} ({some(places, most=8)})"
+            f"left out for want of {target}: {n_gone} ({listed(places, n_max=8)})"
         )
     X, y = X[known], y[known].astype(str if classes else float)
     roles = {role: getattr(arguments, role) for role in ("weight", "group", "time")}

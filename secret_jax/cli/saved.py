@@ -16,9 +16,9 @@ from sklearn.base import is_classifier
 import secret_jax
 from secret_jax.cli.messages import CommandError, check_output, draw, say
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.formats import Reading
 from secret_jax.cli.rows import read
-from secret_jax.inspect.printing import some
+from secret_jax.inspect.printing import listed
 from secret_jax.tree.file import estimator_name, replacing
 
 _DIGITS = 7  # that float32 carries
@@ -38,18 +38,18 @@ def predict(arguments: argparse.Namespace) -> None:
     names, prediction = ["prediction"], model.predict(X)
     if prediction.ndim > 1:
         names = [f"prediction of {name}" for name in model._schema.target_names]
-    found = pd.DataFrame(prediction, index=X.index, columns=names)
+    predictions = pd.DataFrame(prediction, index=X.index, columns=names)
     if is_classifier(model):
         names = [f"probability of {name}" for name in model.classes_]
-        found[names] = model.predict_proba(X)
+        predictions[names] = model.predict_proba(X)
     if arguments.interval is not None:
         bounds = model.predict_interval(X, coverage=arguments.interval)
-        found["lower"], found["upper"] = bounds
+        predictions["lower"], predictions["upper"] = bounds
     if arguments.leaf:
-        found["leaf"] = model.apply(X)
-    if twice := {*found} & {*arguments.keep}:
+        predictions["leaf"] = model.apply(X)
+    if twice := {*predictions} & {*arguments.keep}:
         raise CommandError(f"--keep names {min(twice)!r}, as a column of the output is")
-    _write_table(table.frame[arguments.keep].join(found), arguments.out)
+    _write_table(table.frame[arguments.keep].join(predictions), arguments.out)
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -142,20 +142,17 @@ def _read_rows(
         table.column(name, f"{what} the column")
     unused = [name for name in table.frame if name not in (*needed, *kept)]
     if unused:
-        say(f"  not used by the model: {some(unused, most=8)}")
+        say(f"  not used by the model: {listed(unused, n_max=8)}")
     return table, reading.apply(table, needed)
 
 
 def _write_table(frame: pd.DataFrame, path: str | None) -> None:
     """Write a table as CSV, numbers with as many digits as a prediction has."""
-    how: Any = {"index": False, "float_format": _digits}
+    how: Any = {"index": False}
+    how["float_format"] = lambda value: f"{float(f'{value:.{_DIGITS}g}'):.15g}"
     if path is None:
         frame.to_csv(sys.stdout, **how)
         return
     with replacing(path) as file:
         frame.to_csv(file, **how)
     say(f"wrote {len(frame):,} rows to {path}")
-
-
-def _digits(value: float) -> str:
-    return f"{float(f'{value:.{_DIGITS}g}'):.15g}"

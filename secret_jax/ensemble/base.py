@@ -16,9 +16,9 @@ from secret_jax.ensemble.distill import distilled, teacher_of
 from secret_jax.ensemble.estimator import OF_THE_TREE, EnsembleEstimator
 from secret_jax.ensemble.growth import BoostOptions
 from secret_jax.estimators.common import Targets
+from secret_jax.estimators.conformal import forget_calibration
 from secret_jax.estimators.planning import plan_of
 from secret_jax.fit.prepare import CheckedRows, rows_for
-from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
 

@@ -13,7 +13,7 @@ from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import Targets
-from secret_jax.inspect.classes import with_all_classes
+from secret_jax.inspect.view import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 

@@ -22,12 +22,12 @@ from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for
-from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.export import exported_sum, written
-from secret_jax.inspect.code.onnx.convert import onnx_model
+from secret_jax.inspect.code.onnx import onnx_model
 from secret_jax.inspect.code.program import ExportedModel
 from secret_jax.inspect.importances import savings
 from secret_jax.inspect.mixin import Importances
+from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.parallel import one_thread_for_products
@@ -191,7 +191,7 @@ class EnsembleEstimator(Importances, TableEstimator):
     def to_onnx(self, *, output: int | str | None = None) -> Any:
         """Convert all trees to an ONNX model.
 
-        See `secret_jax.inspect.code.onnx.convert.to_onnx`.
+        See `secret_jax.inspect.code.onnx.to_onnx`.
         """
         return onnx_model(self._exported(output))
 

@@ -1,5 +1,6 @@
 """Base of the estimators of single trees: validate, call, store; no numerics."""
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -19,29 +20,36 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.estimators.common import NestedParameters, TableEstimator, Targets
+from secret_jax.estimators.conformal import forget_calibration
 from secret_jax.estimators.planning import plan_of, seed_of
-from secret_jax.estimators.steering import Steering
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import Fit, refine
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
-from secret_jax.fit.prune.path import training_path
+from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.fit.refine.interface import RefinementWarning
-from secret_jax.inspect.intervals import forget_calibration
+from secret_jax.fit.refit import refitted
+from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import shown
+from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
+from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree
 
 # Types of rows that may take the fast path.
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator):
-    """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
+class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
+    """Base of the estimators of one tree; a subclass adds parameters and `predict`.
+
+    `smaller` and `refit` give a changed copy, which is fitted; a further change of
+    either leaves the other as it is. It must be calibrated again for intervals.
+    """
 
     prune: Any
     refine: Any
@@ -103,21 +111,12 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         tree. The KeyboardInterrupt is passed on in both cases.
         """
         plan = self._plan()
-        with shown(self.verbose) as progress, one_thread_for_products():
-            return self._fit(
-                replace(plan, progress=progress), X, y, sample_weight, eval_set, groups
-            )
-
-    def _fit(
-        self,
-        plan: Plan,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        eval_set: Any = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        with self._computing(X):
+        with (
+            shown(self.verbose) as progress,
+            one_thread_for_products(),
+            self._computing(X),
+        ):
+            plan = replace(plan, progress=progress)
             with names_restored(self, "tree_"):
                 given, targets = self._given(X, y, sample_weight, groups)
                 others = self._pruning_rows(eval_set, targets)
@@ -142,10 +141,9 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         self.__dict__ = vars(new) | learned
 
     def _refined(self, plan: Plan, finished: Fit) -> Self:
-        """Refine the stored tree if requested."""
         if plan.refine is not None:
-            told = replace(finished.plan, progress=plan.progress)
-            refined = refine(finished._replace(plan=told))
+            shown_plan = replace(finished.plan, progress=plan.progress)
+            refined = refine(finished._replace(plan=shown_plan))
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
@@ -169,6 +167,16 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         group = None if groups is None else group_numbers(groups, len(weight))
         known = targets.values, targets.weight
         return CheckedRows(X, *known, targets.names, group), targets
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
+    ) -> Targets:
+        """Check outputs of checked rows; ``known`` are those of the training rows."""
+        raise NotImplementedError
 
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
@@ -242,6 +250,130 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         path, errors = training_path(fitted.candidates[0].grown, fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
+    def smaller(
+        self,
+        n_leaves: int | None = None,
+        *,
+        at: Iterable[int] = (),
+        gates: bool = True,
+    ) -> Self:
+        """Cut the tree down, without a fit.
+
+        Its nodes predict with the equations that they have, which are in the ``model``
+        of `to_dataframe`. Nodes are numbered anew. Pages show the errors of trees with
+        fewer leaves on held-out rows.
+
+        Parameters
+        ----------
+        n_leaves : int, optional
+            At most so many leaves, and at least 1: the splits that save least of the
+            training error go first (weakest links). Those of ``fixed_splits`` stay.
+        at : iterable of int
+            Inner nodes to make leaves of, as `apply` and text number them.
+        gates : bool, default=True
+            False: gates are replaced by their thresholds, so that every row has one
+            path and one equation. The models stay as they are: those of
+            ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
+            with ``refine=None`` for a good hard tree.
+
+        Returns
+        -------
+        estimator
+            A copy.
+
+        Raises
+        ------
+        ValueError
+            If ``n_leaves`` is no count of at least 1, or there is no such inner node.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(300, random_state=0)
+        >>> model = SecretRegressor(prune=None, max_leaf_nodes=6).fit(X, y)
+        >>> model.n_leaves_, model.smaller(3).n_leaves_, model.smaller(at=[0]).n_leaves_
+        (6, 3, 1)
+        """
+        check_is_fitted(self)
+        tree, nodes = self.tree_, list(at)
+        for node in nodes:
+            check_node(tree, node)
+            if tree.is_leaf[node]:
+                raise ValueError(
+                    f"Node {node} is a leaf. Name an inner node, one that has a split."
+                )
+        if n_leaves is not None and (not is_integer(n_leaves) or n_leaves < 1):
+            raise ValueError(
+                f"n_leaves must be a count of at least 1. Got {n_leaves!r}."
+            )
+        if nodes:
+            tree = compact(tree, ~np.isin(np.arange(tree.n_nodes), nodes))
+        if n_leaves is not None and n_leaves < tree.n_leaves:
+            tree = of_size(tree, int(n_leaves))
+        return self._with_tree(tree if gates else hardened(tree))
+
+    def refit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the equations of all nodes to new rows, and keep the splits.
+
+        For figures of a new year in the tree that is known, or for honest standard
+        errors: of rows that chose neither splits nor, with ``equation_tolerance=0``,
+        terms.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            With the columns of the fit. A category that it never saw is none here.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        estimator
+            A copy. A node that no row reaches predicts as the one above it.
+
+        Raises
+        ------
+        ValueError
+            If the rows do not fit those of the fit, or the tree has gates.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(600, random_state=0)
+        >>> model = SecretRegressor(max_leaf_nodes=4).fit(X[:300], y[:300])
+        >>> again = model.refit(X[300:], y[300:] + 5)
+        >>> bool((again.apply(X) == model.apply(X)).all())
+        True
+        >>> bool(4 < (again.predict(X) - model.predict(X)).mean() < 6)
+        True
+        """
+        check_is_fitted(self)
+        if self.tree_.is_soft:
+            raise ValueError(
+                "The tree has gates, which were trained together with its equations. "
+                "Take smaller(gates=False).refit(X, y)."
+            )
+        X = validated(self, X, reset=False)
+        weight = checked_weight(sample_weight, X)
+        schema = self.tree_.schema
+        learned: dict[str, Any] = {"classes_": getattr(self, "classes_", None)}
+        nothing = np.zeros((0, schema.n_outputs))
+        known = Targets(nothing, schema.target_names, weight, learned)
+        targets = self._targets(y, X, weight, known)
+        rows = CheckedRows(X, targets.values, targets.weight)
+        return self._with_tree(refitted(self._plan(), self.tree_, scaled_rows(rows)[0]))
+
+    def _with_tree(self, tree: Tree) -> Self:
+        """Copy the estimator with another tree."""
+        changed = copy(self)
+        changed.tree_ = tree
+        forget_calibration(changed)
+        return changed
+
     @property
     def n_leaves_(self) -> int:
         """Number of leaves."""
@@ -259,14 +391,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
         """Depth of the deepest leaf; a single leaf has depth 0."""
         check_is_fitted(self)
         return self.tree_.max_depth
-
-    def get_n_leaves(self) -> int:
-        """Number of leaves, as in scikit-learn's trees; see ``n_leaves_``."""
-        return self.n_leaves_
-
-    def get_depth(self) -> int:
-        """Depth of the tree, as in scikit-learn's trees; see ``depth_``."""
-        return self.depth_
 
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""
@@ -303,12 +427,6 @@ class TreeEstimator(Steering, InspectionMixin, NestedParameters, TableEstimator)
             x = (schema.in_order(X) - schema.center) / schema.scale
             x = np.clip(x, *schema.saturation)
         return Table(x.astype(np.float32), np.zeros((1, 0), np.int32))
-
-    def _is_plain_hard_tree(self) -> bool:
-        """Whether rows in shards can be predicted on their devices."""
-        check_is_fitted(self)
-        tree = self.tree_
-        return tree.schema.is_plain and not tree.is_soft and tree.says_targets
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)

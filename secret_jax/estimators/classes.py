@@ -17,7 +17,7 @@ from secret_jax.data.labels import (
 )
 from secret_jax.data.validation import name_of
 from secret_jax.estimators.common import Targets
-from secret_jax.inspect.classes import Classes
+from secret_jax.inspect.view import Classes
 
 
 class ClassesMixin(ClassifierMixin):
@@ -47,7 +47,7 @@ class ClassesMixin(ClassifierMixin):
         probability = self.predict_proba(X)
         costs = checked_costs(getattr(self, "costs", None), self.classes_)
         known = Classes(tuple(self.classes_.tolist()), costs)
-        return self.classes_[known.chosen(probability)]
+        return self.classes_[known.predicted(probability)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
         """Predict the probabilities of the classes.

@@ -13,7 +13,7 @@ from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.common import Targets
 from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import CLASS_LITERATURE, Presets
-from secret_jax.inspect.classes import with_all_classes
+from secret_jax.inspect.view import with_all_classes
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 
@@ -110,8 +110,8 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
     _literature: ClassVar[dict[str, dict[str, Any]]] = CLASS_LITERATURE
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
-        found = self._outputs(X)
-        return with_all_classes(found.reshape(len(found), -1))
+        probability = self._outputs(X)
+        return with_all_classes(probability.reshape(len(probability), -1))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Evaluate the equations of the leaves: log-odds, or scores.
@@ -145,15 +145,11 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         """See `TreeEstimator`: indicators of the classes."""
         if known is not None:
             return self._class_targets(y, X, weight, known.learned["classes_"])
-        found = self._class_targets(y, X, weight, None)
-        _warn_of_single_rows(found)
-        return found
-
-
-def _warn_of_single_rows(targets: Targets) -> None:
-    count = with_all_classes(targets.values).sum(axis=0)
-    for alone in targets.learned["classes_"][count == 1][:1].tolist():
-        warn(
-            f"The class {alone!r} has a single row: no rows are left to tell how well "
-            "it is predicted. Give more of them, or leave the class out."
-        )
+        targets = self._class_targets(y, X, weight, None)
+        count = with_all_classes(targets.values).sum(axis=0)
+        for label in targets.learned["classes_"][count == 1][:1].tolist():
+            warn(
+                f"The class {label!r} has a single row: no rows are left to tell how "
+                "well it is predicted. Give more of them, or leave the class out."
+            )
+        return targets

@@ -71,13 +71,13 @@ class NestedParameters(BaseEstimator):
 
         A name like "rss" stands for a value: ``splits__n_thresholds`` is there as well.
         """
-        found = super().get_params(deep=False)
+        parameters = super().get_params(deep=False)
         if deep:
-            for name in filter(found.__contains__, self._named):
-                value = value_of(name, found[name], self._named)
-                for field, its in value.get_params().items() if value else ():
-                    found[f"{name}__{field}"] = its
-        return found
+            for name in filter(parameters.__contains__, self._named):
+                value = value_of(name, parameters[name], self._named)
+                for field, content in value.get_params().items() if value else ():
+                    parameters[f"{name}__{field}"] = content
+        return parameters
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters of this estimator and, with two underscores, of its values.
@@ -92,23 +92,22 @@ class NestedParameters(BaseEstimator):
         try:
             super().set_params(**params)
             for head, changes in nested.items():
-                self._set_fields(head, changes)
+                value = value_of(
+                    head, self.get_params(deep=False).get(head), self._named
+                )
+                known = value.get_params() if value else {}
+                for unknown in sorted(changes.keys() - known):
+                    raise ValueError(
+                        f"Invalid parameter '{head}__{unknown}' for estimator "
+                        f"{self!r}. Valid parameters are: {sorted(self.get_params())}."
+                    )
+                # A name stays a name if nothing is changed.
+                if not all(_same(known[field], new) for field, new in changes.items()):
+                    setattr(self, head, replace(value, **changes))
         except Exception:
             super().set_params(**before)
             raise
         return self
-
-    def _set_fields(self, head: str, changes: dict[str, Any]) -> None:
-        value = value_of(head, self.get_params(deep=False).get(head), self._named)
-        known = value.get_params() if value else {}
-        for unknown in sorted(changes.keys() - known):
-            raise ValueError(
-                f"Invalid parameter '{head}__{unknown}' for estimator {self!r}. Valid "
-                f"parameters are: {sorted(self.get_params())}."
-            )
-        # A name stays a name if nothing is changed.
-        if not all(_same(known[field], own) for field, own in changes.items()):
-            setattr(self, head, replace(value, **changes))
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -1,21 +1,22 @@
 """Estimator of regression trees."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import names_of, validated_on_device, validated_targets
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.common import Targets
-from secret_jax.estimators.conformal import ConformalMixin
+from secret_jax.estimators.conformal import ConformalMixin, node_deviations
 from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
-from secret_jax.inspect.intervals import node_deviations
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 from secret_jax.tree.sharded import predict_where_they_lie
@@ -213,6 +214,9 @@ class SecretRegressor(
     True
     """
 
+    # Options of `predict` are no data of the rows, which pipelines would pass on.
+    __metadata_request__predict: ClassVar = {"return_std": UNUSED, "output": UNUSED}
+
     @overload
     def predict(
         self,
@@ -246,7 +250,7 @@ class SecretRegressor(
         X : array-like or DataFrame of shape (n_rows, n_features)
         return_std : bool, default=False
             Also return the standard deviation of a new output about its prediction, as
-            `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
+            `secret_jax.estimators.conformal.node_deviations` estimates it for the row's
             leaf; with equations of logarithms it is a share of the prediction.
         output : {"host", "device"}, default="host"
             "device": of rows that are an array of JAX, or shards, the prediction is
@@ -280,14 +284,16 @@ class SecretRegressor(
             raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
         if return_std:
             raise ValueError("Deviations are made on the host: say output='host'.")
-        if not self._is_plain_hard_tree():
+        check_is_fitted(self)
+        tree = self.tree_
+        if tree.is_soft or not (tree.schema.is_plain and tree.says_targets):
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
                 "or categories; say output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
-            return predict_where_they_lie(self.tree_, as_they_lie(X))
+            return predict_where_they_lie(tree, as_they_lie(X))
 
     def _targets(
         self,
@@ -296,7 +302,7 @@ class SecretRegressor(
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        values = every = validated_targets(y, X)
+        values = targets = validated_targets(y, X)
         n_outputs = values.shape[1]
         if known is not None:
             if n_outputs != known.values.shape[1]:
@@ -304,8 +310,8 @@ class SecretRegressor(
                     f"there are {n_outputs} output(s), but y has "
                     f"{known.values.shape[1]}. Give both the same columns."
                 )
-            every = np.concatenate([known.values, values])
-        value_of("loss", self.loss).check_targets(every)
+            targets = np.concatenate([known.values, values])
+        value_of("loss", self.loss).check_targets(targets)
         return Targets(values, names_of(y, n_outputs), weight, {})
 
     def _lowest(self) -> float:
@@ -315,15 +321,10 @@ class SecretRegressor(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = _refuses_negative(self.loss)
+        loss = value_of("loss", self.loss)
+        try:
+            if loss is not None:
+                loss.check_targets(np.array([[-1.0], [2.0]]))
+        except ValueError:  # of the negative one
+            tags.target_tags.positive_only = True
         return tags
-
-
-def _refuses_negative(loss: Any) -> bool:
-    value = value_of("loss", loss)
-    try:
-        if value is not None:
-            value.check_targets(np.array([[-1.0], [2.0]]))
-    except ValueError:
-        return True
-    return False

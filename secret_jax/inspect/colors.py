@@ -36,11 +36,7 @@ class Scale:
 
 
 def class_colors(n_classes: int) -> list[str]:
-    """Choose a colour for each class; of two the first one is a grey.
-
-    Up to nine are told apart without seeing all colours (Tol 2021, "muted"); more are
-    hues, every other one darker.
-    """
+    """Choose a colour for each class; of two the first one is a grey."""
     if n_classes == 2:
         return ["#c3c8d4", _SHADES[3]]
     if n_classes <= len(_CLASSES):

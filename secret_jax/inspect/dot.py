@@ -2,15 +2,15 @@
 
 import textwrap
 
-from secret_jax.inspect.arguments import Wording, check_counts
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
+from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, as_view
-from secret_jax.inspect.words import model_parts, split_parts
+from secret_jax.inspect.words import Wording, model_parts, split_parts
 from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
-_MOST_TERMS = 8  # so that a box has a few lines
+_WORDING = Wording(max_terms=8)  # so that a box has a few lines
 _WIDTH = 44  # characters in a line of a box
 _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
@@ -40,7 +40,7 @@ def export_dot(
     ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
     """
     check_counts(max_depth=max_depth)
-    wording, view = Wording(max_terms=_MOST_TERMS), as_view(tree, output)
+    view = as_view(tree, output)
     tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
     size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
     title = _quoted([f"{view.title}: {size}"])
@@ -52,7 +52,7 @@ def export_dot(
     ]
     for node in in_order(tree, max_depth):
         facts, more = ", ".join(view.facts(node)), ""
-        equations = [model_parts(o, node, wording) for o in view.equations_of(node)]
+        equations = [model_parts(o, node, _WORDING) for o in view.equations_of(node)]
         if tree.is_leaf[node]:
             reason = StopReason(int(tree.stop_reason[node])).sentence
             more = f", tooltip={_quoted([reason])}"
@@ -60,7 +60,7 @@ def export_dot(
             facts += f", {counted_leaves(n_leaves[node])} below"
             more = ', style="rounded,filled,dashed"'
         else:
-            equations = [split_parts(tree, node, wording)]
+            equations = [split_parts(tree, node, _WORDING)]
         words = [" ".join(parts) for parts in equations]
         words[0] = f"[{node}] {words[0]}"
         label = [*(line for one in words for line in _wrapped(one)), *_wrapped(facts)]

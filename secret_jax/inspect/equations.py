@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_node
+from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, way_to
 
@@ -69,15 +69,6 @@ class LinearSplit:
     missing_value: float | None = None
     missing_left: bool | None = None
 
-    @property
-    def gate_terms(self) -> tuple[Term, ...]:
-        """Terms of the sum, and what a missing value counts as beside the mean."""
-        if self.missing_value is None:
-            return self.terms
-        (term,) = self.terms
-        more = self.missing_value - (term.missing_as or 0.0)
-        return term, term._replace(asks="missing", factor=more)
-
     def sign(self, side: Side) -> str:
         """Sign of the comparison that sends a row to a side."""
         if side == "left":
@@ -129,14 +120,24 @@ class LinearModel:
         return self.intercept + sum(term.factor * term.here for term in self.terms)
 
 
+def check_node(tree: Tree, node: Any) -> None:
+    """Refuse what is no node of the tree."""
+    if not is_integer(node):
+        raise TypeError(f"node is {node!r}; give the number of a node.")
+    if not 0 <= node < tree.n_nodes:
+        raise ValueError(
+            f"Node {node} does not exist; the tree has the nodes 0 to "
+            f"{tree.n_nodes - 1}."
+        )
+
+
 def conditions_at(
     tree: Tree, node: int
 ) -> list[tuple[Tree, LinearSplit | CategorySplit]]:
     """Convert the split of an inner node, unrounded, to units and names of the data.
 
     Lists the conditions that all hold for the rows that go left, one but of
-    conjunctions, each with the tree of its comparisons. Each says by itself on which
-    side of it a row, or a missing value, lies.
+    conjunctions, each with the tree of its comparisons.
     """
     check_node(tree, node)
     if tree.kind[node] == SplitKind.LEAF:
@@ -212,16 +213,15 @@ def _category_split(
         discrete = part.kind[parent] == SplitKind.DISCRETE
         if discrete and part.attribute[parent] == attribute:
             reaching &= part.goes_left[parent, : len(reaching)] == (side == "left")
-
-    def chosen(mask: np.ndarray) -> tuple[Any, ...]:
-        return tuple(categories[code] for code in np.flatnonzero(mask))
-
-    listed = chosen(goes_left != unseen_left)
+    masks = goes_left & reaching, ~goes_left & reaching, goes_left != unseen_left
+    left, right, listed = (
+        tuple(categories[code] for code in np.flatnonzero(mask)) for mask in masks
+    )
     return CategorySplit(
         column=column,
         name=schema.names[column],
-        left=chosen(goes_left & reaching),
-        right=chosen(~goes_left & reaching),
+        left=left,
+        right=right,
         listed_side="right" if unseen_left else "left",
         listed=listed,
         missing_left=(None in listed) != unseen_left if schema.allow_missing else None,
@@ -249,10 +249,7 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
 
 
 def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
-    """Range to which the predictions of a node are clipped, or infinities.
-
-    None: that to which the mixture of a soft tree's leaves is clipped.
-    """
+    """Range to which predictions of a node, or of a mixture (None), are clipped."""
     clips_leaves = not tree.is_soft or tree.clip_leaves
     if clips_leaves == (node is None):
         return -math.inf, math.inf
@@ -262,11 +259,7 @@ def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
 
 
 def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
-    """Positions of the effects that are not zero, the largest first.
-
-    An effect is that of one standard deviation in training, or of as many as a column
-    ``moves`` in a node; what does not move there at all comes last.
-    """
+    """Positions of the effects that are not zero, the largest here first."""
     size = np.abs(effect)
     here = size if moves is None else size * moves
     order = np.lexsort((-size, -here))
@@ -295,9 +288,8 @@ def _terms(
             more["error"] = float(error * schema.target_scale / spread)
         if position in categories:
             attribute, code = categories[position]
-            category = schema.categories[attribute][code]
-            more |= {"asks": "category", "category": category}
-            more["missing_as"] = shares.get(position)
+            more |= {"asks": "category", "missing_as": shares.get(position)}
+            more["category"] = schema.categories[attribute][code]
         elif position in missing:
             more["asks"] = "missing"
         else:

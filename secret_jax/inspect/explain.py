@@ -7,9 +7,9 @@ import numpy as np
 
 from secret_jax.data.columns import is_missing
 from secret_jax.data.rows import Table
-from secret_jax.inspect.frame import import_pandas
 from secret_jax.inspect.importances import split_columns
 from secret_jax.inspect.printing import entry, number, quoted
+from secret_jax.inspect.tables import import_pandas
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import leaf_shares_of
@@ -17,9 +17,9 @@ from secret_jax.tree.structure import Tree
 
 _ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
 # What a screen has room for.
-_ROWS_SHOWN = 5
-_CLASSES_SHOWN, _LEAST = 4, 5e-4  # the likeliest, and what rounds to 0.1 %
-_DIGITS_SHOWN = 4  # of the largest figure of a row
+_N_ROWS, _N_CLASSES = 5, 4  # of classes the likeliest
+_MIN_CHANCE = 5e-4  # what rounds to 0.1 %
+_N_DIGITS = 4  # of the largest figure of a row
 # Clipping and missing shares that float64 rounding makes out of nothing.
 _EXACT, _WHOLE = 1e-12, 1e-9
 
@@ -38,12 +38,9 @@ class Explanation:
         log-odds, of several the score of each row's predicted class.
     names : tuple of str
         The input columns.
-    values : ndarray of shape (n_rows, n_columns), object
-        What the rows hold.
-    categorical : tuple of bool
-        Whether a column holds categories, which have all their digits in words.
-    unknown : ndarray of shape (n_rows, n_columns), bool
-        Whether it is a category, or a gap among them, that training never saw.
+    values, categorical, unknown : ndarray (n_rows, n_columns), tuple, ndarray
+        What the rows hold, which columns hold categories, and which of these training
+        never saw.
     baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: its equation at the mean of the training rows, which is
         the mean of the target.
@@ -59,10 +56,9 @@ class Explanation:
     prediction : ndarray of shape (n_rows,), float64
         What is taken apart: as `predict` gives it, without its float32 rounding, or the
         logarithm of that; of classes as `decision_function` does.
-    leaf : ndarray of shape (n_rows,), int32
-        Node id of the leaf, of a soft tree the one with the largest share.
-    share : ndarray of shape (n_rows,), float64
-        Share of that leaf in the prediction; 1 of a hard tree.
+    leaf, share : ndarray of shape (n_rows,), int32 and float64
+        Node id of the leaf, of a soft tree the one with the largest share, and its
+        share in the prediction.
     path : tuple of str
         The conditions on the way to that leaf, in words.
     classes : tuple
@@ -104,7 +100,7 @@ class Explanation:
         return len(self.prediction)
 
     def __str__(self) -> str:
-        shown = [self.row_text(row) for row in range(min(len(self), _ROWS_SHOWN))]
+        shown = [self.row_text(row) for row in range(min(len(self), _N_ROWS))]
         more = len(self) - len(shown)
         return "\n\n".join(shown + ([f"... {more} more rows"] if more else []))
 
@@ -114,31 +110,29 @@ class Explanation:
         step = max(abs(prediction), np.abs(contributions).max(initial=0.0))
         digits = 0
         if step > 0:
-            digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
-        share = self.share[row]
-        part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
+            digits = max(0, _N_DIGITS - 1 - int(np.floor(np.log10(step))))
         target = self.target if isinstance(self.target, str) else self.target[row]
         value = f"{quoted(target)} = {prediction:.{digits}f}"
-        head, told_apart = value, [f"  {value}"] * bool(self.classes or self.outcome)
+        head, below = value, [f"  {value}"]
         if self.classes:
             chance = self.probability[row]
             order = np.argsort(-chance, kind="stable").tolist()
-            order = [i for i in order if chance[i] >= _LEAST]
+            order = [i for i in order if chance[i] >= _MIN_CHANCE]
             chances = [
                 f"{quoted(self.classes[i])} {100 * chance[i]:.1f} %"
-                for i in order[:_CLASSES_SHOWN]
+                for i in order[:_N_CLASSES]
             ]
-            chances += ["..."] * (len(order) > _CLASSES_SHOWN)
+            chances += ["..."] * (len(order) > _N_CLASSES)
             label = quoted(self.predicted.tolist()[row])
             head = f"predicted {label} ({', '.join(chances)})"
         elif self.outcome:
-            mean = number(self.predicted[row], digits=_DIGITS_SHOWN)
+            mean = number(self.predicted[row], digits=_N_DIGITS)
             head = f"{quoted(self.outcome)} = {mean}"
-        lines = [
-            f"row {row}: {head}",
-            f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
-            *told_apart,
-        ]
+        else:
+            below = []
+        share = self.share[row]
+        part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
+        leaf = f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}"
         baseline = float(np.broadcast_to(self.baseline, len(self))[row])
         steps = self.steps(row)
         if abs(self.clipping[row]) > _EXACT * step:
@@ -147,7 +141,8 @@ class Explanation:
         words = ["baseline", *(name for name, _ in steps)]
         width = max(map(len, figures))
         pairs = zip(figures, words, strict=True)
-        return "\n".join([*lines, *(f"  {f:>{width}}  {name}" for f, name in pairs)])
+        terms = (f"  {figure:>{width}}  {name}" for figure, name in pairs)
+        return "\n".join([f"row {row}: {head}", leaf, *below, *terms])
 
     def steps(self, row: int) -> list[tuple[str, float]]:
         """Contributions to a row in words, the largest first, without the baseline."""
@@ -158,8 +153,8 @@ class Explanation:
                 word = quoted if self.categorical[column] else entry
                 held = "missing" if is_missing(value) else word(value)
                 new = " (not in training)" * bool(self.unknown[row, column])
-                words = f"{quoted(self.names[column])} = {held}{new}"
-                steps.append((words, float(added[column])))
+                name = quoted(self.names[column])
+                steps.append((f"{name} = {held}{new}", float(added[column])))
         return steps
 
     def to_dataframe(self) -> Any:
@@ -235,47 +230,42 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
 
 def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
-    """Take the predictions for encoded rows apart; ``values`` are those of the words.
-
-    Of several classes, unless the view reads one, each row tells of the one that is
-    predicted.
-    """
+    """Take predictions of encoded rows apart; ``values`` are those of the words."""
     equations = view.equations
     schema, n_rows = equations[0].schema, len(table.x)
-    of_row = np.zeros(n_rows, int)
-    classes, probability, predicted = (), np.zeros((n_rows, 0)), None
+    of_row, predicted = np.zeros(n_rows, int), None
+    classes, probability, outcome = (), np.zeros((n_rows, 0)), ""
     if view.classes:
         classes = view.classes.labels
         probability = replace(view, only=None).predict(table)
-        chosen = view.classes.chosen(probability)
-        of_row = chosen if len(equations) > 1 else of_row
+        of_class = view.classes.predicted(probability)
+        of_row = of_class if len(equations) > 1 else of_row
         labels = np.empty(len(classes), object)
         labels[:] = classes
-        predicted = labels[chosen]
+        predicted = labels[of_class]
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
     clipping, share = np.zeros((2, n_rows))
-    unknown = np.zeros(linear.shape, bool)
-    unknown[:, schema.discrete] = table.codes < 0
     leaf = np.zeros(n_rows, np.int32)
     shown = np.unique(of_row).tolist() or [0]
-    for which in shown:
-        rows = np.flatnonzero(of_row == which)
+    for output in shown:
+        rows = np.flatnonzero(of_row == output)
         for start in range(0, len(rows), _ROW_BLOCK):
             block = rows[start : start + _ROW_BLOCK]
-            part = _contributions(equations[which], table.take(block))
+            part = _contributions(equations[output], table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
     starts = np.array([one.schema.restore_target(_levels(one)[0]) for one in equations])
     targets = [tree.schema.target_name for tree in equations]
     baseline, target = starts[of_row], tuple(targets[i] for i in of_row)
-    words = {n: path_sentence(equations[0], n) for n in {*leaf.tolist()}}
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
     if len(shown) == 1:
         baseline, target = float(starts[shown[0]]), targets[shown[0]]
-    outcome = ""
     if not (classes or view.tree.says_targets):
         outcome = view.target
         predicted = view.tree.loss.prediction(prediction)
+    unknown = np.zeros(linear.shape, bool)
+    unknown[:, schema.discrete] = table.codes < 0
+    paths = {node: path_sentence(equations[0], node) for node in {*leaf.tolist()}}
     return Explanation(
         target=target,
         names=schema.names,
@@ -289,7 +279,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
         prediction=prediction,
         leaf=leaf,
         share=share,
-        path=tuple(words[node] for node in leaf.tolist()),
+        path=tuple(paths[node] for node in leaf.tolist()),
         classes=classes,
         outcome=outcome,
         predicted=prediction if predicted is None else predicted,
@@ -298,10 +288,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
 
 
 def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
-    """Take the predictions of a tree of one output apart along the rows' paths.
-
-    Returns what `Explanation` calls linear, splits, clipping, leaf and share.
-    """
+    """Linear, splits, clipping, leaf and share of `Explanation`, for one output."""
     schema, leaves = tree.schema, np.flatnonzero(tree.is_leaf)
     n_regressors, scale = schema.n_regressors, schema.target_scale
     coefficient = np.asarray(tree.coefficient[leaves, 0], np.float64)
@@ -328,10 +315,7 @@ def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
 
 
 def split_levels(tree: Tree) -> np.ndarray:
-    """Steps of the level from the root to every node, by the columns of the splits.
-
-    Standardised, shape (n_nodes, n_columns).
-    """
+    """Steps of the level from the root to every node, by column, standardised."""
     level = _levels(tree)
     moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
     for node in range(1, tree.n_nodes):  # parents come before their children

@@ -67,10 +67,9 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
 
 
 def savings(tree: Tree, square: float) -> np.ndarray:
-    """Compute the squared error that a tree of one output saves through every column.
+    """Squared error that a tree of one output saves through every column.
 
-    ``square`` is the total error if the root predicted the same for all rows: the
-    weighted sum of squares of what the tree was grown for, about its mean.
+    ``square`` is the total error if the root predicted the same for all rows.
     """
     weight = tree.weight
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
@@ -103,10 +102,7 @@ def in_proportion(parts: np.ndarray) -> np.ndarray:
 
 
 def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
-    """Compute the variance that every input column adds to a sum in a node.
-
-    That of the indicators of a column is taken together: a row has one category only.
-    """
+    """Variance that each input column, with its indicators, adds to a sum in a node."""
     schema = tree.schema
     columns = np.array(schema.input_columns[: len(slopes)], int)
     first = len(slopes) - schema.n_indicators
@@ -121,12 +117,7 @@ def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
 
 
 def split_columns(tree: Tree, node: int) -> np.ndarray:
-    """Share of every input column in a split, shape (n_columns,), float64.
-
-    The squares of the standardised coefficients, which sum to one; a split on one
-    column has one share of 1, and so has each condition of a conjunction before they
-    are divided by their number.
-    """
+    """Share of every input column in a split: squares of standardised coefficients."""
     schema = tree.schema
     total = np.zeros(len(schema.names))
     for part in tree.comparisons:

@@ -55,16 +55,15 @@ class InspectionMixin(Importances):
 
     # Imported into the class, functions are its methods.
     from secret_jax.inspect.code.export import export_code
-    from secret_jax.inspect.code.onnx.convert import to_onnx
-    from secret_jax.inspect.coefficients import coefficients, summary
+    from secret_jax.inspect.code.onnx import to_onnx
     from secret_jax.inspect.dot import export_dot
     from secret_jax.inspect.explain import explain
-    from secret_jax.inspect.frame import to_dataframe
-    from secret_jax.inspect.plot.bars import plot_leaf
+    from secret_jax.inspect.plot.leaf import plot_leaf
     from secret_jax.inspect.plot.partition import plot_partition
     from secret_jax.inspect.plot.tree import plot_tree
     from secret_jax.inspect.report.page import to_html
     from secret_jax.inspect.stability import stability
+    from secret_jax.inspect.tables import coefficients, summary, to_dataframe
     from secret_jax.inspect.text import export_text
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:

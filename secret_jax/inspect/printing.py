@@ -24,8 +24,6 @@ _WHOLE = 1e-6
 def number(value: float, digits: int | None = None) -> str:
     """Write the shortest decimal that is this number, or its first digits.
 
-    Examples
-    --------
     >>> [number(v) for v in (1200.0, 0.05, -2.5e-7, 35500.0, 3e18)]
     ['1200', '0.05', '-2.5e-7', '35,500', '3e+18']
     >>> number(1234.5, digits=3)
@@ -33,8 +31,8 @@ def number(value: float, digits: int | None = None) -> str:
     """
     if digits is not None:
         value = float(f"{value:.{digits}g}")
-    least, most = _PLAIN_SIZES
-    if value == 0 or least <= abs(value) < most:
+    low, high = _PLAIN_SIZES
+    if value == 0 or low <= abs(value) < high:
         # Adding zero turns a negative zero into zero.
         plain = np.format_float_positional(value + 0.0, trim="-")
         if abs(value) < _GROUPED:
@@ -47,8 +45,6 @@ def number(value: float, digits: int | None = None) -> str:
 def short_number(value: float) -> str:
     """Write a round number for an axis, without its zeros.
 
-    Examples
-    --------
     >>> [short_number(value) for value in (0.25, 1500, 150_000, -2.5e6)]
     ['0.25', '1500', '150k', '-2.5M']
     """
@@ -61,8 +57,6 @@ def short_number(value: float) -> str:
 def percent(share: float) -> str:
     """Write a share to three digits, near 0 and 1 no nearer than a thousandth.
 
-    Examples
-    --------
     >>> [percent(share) for share in (0.1234, 0.99996, 0.00001, 1.0)]
     ['12.3 %', '> 99.9 %', '< 0.1 %', '100 %']
     """
@@ -78,8 +72,6 @@ def quoted(name: Any) -> str:
 
     None, the category of missing values, is printed as missing.
 
-    Examples
-    --------
     >>> [quoted(name) for name in ("tax (1000 $)", "a - b", 2.0, True, "2")]
     ['tax (1000 $)', "'a - b'", '2', 'True', "'2'"]
     """
@@ -96,8 +88,6 @@ def quoted(name: Any) -> str:
 def entry(value: Any) -> str:
     """Write a cell of a table: numbers to four digits, names as they are.
 
-    Examples
-    --------
     >>> [entry(value) for value in (1 / 3, "a - b", True)]
     ['0.3333', "'a - b'", 'True']
     """
@@ -119,8 +109,6 @@ def counted_leaves(n: int) -> str:
 def counted_rows(weight: float) -> str:
     """Write a number of rows, or the sum of their weights.
 
-    Examples
-    --------
     >>> counted_rows(1203.0), counted_rows(1.0), counted_rows(2.5)
     ('1,203 rows', '1 row', '2.5 rows')
     """
@@ -130,17 +118,15 @@ def counted_rows(weight: float) -> str:
     return f"{float(weight):,.1f} rows"
 
 
-def some(items: Sequence[object], most: int = 5) -> str:
+def listed(items: Sequence[object], n_max: int = 5) -> str:
     """List the first of several things, and how many more there are.
 
-    Examples
-    --------
-    >>> some([2, 5, 9]), some(list(range(9)), most=2)
+    >>> listed([2, 5, 9]), listed(list(range(9)), n_max=2)
     ('2, 5 and 9', '0, 1 and 7 more')
     """
     words = [str(item) for item in items]
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    if len(words) > n_max:
+        return f"{', '.join(words[:n_max])} and {len(words) - n_max} more"
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
@@ -149,8 +135,6 @@ def in_lines(
 ) -> list[str]:
     """Join parts to lines of limited width, all but the first with an indent.
 
-    Examples
-    --------
     >>> in_lines(["one", "two", "three"], 8, separator=", ")
     ['one, two,', '    three']
     """

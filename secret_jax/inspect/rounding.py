@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import checked_precision
 from secret_jax.inspect.equations import (
     LinearModel,
     LinearSplit,
@@ -24,6 +23,7 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
 )
 from secret_jax.inspect.printing import number
+from secret_jax.runtime.values import is_integer
 from secret_jax.tree.plain import plain_number, rounding_of_whole
 from secret_jax.tree.structure import Tree
 
@@ -33,13 +33,33 @@ _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
 _FAR_FROM_ZERO = 5.0
 # Values of the target are told in steps of this share of its standard deviation.
 _STEP_OF_TARGET = 1e-2
+_PRECISION, _MAX_PRECISION = 3, 100  # digits by default, and at most: a float has 17
+
+
+def check_counts(**options: Any) -> None:
+    """Refuse options that are neither None nor integers of at least 0."""
+    for name, value in options.items():
+        if value is not None and not is_integer(value):
+            raise TypeError(f"{name} is {value!r}; give an int or None.")
+        if value is not None and value < 0:
+            raise ValueError(f"{name} is {value}; it cannot be negative.")
+
+
+def checked_precision(precision: int | None) -> int:
+    """Check significant digits relative to the effect; None stands for the default."""
+    check_counts(precision=precision)
+    precision = _PRECISION if precision is None else precision
+    if not 1 <= precision <= _MAX_PRECISION:
+        raise ValueError(
+            f"precision is {precision}; 1 to {_MAX_PRECISION} digits are possible."
+        )
+    return int(precision)
 
 
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
     """Round the numbers of a split, and leave out the terms that round to zero.
 
-    The precision is that of a gate. A hard split has numbers of few digits already, and
-    gets as many as it needs: no row may change sides.
+    The precision is that of a gate; of a hard split no row may change sides.
     """
     terms, width = split.terms, split.width
     if not terms:
@@ -87,25 +107,11 @@ def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
     return factors, threshold
 
 
-def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:
-    """Round the numbers of a model, and leave out the terms that round to zero."""
-    step = _step(model, precision)
-    factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
-    return replace(
-        model,
-        terms=_with_factors(model.terms, factors),
-        intercept=_rounded(model.intercept - _moved(model.terms, factors), step),
-        low=_rounded(model.low, step),
-        high=_rounded(model.high, step),
-    )
-
-
 class PrintedTerm(NamedTuple):
-    """A number times a column, or times being in a set of categories.
+    """A number times a column (less ``at``), or times being in a set of categories.
 
-    ``at`` is subtracted from the column first; ``here`` and ``effect`` are the mean of
-    the column in the node, and what one standard deviation there moves; ``main`` is the
-    term, or that of the most frequent category of several.
+    ``here`` and ``effect`` are the mean of the column in the node, and what a standard
+    deviation there moves; ``main`` is the term, or that of the most frequent category.
     """
 
     factor: float
@@ -123,6 +129,8 @@ class PrintedModel(NamedTuple):
     terms: list[PrintedTerm]
     hidden: list[PrintedTerm]
     hidden_mean: float
+    low: float
+    high: float
 
 
 def printed_model(
@@ -134,24 +142,28 @@ def printed_model(
 ) -> PrintedModel:
     """Choose the numbers of an equation as they are printed.
 
-    A column whose zero is far from its values is counted from a round number near those
-    of the node. The constant is the same however many terms are left out: those that
-    move least in the node. Terms of one column stand side by side; ``merged`` puts its
-    categories with the same factor in one term.
+    What rounds to zero is left out, and a column whose zero is far from its values is
+    counted from a round number near those of the node. The constant is the same however
+    many terms are left out: those that move least in the node. Terms of one column
+    stand side by side; ``merged`` puts its categories with the same factor in one term.
     """
-    step, model = _step(model, precision), rounded_model(model, precision)
+    step = 10.0 ** -checked_precision(precision) * model.target_spread
+    factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     groups: dict[Any, list[Term]] = {}
-    for term in model.terms:
+    for term in _with_factors(model.terms, factors):
         same = merged and term.asks == "category"
         key = (term.column, term.factor) if same else (term.position,)
         groups.setdefault(key, []).append(term)
     terms = sorted(map(_printed, groups.values()), key=lambda term: -term.effect)
-    constant = model.intercept + sum(term.factor * term.at for term in terms)
+    constant = _rounded(model.intercept - _moved(model.terms, factors), step)
+    constant += sum(term.factor * term.at for term in terms)
     shown, hidden = terms[:max_terms], terms[len(terms[:max_terms]) :]
     columns = [term.main.column for term in shown]
     shown.sort(key=lambda term: columns.index(term.main.column))  # stable
     mean = sum(term.factor * (term.here - term.at) for term in hidden)
-    return PrintedModel(_rounded(constant, step), shown, hidden, _rounded(mean, step))
+    numbers = (constant, mean, model.low, model.high)
+    constant, mean, low, high = (_rounded(one, step) for one in numbers)
+    return PrintedModel(constant, shown, hidden, mean, low, high)
 
 
 def _printed(group: list[Term]) -> PrintedTerm:
@@ -172,8 +184,6 @@ def _printed(group: list[Term]) -> PrintedTerm:
 def in_steps(value: float, target_scale: float) -> str:
     """Write a value of the target to a hundredth of its standard deviation.
 
-    Examples
-    --------
     >>> in_steps(180_761.3, 79_000.0)
     '181,000'
     """
@@ -183,30 +193,23 @@ def in_steps(value: float, target_scale: float) -> str:
 def reading_cost(tree: Tree, precision: int | None = None) -> int:
     """Count the numbers in the splits and in the equations of all outputs.
 
-    Of a tree with hard splits those that `export_text` prints: one for each threshold
-    and each set of categories, one for each column of a sum, constants, coefficients,
-    and the numbers that columns are counted from. A gate has two more, its width and
-    the shares of a row on its two sides. What rounds to zero is not printed.
+    Of a tree with hard splits those that `export_text` prints; a gate has two more, its
+    width and the shares of a row on its two sides.
     """
-    outputs = [tree.output(which) for which in range(tree.n_outputs)]
+    outputs = [tree.output(output) for output in range(tree.n_outputs)]
     cost = 0
-    for node in range(tree.n_nodes):
-        if tree.is_leaf[node]:
-            for output in outputs:
-                model = model_in_original_units(output, node)
-                terms = printed_model(model, precision).terms
-                cost += 1 + sum(1 + (term.at != 0) for term in terms)
-            continue
+    for node in np.flatnonzero(tree.is_leaf).tolist():
+        for output in outputs:
+            model = model_in_original_units(output, node)
+            terms = printed_model(model, precision).terms
+            cost += 1 + sum(1 + (term.at != 0) for term in terms)
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
         for _, split in conditions_at(tree, node):
             cost += 1
             if isinstance(split, LinearSplit):
                 n_terms = len(rounded_split(split, precision).terms)
                 cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
     return cost
-
-
-def _step(model: LinearModel, precision: int | None) -> float:
-    return 10.0 ** -checked_precision(precision) * model.target_spread
 
 
 def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:

@@ -4,11 +4,18 @@ import textwrap
 from dataclasses import replace
 from typing import Any
 
-from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording, check_counts
-from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
+from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.inspect.words import model_parts, split_parts
+from secret_jax.inspect.words import (
+    MAX_CATEGORIES,
+    Wording,
+    facts_of,
+    mixture_facts,
+    model_parts,
+    one_leaf_sentence,
+    split_parts,
+)
 from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.totals import Side, leaves_below
 
@@ -24,7 +31,7 @@ def export_text(
     max_depth: int | None = None,
     precision: int | None = None,
     max_terms: int | None = None,
-    max_categories: int | None = MOST_CATEGORIES,
+    max_categories: int | None = MAX_CATEGORIES,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as indented text, in the units and column names of the data.
@@ -109,28 +116,27 @@ def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
         lines.append(one_leaf_sentence(tree))
     if tree.is_soft:
         clipped = mixture_facts(tree)
-        mixed = "the prediction is the mixture of the leaves by these shares"
+        mixture = "the prediction is the mixture of the leaves by these shares"
         if not tree.says_targets:
-            mixed = "what the leaves say is mixed by these shares"
+            mixture = "what the leaves say is mixed by these shares"
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
             "27 %",
-            f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
+            f"one width away; {mixture}{', ' if clipped else ''}{clipped}",
         ]
-    for facts in facts_of(tree):
-        lines += textwrap.wrap(facts, _WIDTH, break_on_hyphens=False)
-    return lines
+    facts = (textwrap.wrap(f, _WIDTH, break_on_hyphens=False) for f in facts_of(tree))
+    return [*lines, *(line for one in facts for line in one)]
 
 
 def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
     """Break a sum or condition into lines between its parts."""
     number = label.index(" ") + 1 if label.strip() else len(label)
     hanging = indent + " " * (number + 2)
-    room = max(_WIDTH - len(hanging), _WIDTH // 2)
+    width = max(_WIDTH - len(hanging), _WIDTH // 2)
     pieces = [indent + label + parts[0]]
     for part in parts[1:]:
         # A long list of categories is broken between them.
-        first, *rest = textwrap.wrap(part, room - 2, **_WHOLE_WORDS)
+        first, *rest = textwrap.wrap(part, width - 2, **_WHOLE_WORDS)
         broken = [first, *("  " + line for line in rest)]
-        pieces += broken if len(part) > room else [part]
+        pieces += broken if len(part) > width else [part]
     return in_lines(pieces, _WIDTH, hanging)

@@ -18,11 +18,10 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
-from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.colors import Scale, class_colors, paler
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.printing import counted_rows, number, percent, quoted
-from secret_jax.inspect.rounding import in_steps, reading_cost, rounded_model
+from secret_jax.inspect.rounding import in_steps, printed_model, reading_cost
 from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
@@ -30,9 +29,57 @@ from secret_jax.tree.structure import Tree
 Readable: TypeAlias = Any
 """A tree, a view of it, or a fitted estimator of one, also of a transformed target."""
 
-_LEAST_SHARE, _MOST_SHARES = 0.005, 4  # of a class that is told, and of how many
-_LONGEST_TITLE = 70  # characters
+_MIN_SHARE, _MAX_SHARES = 0.005, 4  # of a class that is named, and of how many
+_TITLE_WIDTH = 70  # characters
 _EXACT = 1e-14  # a mean loss below it is what float32 leaves of an exact fit
+
+
+class Classes(NamedTuple):
+    """Labels of all classes, in order, as plain values, and what mistakes cost.
+
+    ``costs`` are those of taking a class (row) for another (column); None: all the
+    same. ``target`` is the name of what has these classes, if it has one.
+    """
+
+    labels: tuple[Any, ...]
+    costs: np.ndarray | None = None
+    target: str = ""
+
+    @classmethod
+    def of_estimator(cls, estimator: Any) -> Self | None:
+        """Classes of a fitted estimator; None: it predicts numbers."""
+        labels = getattr(estimator, "classes_", None)
+        if labels is None:
+            return None
+        costs = getattr(estimator, "costs", None)
+        costs = None if costs is None else np.asarray(costs, np.float64)
+        target = getattr(estimator, "target_name_", "")
+        return cls(tuple(labels.tolist()), costs, target)
+
+    def position(self, output: int | str) -> int:
+        """Position of a class that is named, or given by its position."""
+        names = [str(label) for label in self.labels]
+        if isinstance(output, str) and output in names:
+            return names.index(output)
+        if not isinstance(output, bool) and output in range(len(names)):
+            return int(output)
+        raise ValueError(
+            f"output={output!r} is none of the classes: give one of "
+            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+        )
+
+    def predicted(self, probability: np.ndarray) -> np.ndarray:
+        """Positions of the classes of least expected cost, shape (n_rows,)."""
+        if self.costs is None:
+            return np.argmax(probability, axis=1)
+        return np.argmin(probability @ self.costs, axis=1)
+
+
+def with_all_classes(probability: np.ndarray) -> np.ndarray:
+    """Complete probabilities of two classes, of which only the second has a column."""
+    if probability.shape[1] > 1:
+        return probability
+    return np.hstack([1.0 - probability, probability])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,7 +89,7 @@ class View:
     Attributes
     ----------
     tree : Tree
-        Restricted to the output that is read; of classes with all of its outputs.
+        Restricted to the number that is read; of classes with all of its outputs.
     name : str
         That of a target that is a number; equations may say something else, its
         logarithm for example.
@@ -50,7 +97,7 @@ class View:
         None: numbers are predicted.
     only : int, optional
         Position of the output that is read, or of the class that is read against all
-        others. None: all classes.
+        others. None: all of them.
     n_outputs : int
         Number of outputs that were fitted.
     """
@@ -65,14 +112,14 @@ class View:
     def equations(self) -> list[Tree]:
         """Trees restricted to one output, for every equation of a node."""
         tree = self.tree
-        if self.classes is None:
+        if self.classes is None and tree.n_outputs == 1:
             return [tree]
         if self.only is not None and tree.n_outputs > 1:
             return [tree.output(self.only)]
-        return [tree.output(which) for which in range(tree.n_outputs)]
+        return [tree.output(output) for output in range(tree.n_outputs)]
 
     def shown_in(self, node: int) -> list[int]:
-        """Places of the equations that are shown in a node: of classes with rows."""
+        """Positions of the equations shown in a node: of classes with rows."""
         if len(self.equations) == 1 or self.tree.is_soft:  # gates mix all in
             return list(range(len(self.equations)))
         return np.flatnonzero(self.tree.mean[node] > 0).tolist()
@@ -104,12 +151,12 @@ class View:
         if self.classes is None:
             return " ".join(self.tree.schema.target_name.split())
         target, names = self.classes.target, list(map(quoted, self.names))
-        shown = 2
-        while shown < len(names):
-            if len(" / ".join(names[: shown + 1])) > _LONGEST_TITLE:
-                names[shown:] = [f"{len(names) - shown} more"]
+        n_shown = 2
+        while n_shown < len(names):
+            if len(" / ".join(names[: n_shown + 1])) > _TITLE_WIDTH:
+                names[n_shown:] = [f"{len(names) - n_shown} more"]
                 break
-            shown += 1
+            n_shown += 1
         title = " / ".join(names)
         return f"{quoted(target)} ({title})" if target else title
 
@@ -125,8 +172,7 @@ class View:
     @property
     def meaning(self) -> str:
         """How probabilities follow from what equations say; empty of shares."""
-        name, several = quoted(self.names[-1]), self.tree.n_outputs > 1
-        return self.tree.loss.meaning(name, several)
+        return self.tree.loss.meaning(quoted(self.names[-1]), self.tree.n_outputs > 1)
 
     @property
     def keys(self) -> list[str]:
@@ -139,8 +185,7 @@ class View:
             ]
         share = f"%: share of the class; {loss.error_word}: mean"
         lines = [f"[n]: node n; {share}, both on the training rows"]
-        if self.meaning:
-            lines.append(self.meaning)
+        lines += [self.meaning] * bool(self.meaning)
         leaves = np.flatnonzero(self.tree.is_leaf).tolist()
         if any(len(self.shown_in(leaf)) < len(self.equations) for leaf in leaves):
             lines.append(
@@ -157,32 +202,27 @@ class View:
         rows, error = f"{counted_rows(tree.weight[node])} ({share})", tree.train_error
         if self.classes is not None:
             mean_loss = number(float(error[node].sum()), digits=3)
-            return [rows, *self._share_words(node), f"{loss.error_word} {mean_loss}"]
+            return [rows, *self._shares(node), f"{loss.error_word} {mean_loss}"]
         scale, mean_loss = tree.schema.target_scale, float(error[node, 0])
         spread = 1.0 if tree.says_targets else float(tree.deviation[0, 0])
         spread = scale * (spread or 1.0)  # one target alone does not vary
-        told = 0.0 if mean_loss < _EXACT else loss.reported(mean_loss, scale)
-        told = f"{loss.error_name.split()[-1]} {number(told, digits=3)}"
-        return [rows, f"mean {in_steps(float(self.means[node]), spread)}", told]
+        reported = 0.0 if mean_loss < _EXACT else loss.reported(mean_loss, scale)
+        mean = f"mean {in_steps(float(self.means[node]), spread)}"
+        return [rows, mean, f"{loss.error_name.split()[-1]} {number(reported, 3)}"]
 
-    def _share_words(self, node: int) -> list[str]:
+    def _shares(self, node: int) -> list[str]:
         """Shares of the classes in a node in words, the largest first; of two one."""
         shares, names = self.shares[node], list(map(quoted, self.names))
-        if self.is_scalar:
-            return [f"{percent(shares[1])} {names[1]}"]
-        order = np.argsort(-shares, kind="stable").tolist()
-        order = [i for i in order if shares[i] >= _LEAST_SHARE]
+        order = [1] if self.is_scalar else np.argsort(-shares, kind="stable").tolist()
+        order = [i for i in order if self.is_scalar or shares[i] >= _MIN_SHARE]
         words = [f"{percent(shares[i])} {names[i]}" for i in order]
-        hidden = [f"{len(words) - _MOST_SHARES} more"] * (len(words) > _MOST_SHARES)
-        return [*words[:_MOST_SHARES], *hidden]
+        n_hidden = len(words) - _MAX_SHARES
+        return [*words[:_MAX_SHARES], *[f"{n_hidden} more"] * (n_hidden > 0)]
 
     def range_facts(
         self, node: int, precision: int | None = None, *, in_full: bool = False
     ) -> str:
-        """Range of the predictions of a node; empty where nothing bounds them.
-
-        ``in_full``: for whoever does not know of clipping.
-        """
+        """Range of a node's predictions, ``in_full`` in words; empty if unbounded."""
         if not self.is_scalar or self.tree.n_outputs > 1:
             return ""
         model = model_in_original_units(self.equations[0], node)
@@ -193,10 +233,10 @@ class View:
             shares = self.tree.loss.prediction(np.array(ends)[:, None])[:, 0]
             words = " to ".join(map(percent, shares.tolist()))
             return f"predicted: {words} {quoted(self.names[1])}"
-        model = rounded_model(model, precision)
-        if not model.terms or math.isinf(model.low):
+        printed = printed_model(model, precision)
+        if not printed.terms or math.isinf(printed.low):
             return ""
-        low, high = number(model.low), number(model.high)
+        low, high = number(printed.low), number(printed.high)
         if in_full:
             return f"predicts at least {low} and at most {high}"
         return f"clipped to [{low}, {high}]"
@@ -223,18 +263,12 @@ class View:
 
     @property
     def fills(self) -> list[str]:
-        """Colours of the nodes, by what their rows are like.
-
-        Of numbers by their mean; of classes that of the most frequent one, stronger
-        where there is more of it.
-        """
+        """Colours of the nodes: by their mean, or that of their most frequent class."""
         if self.classes is None:
             means = self.means.tolist()
             return list(map(Scale(means).color, means))
         colors = self.colors
-        return [
-            paler(colors[share.argmax()], 0.7 * share.max()) for share in self.shares
-        ]
+        return [paler(colors[one.argmax()], 0.7 * one.max()) for one in self.shares]
 
     def bar(self, node: int) -> list[tuple[float, str]]:
         """Shares of a node with their colours, for a stacked bar; empty of numbers."""
@@ -249,17 +283,14 @@ class View:
         value = routing.values(self.tree, table).astype(np.float64)
         return self._of_names(self.tree.loss.prediction(value))
 
-    def chosen(self, probability: np.ndarray) -> np.ndarray:
-        """Position of the class that is predicted by probabilities, shape (n_rows,)."""
+    def predicted_class(self, probability: np.ndarray) -> np.ndarray:
+        """Positions, among the names, of the classes predicted, shape (n_rows,)."""
         assert self.classes is not None
         classes = self.classes if self.only is None else Classes(self.names)
-        return classes.chosen(probability)
+        return classes.predicted(probability)
 
     def targets(self, X: Any, y: Any) -> np.ndarray:
-        """Targets of rows, shape (n_rows,); ``y`` may hold all outputs.
-
-        Of classes their positions among the names, -1 of one never seen.
-        """
+        """Targets of rows, (n_rows,); of classes their positions, -1 if never seen."""
         if self.classes is None:
             values = validated_targets(y, X)
             if values.shape[1] not in (1, self.n_outputs):
@@ -269,20 +300,19 @@ class View:
                     "each."
                 )
             return values[:, (self.only or 0) if values.shape[1] > 1 else 0]
-        found = validated_labels(y, X, "SecretClassifier")
+        labels = validated_labels(y, X, "SecretClassifier")
         known = np.array(self.classes.labels)
-        if found.dtype.kind in "OUSb" or known.dtype.kind in "OUSb":
-            found, known = found.astype(str), known.astype(str)
-        member = found[:, None] == known
-        place = np.where(member.any(axis=1), member.argmax(axis=1), -1)
-        return place if self.only is None else (place == self.only).astype(int)
+        if labels.dtype.kind in "OUSb" or known.dtype.kind in "OUSb":
+            labels, known = labels.astype(str), known.astype(str)
+        member = labels[:, None] == known
+        position = np.where(member.any(axis=1), member.argmax(axis=1), -1)
+        return position if self.only is None else (position == self.only).astype(int)
 
 
 class Rows(NamedTuple):
     """Rows that a tree predicts, with their targets, predictions and leaves.
 
-    ``columns`` are as they were given; ``predicted`` is what `View.predict` gives, and
-    ``actual`` what `View.targets` gives.
+    ``columns`` are as they were given.
     """
 
     table: Table
@@ -322,12 +352,15 @@ def estimator_of(model: Readable) -> Any:
     return named
 
 
-def as_view(tree: Readable, output: int | str | None = None) -> View:
+def as_view(
+    tree: Readable, output: int | str | None = None, *, several: bool = False
+) -> View:
     """Choose how a tree is read: which of several outputs, or which class.
 
     Classes are those of the estimator, or those that the outputs are named for; of two
-    the first one has no name there, and is called "not ...". A ValueError says if
-    several numbers are predicted and none is chosen, or there is none of that name.
+    the first one has no name there, and is called "not ...". A ValueError says if there
+    is no output of that name, or several numbers are predicted, none is chosen, and the
+    caller does not read ``several`` side by side.
     """
     if isinstance(tree, View):
         return tree
@@ -336,33 +369,19 @@ def as_view(tree: Readable, output: int | str | None = None) -> View:
         model = estimator_of(tree)
         tree, classes = model.tree_, Classes.of_estimator(model)
     names = tree.schema.target_names
-    known = Classes.of_tree(tree)
-    if known is not None:
-        classes = classes or known
+    labels = tree.loss.labels(names)
+    if labels is not None:
+        classes = classes or Classes(labels)
         only = None if output is None else classes.position(output)
         only = only if len(names) > 1 else None
         return View(tree=tree, classes=classes, only=only, n_outputs=len(names))
     if output is None and len(names) > 1:
+        if several:
+            return View(tree=tree, n_outputs=len(names))
         raise ValueError(
             f"The tree has {len(names)} outputs: {', '.join(map(repr, names))}. "
             "Say which one to read with output=."
         )
-    which = tree.schema.output_position(0 if output is None else output)
-    alone = tree.output(which)
-    return View(tree=alone, name=names[which], only=which, n_outputs=len(names))
-
-
-def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
-    """Choose a tree with all outputs, or one that is named."""
-    whole = tree if isinstance(tree, Tree) else estimator_of(tree).tree_
-    if output is None and whole.n_outputs > 1:
-        return whole
-    view = as_view(tree, output)
-    if view.classes and output is not None and whole.n_outputs == 1:
-        second = view.classes.labels[1]
-        if view.classes.position(output) == 0:
-            raise ValueError(
-                f"Of two classes the tree has the equation of the second, {second!r}; "
-                f"leave output={output!r} out."
-            )
-    return view.equations[0]
+    only = tree.schema.output_position(0 if output is None else output)
+    alone = tree.output(only)
+    return View(tree=alone, name=names[only], only=only, n_outputs=len(names))

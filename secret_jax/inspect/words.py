@@ -1,31 +1,62 @@
-"""Splits, equations and paths in words, for text, pictures and explanations."""
+"""Splits, equations, paths and whole trees in words, for text, pictures and pages."""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from secret_jax.data.attributes import WEEKDAY
-from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording
+import numpy as np
+
+from secret_jax.data.attributes import WEEKDAY, Role
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
+    clip_range_of,
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.printing import counted, number, quoted
+from secret_jax.inspect.printing import counted, listed, number, quoted
 from secret_jax.inspect.rounding import (
     PrintedTerm,
+    check_counts,
+    checked_precision,
     printed_model,
     rounded_split,
 )
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import Side, way_to
 
-PLAIN = Wording()
-_MOVING = 5  # columns that are named where equations have no room
-_TERMS_OF_PATH = 4  # of each condition on the way to a node
+MAX_CATEGORIES = 8  # of a list, so that a node takes a few lines
+_N_MOVING = 5  # columns that are named where equations have no room
 _OR_MISSING = " or missing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """How splits and equations are written.
+
+    ``precision`` are significant digits relative to the effect (None: 3), ``max_terms``
+    the most terms of a sum (None: all). Longer lists of categories are replaced by the
+    other side's, if that is short, or abbreviated (None: never).
+    """
+
+    precision: int | None = None
+    max_terms: int | None = None
+    max_categories: int | None = MAX_CATEGORIES
+
+    def __post_init__(self) -> None:
+        check_counts(max_terms=self.max_terms, max_categories=self.max_categories)
+        checked_precision(self.precision)
+
+
+_TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
+# A smaller share of the error is not worth a line.
+_NOTICEABLE = 0.005
+_N_COLUMNS = 8  # that are named, of those with missing values
+_DIGITS_OF_RANGE = 5
+PLAIN = Wording()
+_OF_PATHS = Wording(max_terms=4)  # of each condition on the way to a node
 
 
 def split_sentence(tree: Tree, node: int, side: Side = "left", **options: Any) -> str:
@@ -43,12 +74,8 @@ def split_parts(
 ) -> list[str]:
     """Write the condition under which a row goes to one side of an inner node.
 
-    In parts between which a line may break, for example of ``"length - 2.26 weight <=
-    3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``, and
-    where values were missing ``"length <= 3.1 or missing"`` or ``"length is missing"``.
-    Conditions of a conjunction are joined by "and"; of the rows for which it does not
-    hold they are turned round, and joined by "or". An ellipsis stands for terms that
-    are not shown.
+    In parts between which a line may break. Conditions of a conjunction are joined by
+    "and"; of the rows for which it does not hold they are turned round, joined by "or".
     """
     word, parts = ("and " if side == "left" else "or "), []
     all_hold = side == "left" and tree.kind[node] == SplitKind.CONJUNCTION
@@ -70,43 +97,43 @@ def _comparison_parts(
     if isinstance(split, CategorySplit):
         sides = (split.left, split.right)
         listed, other = sides if side == "left" else sides[::-1]
-        most = wording.max_categories
-        return list(_membership(quoted(split.name), listed, other, most))
+        name, n_max = quoted(split.name), wording.max_categories
+        return list(_membership(name, listed, other, n_max))
     hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
     if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
-    place = _place(tree, split, side)
-    parts = [place or ""]
-    if place is None:
+    parts = [level] if (level := _level(tree, split, side)) else []
+    if not parts:
         split = rounded_split(split, wording.precision)
         summands = [(term.factor, quoted(term.label)) for term in split.terms]
         shown = summands[: wording.max_terms]
         parts = _sum(shown, bare=True) + ["+ ..."] * (len(shown) < len(summands))
         parts.append(f"{split.sign(side)} {number(split.threshold)}")
     if split.width > 0:
-        filled = split.missing_value
-        missing = "" if filled is None else f", missing as {number(filled)}"
+        missing = ""
+        if split.missing_value is not None:
+            missing = f", missing as {number(split.missing_value)}"
         parts[-1] += f" (soft, width {number(split.width)}{missing})"
     elif split.missing_left == (side == "left"):  # neither where None
         parts[-1] += _OR_MISSING
     return parts
 
 
-def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
+def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     """Write a hard split on an ordered category, a date or a weekday, if it is one."""
     if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
         return None
     schema, column, threshold = tree.schema, split.terms[0].column, split.threshold
-    place = math.floor(threshold) if split.at_most else math.ceil(threshold)
-    written, sign = schema.place_written(column, place), split.sign(side)
+    level = math.floor(threshold) if split.at_most else math.ceil(threshold)
+    written, sign = schema.place_written(column, level), split.sign(side)
     if written is None:
         return None
     name, word = map(quoted, written)
     if schema.origin(column).part != WEEKDAY:
         return f"{name} {sign} {word}"
-    before, after = (1, place - (sign == "<")), (place + (sign == ">"), 7)
+    before, after = (1, level - (sign == "<")), (level + (sign == ">"), 7)
     days = [
         schema.place_written(column, end)
         for end in (before if sign in ("<", "<=") else after)
@@ -118,31 +145,30 @@ def _place(tree: Tree, split: LinearSplit, side: Side) -> str | None:
 def _membership(
     name: str, listed: tuple, other: tuple, max_categories: int | None
 ) -> Iterator[str]:
-    most = len(listed) if max_categories is None else max_categories
-    inverted = len(listed) > most >= len(other)
+    n_max = len(listed) if max_categories is None else max_categories
+    inverted = len(listed) > n_max >= len(other)
     shown = other if inverted else listed
-    if len(shown) == most + 1:  # its name takes no more room than a count
-        most += 1
-    items = [quoted(category) for category in shown[:most]]
-    if len(shown) > most:
-        items.append(f"... {len(shown) - most} more")
+    if len(shown) == n_max + 1:  # its name takes no more room than a count
+        n_max += 1
+    items = [quoted(category) for category in shown[:n_max]] or [""]
+    if len(shown) > n_max:
+        items.append(f"... {len(shown) - n_max} more")
     yield f"{name} {'not in' if inverted else 'in'}"
-    for i, item in enumerate(items or [""]):
-        first, last = i == 0, i >= len(items) - 1
-        yield ("{" if first else "") + item + ("}" if last else ",")
+    yield from (item + "," for item in [f"{{{items[0]}", *items[1:]][:-1])
+    yield "{" * (len(items) == 1) + items[-1] + "}"
 
 
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node, its terms sorted by the size of their effect.
 
-    In parts between which a line may break, for example of ``"rings = 2.31 + 12.1
-    shell_weight - 3.2 height"``. Of terms that are not shown their mean in the node is
-    told.
+    In parts between which a line may break. Hidden terms count as in the node's mean.
     """
     model = model_in_original_units(tree, node)
     printed = printed_model(model, wording.precision, wording.max_terms)
-    most = wording.max_categories
-    summands = [(term.factor, term_words(term, most)) for term in printed.terms]
+    summands = [
+        (term.factor, term_words(term, wording.max_categories))
+        for term in printed.terms
+    ]
     if printed.constant != 0 or not summands:
         summands.insert(0, (printed.constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
@@ -154,7 +180,7 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     return parts
 
 
-def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
+def term_words(term: PrintedTerm, max_categories: int | None = MAX_CATEGORIES) -> str:
     """Write what the factor of a term is multiplied by."""
     column, categories = term.main.name, term.categories
     name = _in_brackets(column)
@@ -182,9 +208,9 @@ def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
         for term in model_in_original_units(tree, node).terms:
             effects[term.name] += term.effect
     order = sorted(effects, key=lambda name: -effects[name])
-    most = [quoted(name) for name in order[:_MOVING]]
+    names = [quoted(name) for name in order[:_N_MOVING]]
     words = f"equations of {len(equations)} classes"
-    return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
+    return [f"{words}, moved most by {names[0]}", *names[1:]] if names else [words]
 
 
 def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[str]:
@@ -200,19 +226,15 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
 
 
 def path_sentence(tree: Tree, node: int) -> str:
-    """Write the conditions on the way to a node, or "all rows".
-
-    Of several bounds on one column in one direction only the tightest is told.
-    """
-    wording = Wording(max_terms=_TERMS_OF_PATH)
+    """Write the conditions on the way to a node, of several bounds the tightest."""
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
         if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:
-            words = " ".join(split_parts(tree, parent, wording, side))
+            words = " ".join(split_parts(tree, parent, _OF_PATHS, side))
             conditions[parent] = 0.0, f"({words})"
             continue
         for place, (part, one) in enumerate(conditions_at(tree, parent)):
-            sentence = " ".join(_comparison_parts(part, parent, one, wording, side))
+            sentence = " ".join(_comparison_parts(part, parent, one, _OF_PATHS, side))
             key, bound = (parent, place), 0.0
             # Where missing values have a side of their own, a looser bound is not
             # implied by a tighter one.
@@ -225,7 +247,152 @@ def path_sentence(tree: Tree, node: int) -> str:
                 continue
             conditions.pop(key, None)
             conditions[key] = (bound, sentence)
-    told = [words for _, words in conditions.values()]
-    if len(told) > 1:  # "and" binds more closely than the "or" of gaps
-        told = [f"({one})" if one.endswith(_OR_MISSING) else one for one in told]
-    return " and ".join(told) or "all rows"
+    parts = [words for _, words in conditions.values()]
+    if len(parts) > 1:  # "and" binds more closely than the "or" of gaps
+        parts = [f"({one})" if one.endswith(_OR_MISSING) else one for one in parts]
+    return " and ".join(parts) or "all rows"
+
+
+def facts_of(tree: Tree) -> list[str]:
+    """Sentences about size, missing values and tails; empty where there is nothing."""
+    sentences = _longer_tree(tree), _full_equations(tree), _unused_columns(tree)
+    return [*sentences, "; ".join(_missing_values(tree)), _tails(tree)]
+
+
+def one_leaf_sentence(tree: Tree) -> str:
+    """Say why a tree has one leaf, and what it is then; empty if it has more."""
+    if tree.n_leaves > 1:
+        return ""
+    what = "a constant"
+    if tree.coefficient[0, :, 1:].any():
+        several = tree.loss.link == "softmax" and tree.n_outputs > 1
+        what = f"a {'multinomial ' * several}{tree.loss.regression} regression"
+    reason = StopReason(int(tree.stop_reason[0]))
+    why = "no split pays" if reason in _TRIED else reason.sentence
+    return f"{why}: this is {what}"
+
+
+def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
+    """Write mean losses of a tree; squared errors as R², if the target varies."""
+    variance = float((tree.deviation[0] ** 2).sum())
+    shares = [tree.loss.explained(error, variance) for error in errors]
+    shares = [share for share in shares if share is not None]
+    what = "R²" if shares else tree.loss.error_name
+    return what, [number(value, digits=3) for value in shares or errors]
+
+
+def _full_equations(tree: Tree) -> str:
+    """Compare short equations with full ones, by the training rows."""
+    if tree.full_error is None or tree.is_soft:
+        return ""
+    short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
+    if not full > 0 or short / full - 1.0 < _NOTICEABLE:
+        return ""
+    what, (short, full) = quality(tree, short, full)
+    return (
+        f"{what} on the training rows: {short} with these short equations, {full} with "
+        "full ones (equation_tolerance=0)"
+    )
+
+
+def _longer_tree(tree: Tree) -> str:
+    """Compare the tree with a longer one, by rows that did not grow them."""
+    longer = tree.longer
+    if longer is None or tree.is_soft:
+        return ""
+    if not 0 < longer.error < (1.0 - _NOTICEABLE) * longer.error_of_chosen:
+        return ""
+    what, (chosen, least) = quality(tree, longer.error_of_chosen, longer.error)
+    return (
+        f"{what} on rows that did not grow it: about {chosen}; {least} by a longer "
+        f"tree, of {counted(longer.numbers, 'number', 'numbers')} in splits and "
+        "equations (pruning_tolerance=0)"
+    )
+
+
+def _unused_columns(tree: Tree) -> str:
+    schema = tree.schema
+    unused = schema.of_role(Role.UNUSED)
+    if not unused:
+        return ""
+    used = [i for i in range(len(schema.names)) if i not in unused]
+    n_used = len({schema.origin(i).column for i in used})
+    return (
+        f"{n_used:,} of {len(schema.input_names):,} columns were looked at: beside so "
+        "few rows the others say no more than noise (leaf__drops_regressors=False)"
+    )
+
+
+def _missing_values(tree: Tree) -> Iterator[str]:
+    """Say what unknown categories and missing numbers count as in the sums."""
+    schema, in_sums = tree.schema, _in_sums(tree)
+    compared = np.zeros(len(in_sums), bool)
+    # Otherwise splits on one column know a side of its gaps.
+    for part in tree.comparisons if not schema.missing_columns else ():
+        compared |= np.any(part.direction[part.kind == SplitKind.AXIS], axis=0)
+    means, in_splits, nothing = [], [], []
+    for column, share in schema.missing_shares:
+        name, position = quoted(schema.names[column]), schema.position_of(column)
+        if share >= 1:
+            nothing.append(name)
+            continue
+        mean = number(schema.center[position], digits=4)
+        words = f"{name} {mean} ({number(100 * share, digits=2)} % missing)"
+        if in_sums[position]:
+            means.append(words)
+        elif compared[position]:
+            in_splits.append(words)
+    first = schema.n_regressors - schema.n_indicators
+    # Files of the past have no shares.
+    known = schema.indicators[: len(schema.indicator_shares)]
+    asked = {schema.discrete[a] for i, (a, _) in enumerate(known, first) if in_sums[i]}
+    levels = [quoted(schema.names[column]) for column in sorted(asked)]
+    for fact, columns in (
+        ("missing numbers count as means in sums", means),
+        ("missing numbers count as means in splits", in_splits),
+        ("left out, without any value", nothing),
+        ("unknown categories count as the mean of the others in sums", levels),
+    ):
+        if columns:
+            yield f"{fact}: {listed(columns, n_max=_N_COLUMNS)}"
+
+
+def _tails(tree: Tree) -> str:
+    """Say at which bounds columns are flat in the sums of a tree."""
+    schema, in_sums = tree.schema, _in_sums(tree)
+    bounded = []
+    for column, low, high in schema.tails:
+        if in_sums[schema.position_of(column)]:
+            ends = ((low, "at least"), (high, "at most"))
+            words = [f"{w} {number(end, 6)}" for end, w in ends if math.isfinite(end)]
+            bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
+    if not bounded:
+        return ""
+    words = "in sums, values beyond these bounds count as the bound"
+    return f"{words}: {listed(bounded, n_max=_N_COLUMNS)}"
+
+
+def _in_sums(tree: Tree) -> np.ndarray:
+    """Mask of the columns that equations, sums in splits and gates compute with."""
+    leaf = tree.is_leaf
+    in_sums = np.zeros(tree.direction.shape[1], bool)
+    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
+    in_sums[: len(slopes)] |= slopes
+    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
+    return in_sums | np.any(tree.direction[sums], axis=0)
+
+
+def mixture_facts(tree: Tree) -> str:
+    """Say to which range mixtures of leaves are clipped; empty if each leaf is."""
+    if tree.n_outputs == 1:
+        low, high = clip_range_of(tree)
+        if math.isinf(low):
+            return ""
+        # A bound as good as zero is zero to the digits of the other one.
+        nothing = 10.0**-_DIGITS_OF_RANGE * (high - low)
+        ends = (0.0 if abs(end) < nothing else end for end in (low, high))
+        low, high = (number(end, _DIGITS_OF_RANGE) for end in ends)
+        return f"clipped to [{low}, {high}]"
+    outputs = [tree.output(output) for output in range(tree.n_outputs)]
+    facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
+    return ", ".join(f"{name} {fact}" for name, fact in facts if fact)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import SecretClassifier
-from secret_jax.cli.evaluation import measured
+from secret_jax.cli.fit import measured
 from secret_jax.cli.main import main
 from secret_jax.cli.rows import Rows
 
@@ -38,19 +38,6 @@ def fitted(flowers):
     places = ("--out", str(out), "--report", str(report))
     assert main(["fit", str(path), "kind", "--drop", "number", *QUICK, *places]) == 0
     return out, report
-
-
-def test_a_target_of_text_fits_a_classifier(flowers, run):
-    path, _ = flowers
-    code, out, said = run("fit", path, "kind", "--drop", "number", *QUICK)
-    assert code == 0
-    assert "3 classes, so the tree is a classifier" in said
-    assert "left out for want of kind: 1 row (line 5)" in said
-    assert "kind (setosa / versicolor / virginica): a tree of" in out
-    for line in ("SECRET tree", "logistic regression", "shares of the classes"):
-        assert line in out
-    head = next(line for line in out.splitlines() if "held-out rows" in line)
-    assert head.split()[-3:] == ["wrong", "log-loss", "leaves"]
 
 
 def test_a_row_of_weight_two_is_measured_twice(fitted, flowers):
@@ -117,11 +104,3 @@ def test_a_class_that_training_never_saw_is_wrong():
     found = measured(model, rows)
     assert found["error"] == 0.5
     assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
-
-
-def test_a_target_of_a_few_whole_numbers_may_be_one_of_classes(flowers, run):
-    path, _ = flowers
-    hint = "number: its 3 different whole numbers are predicted as numbers"
-    assert hint in run("fit", path, "number", "--drop", "kind", *QUICK)[2]
-    said = run("fit", path, "number", "--drop", "kind", "--classes", *QUICK)[2]
-    assert hint not in said

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax.cli.reading.formats import ColumnFormat, Found, find_dates, find_numbers
+from secret_jax.cli.reading.formats import Found, find_dates, find_numbers
 
 
 def cells(*texts: str) -> pd.Series:
@@ -132,16 +132,3 @@ def test_days_and_months_that_may_be_exchanged_are_two_formats_until_one_shows()
     assert [one.form for one in only] == ["%m/%d/%Y"]
     assert find_dates(cells("13/27/2020")).formats == ()
     assert find_dates(cells("1999", "3.5", "8:30", "May")).formats == ()
-
-
-def test_long_cells_are_read():
-    """In time that grew with the square of the blanks it would take an hour."""
-    blanks = " " * 100_000
-    long = [cell for i in range(5) for cell in (f"{i}{blanks}x9", f"+{blanks}{i}x9")]
-    assert find_numbers(cells(*long)) == Found()
-
-
-def test_a_format_says_what_it_reads():
-    price = ColumnFormat(thousands=".", decimal=",", unit="€")
-    told = "numbers with dots between thousands and a decimal comma and the unit '€'"
-    assert price.sentence() == told

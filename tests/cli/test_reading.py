@@ -15,13 +15,11 @@ import pandas as pd
 import pytest
 from messy_tables import write_flats
 
-from secret_jax import SecretRegressor
 from secret_jax.cli.messages import QUIET, CommandError
 from secret_jax.cli.parser import build_parser
 from secret_jax.cli.reading.files import read_file
-from secret_jax.cli.reading.formats import ColumnFormat
-from secret_jax.cli.reading.oddities import oddities
-from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.formats import ColumnFormat, Reading
+from secret_jax.cli.reading.learning import oddities
 from secret_jax.cli.rows import Rows, training_rows
 
 N = 40
@@ -235,13 +233,6 @@ def test_marks_settle_what_is_open_and_leave_plain_numbers_alone(learned):
         assert X["b"].iloc[1] == 7
 
 
-def test_rows_without_any_cell_are_left_out_of_a_fit_and_told(learned):
-    content = lines(range(4), range(4), header="x,y")
-    rows, notes = learned(content + ",\n\n4,4\n\n")
-    assert rows.y.tolist() == [0, 1, 2, 3, 4]
-    assert notes == ["2 rows without any cell left out"]
-
-
 def test_days_before_or_after_months_are_asked_for(learned):
     content = lines(["01/06/2020", "02/07/2020"] * 20, Y, header="sold,y")
     message = (
@@ -386,21 +377,6 @@ def test_typed_files_are_read_as_they_are_and_their_text_like_other_text(
     reading = Reading(formats={"whole": ColumnFormat(kind="text")})
     read = reading.apply(read_file(str(path)), ["whole"])
     assert read["whole"].tolist() == ["1", "2", "3"]
-
-
-def test_ids_of_typed_files_are_left_out_too(learned, tmp_path):
-    frame = pd.DataFrame({"RespondentID": np.arange(N) * 7 + 5, "x": 1.5, "y": Y})
-    frame.to_excel(tmp_path / "t.xlsx", index=False)
-    assert list(learned(tmp_path / "t.xlsx")[0].X) == ["x"]
-
-
-def test_a_text_without_a_value_among_the_rows_is_one_of_categories(learned):
-    notes = [""] * (N - 4) + ["red", "blue"] * 2
-    rows, _ = learned(lines(range(N), notes, Y, header="day,note,y"), "--time", "day")
-    late, early = rows.drawn(5, 0)
-    assert early.X["note"].isna().all()
-    model = SecretRegressor(max_leaf_nodes=2).fit(early.X, early.y)
-    assert np.isfinite(model.predict(late.X)).all()
 
 
 @pytest.mark.data

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.cli.evaluation import Score, score_table
 from secret_jax.cli.main import main
 from secret_jax.cli.rows import Rows
 from secret_jax.tree.file import load_model
@@ -121,15 +120,6 @@ def test_columns_that_cannot_be_used_are_refused(folder, capsys, options, messag
     words = ["fit", str(folder / "table.csv"), "cost", *QUICK, *options]
     assert main(words) != 0
     assert message in capsys.readouterr().err
-
-
-def test_errors_keep_their_columns_apart_whatever_their_size():
-    scores: dict[str, Score] = {
-        "a tree": {"mae": 1234567890.0, "rmse": 1234567891.0, "r2": -123.5}
-    }
-    head, row = score_table(scores, "Errors").splitlines()
-    assert row.split()[2:] == ["1,235,000,000", "-123.500", "1,235,000,000"]
-    assert len(head) == len(row)
 
 
 def test_a_booster_is_fitted_and_predicts(folder, capsys):

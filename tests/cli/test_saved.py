@@ -1,8 +1,6 @@
 """Commands for saved models: their files are read as the one of the fit was."""
 
 import io
-import re
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -180,19 +178,6 @@ def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
     assert_fails(run("export", model, "dot", "--name", "t"), "do not go with dot")
 
 
-def test_exported_sql_is_a_query(run, table, tmp_path):
-    path, frame = tmp_path / "few.model", plain_table().drop(columns=["id", "sold"])
-    frame.to_csv(tmp_path / "few.csv", index=False)
-    assert run("fit", tmp_path / "few.csv", "cost", *QUICK, "--out", path)[0] == 0
-    code, out, _ = run("export", path, "sql", "--table", "rows", "--name", "guess")
-    assert code == 0
-    with sqlite3.connect(":memory:") as base:
-        frame.to_sql("rows", base, index=False)
-        found = pd.read_sql(out, base)["guess"].to_numpy()
-    frame = frame.drop(columns="cost")
-    assert found == pytest.approx(SecretRegressor.load(path).predict(frame), rel=1e-5)
-
-
 def test_another_fit_forgets_how_files_were_read(run, model, table):
     loaded = SecretRegressor.load(model)
     assert loaded.reading_["formats"]["length"]["thousands"] == ","
@@ -261,30 +246,3 @@ def test_models_of_python_are_used_on_files(run, tmp_path):
     assert_fails(run("predict", model, path), message)
     X[["length", "weight"]].to_csv(path, index=False)
     predictions(fitted.predict(numbers))
-
-
-def test_show_takes_the_options_of_the_text(run, model):
-    _, out, _ = run("show", model, "--max-depth", 0, "--precision", 2, "--max-terms", 1)
-    loaded = SecretRegressor.load(model)
-    assert (
-        out.strip() == loaded.export_text(max_depth=0, precision=2, max_terms=1).strip()
-    )
-    assert_fails(run("show", model, "--precision", 0), "precision")
-
-
-def test_long_lists_of_categories_are_whole_if_asked_for(run, tmp_path):
-    towns = np.array([f"town{i:02}" for i in range(24)])
-    town, low = np.tile(towns, 20), towns[::2]
-    noise = np.random.default_rng(0).normal(size=len(town))
-    cost = np.where(np.isin(town, low), 10.0, 90.0) + noise
-    path, model = tmp_path / "table.csv", tmp_path / "cost.model"
-    pd.DataFrame({"town": town, "cost": cost.round(3)}).to_csv(path, index=False)
-    arguments = (path, "cost", *QUICK, "--leaf", "constant", "--max-depth", 1)
-    code, out, _ = run("fit", *arguments, "--out", model)
-    assert code == 0
-    cut = re.compile(r"{town00, town02, [^}]*\.\.\. 4 more}")
-    assert cut.search(out)
-    assert cut.search(run("show", model)[1])
-    whole = " ".join(run("show", model, "--categories")[1].split())
-    assert "more}" not in whole
-    assert f"town in {{{', '.join(low)}}}" in whole

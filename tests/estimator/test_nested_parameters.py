@@ -26,8 +26,6 @@ from secret_jax import (
 from secret_jax.estimators.parameters import NAMED
 from secret_jax.fit.refine.interface import Fitted, Refined
 from secret_jax.interfaces import (
-    LeafModel,
-    Models,
     OneNodeFinder,
     Pruned,
     PruningRule,
@@ -164,18 +162,6 @@ class Halves(OneNodeFinder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Middle(LeafModel):
-    """A share of the mean, which shrinks leaves toward zero."""
-
-    share: float = 1.0
-
-    def fit(self, statistics, parent):
-        model = np.zeros_like(parent)
-        model[:, :, 0] = self.share * statistics.mean[:, statistics.n_regressors :]
-        return Models(model, np.minimum(statistics.weight, 1.0))
-
-
-@dataclass(frozen=True, kw_only=True)
 class Stump(PruningRule):
     """Nothing below a depth."""
 
@@ -205,32 +191,6 @@ def test_splits_of_ones_own():
     assert np.array_equal(model.apply(X) == model.tree_.left[0], left)
     model.set_params(splits__share=0.75).fit(X, y)
     assert (model.apply(X) == model.tree_.left[0]).sum() == pytest.approx(96, abs=1)
-
-
-def test_a_leaf_model_of_ones_own():
-    X, y = crease()
-    y = y - y.mean()
-    options = {"prune": None, "oblique": False}
-    model = regressor("default", leaf=Middle(share=0.5, clip_margin=None), **options)
-    model.fit(X, y)
-    leaf = model.apply(X)
-    assert len(np.unique(leaf)) > 2
-    for node in np.unique(leaf):
-        inside = leaf == node
-        np.testing.assert_allclose(
-            model.predict(X)[inside], 0.5 * y[inside].mean(), atol=1e-4
-        )
-
-
-def test_a_pruning_rule_of_ones_own():
-    X, y = crease()
-    grown = regressor("default", prune=None).fit(X, y)
-    model = regressor("default", prune=Stump()).fit(X, y)
-    assert grown.depth_ > 1
-    assert model.depth_ == 1
-    assert model.n_leaves_grown_ == grown.n_leaves_
-    assert model.tree_.threshold[0] == grown.tree_.threshold[0]
-    assert model.set_params(prune__depth=0).fit(X, y).n_leaves_ == 1
 
 
 def test_a_refinement_of_ones_own():
@@ -275,12 +235,6 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
     ):
         with refusal("parameter of Typed", allowed):
             SecretRegressor(prune=bad).fit(*crease())
-
-    @dataclass(frozen=True, kw_only=True)
-    class Untold(Stump):
-        other: NoSuchName = None  # noqa: F821  # pyright: ignore
-
-    assert SecretRegressor(prune=Untold()).fit(*crease()).n_leaves_ <= 2
 
     @dataclass(frozen=True, kw_only=True)
     class Shorter(Typed):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.code.onnx.convert import to_onnx
+from secret_jax.inspect.code.onnx import to_onnx
 from secret_jax.tree.structure import Tree
 
 # What `export_code` promises, in deviations of the target: hard trees, and gates.

@@ -9,7 +9,6 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from random_trees import (
-    NAMES,
     TOWNS,
     class_tree,
     encode,
@@ -22,12 +21,10 @@ from sklearn.metrics import log_loss
 from test_report import Reader
 
 from secret_jax import SecretClassifier
-from secret_jax.inspect.coefficients import node_table
 from secret_jax.inspect.colors import channels
-from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.report.page import error_lines
+from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.text import export_text
-from secret_jax.inspect.view import Rows, as_view
+from secret_jax.inspect.view import as_view
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
@@ -63,14 +60,6 @@ def test_text_says_shares_of_both_classes_and_probabilities():
     low, high = (s[leaf, 0] for s in model.tree_.clip_range())
     bounds = [f"{100 / (1 + np.exp(-end)):.3g} %" for end in (low, high)]
     assert f"predicted: {bounds[0]} to {bounds[1]} yes" in text
-
-
-@pytest.mark.parametrize(
-    ("names", "kind"), [(["no", "yes"], "logistic"), (SIX, "multinomial logistic")]
-)
-def test_one_leaf_says_that_no_split_pays(names, kind):
-    text = fitted(names, n_leaves=1).export_text()
-    assert f"\nno split pays: this is a {kind} regression\n" in text
 
 
 def test_scores_of_absent_classes_are_left_out_only_where_some_are():
@@ -178,23 +167,6 @@ def _counted(name: str, values: dict[str, float]) -> float:
     return values[found[1]] + (away if found[2] == "+" else -away)
 
 
-def test_long_names_stay_on_the_picture_of_a_leaf():
-    model = fitted(LONG)
-    X, _ = rows_of(model)
-    picture = model.plot_leaf(int(model.apply(X)[0]))
-    picture.figure.canvas.draw()
-    page = picture.figure.bbox
-    for ax in [picture.ax]:
-        # Ticks beyond the ends of an axis are not drawn, but names all are.
-        labels = [*ax.get_xticklabels(), *ax.get_yticklabels()]
-        labels = [label for label in labels if "an occ" in label.get_text()]
-        for text in [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *labels]:
-            extent = text.get_window_extent()
-            if text.get_text():
-                assert page.x0 - 1 <= extent.x0 <= extent.x1 <= page.x1 + 1
-                assert page.y0 - 1 <= extent.y0 <= extent.y1 <= page.y1 + 1
-
-
 @pytest.fixture
 def coarse(monkeypatch):
     monkeypatch.setattr("secret_jax.inspect.plot.partition._RESOLUTION", 20)
@@ -216,18 +188,6 @@ def test_slices_of_several_classes_have_a_colour_for_each():
     np.testing.assert_allclose(along.max(axis=1), 1.0, atol=1e-6)
     one = model.plot_partition("length", "age", output="Veh").ax
     assert one.figure.axes[-1].get_ylabel() == "probability of Veh"
-
-
-def test_every_function_that_draws_gives_a_picture():
-    model = fitted(["no", "yes"])
-    X, _ = rows_of(model, 60)
-    for picture in (
-        model.plot_tree(),
-        model.plot_leaf(int(model.apply(X)[0])),
-        model.plot_partition("length", "age"),
-    ):
-        assert isinstance(picture, Picture)
-        assert picture.ax.figure is picture.figure
 
 
 def test_of_two_classes_only_the_second_has_an_equation():
@@ -264,29 +224,6 @@ def test_a_page_of_classes_says_how_good_it_is(names):
     assert len(page.ids) == len(set(page.ids))
 
 
-def test_a_page_of_one_class_reads_it_against_the_others():
-    model = fitted(SIX)
-    X, y = rows_of(model)
-    page = Reader(model.to_html(X, y, output="Veh"))
-    text = " ".join("".join(page.text).split())
-    right = (model.predict_proba(X)[:, 3] > 0.5) == (y == "Veh")
-    assert f"{100 * right.mean():.1f} %" in text
-    assert {" others", " Veh"} <= {*page.text}  # the key
-    assert "adds to score of Veh" in text
-
-
-def test_errors_by_size_are_those_of_the_cut_trees():
-    model = fitted(SIX)
-    X, y = rows_of(model)
-    view = as_view(model)
-    lines = error_lines(view, Rows.of(view, X, y), {})
-    sizes = [line["leaves"] for line in lines]
-    assert sizes == sorted(set(sizes))
-    loss = log_loss(y, model.predict_proba(X), labels=SIX)
-    assert lines[-1]["log_loss"] == pytest.approx(loss, rel=1e-4)
-    assert lines[-1]["numbers"] == model.reading_cost_
-
-
 @pytest.mark.parametrize("costs", [None, [[0, 1], [9, 0]]])
 def test_rows_of_a_class_never_seen_are_wrong_and_costs_decide(costs):
     model = fitted(["no", "yes"]).set_params(costs=costs)
@@ -294,32 +231,3 @@ def test_rows_of_a_class_never_seen_are_wrong_and_costs_decide(costs):
     y = np.where(np.arange(50) < 5, "maybe", y)
     text = "".join(Reader(model.to_html(X, y)).text)
     assert f"{100 * np.mean(model.predict(X) == y):.1f} %" in text
-
-
-def test_tables_of_many_classes_have_the_width_of_the_page():
-    for names, wide in ((SIX, 6), (SIX[:3], 0), (["no", "yes"], 0)):
-        model = fitted(names)
-        html = model.to_html(*rows_of(model))
-        assert html.count('<section class="card broad"') == wide
-        assert "Smaller trees are the tree cut down" in html
-    alone = fitted(SIX, n_leaves=1)
-    assert "Smaller trees are" not in alone.to_html(*rows_of(alone))
-
-
-def test_a_notebook_and_a_page_without_rows_show_one_tree_of_all_classes():
-    model = fitted(SIX)
-    page = Reader(model._repr_html_())
-    assert sum("a tree" in text or "6 leaves" in text for text in page.text) == 1
-    assert page.count("ul") < 10
-    assert all(name in "".join(page.text) for name in SIX)
-    text = "".join(Reader(model.to_html()).text)
-    assert "held-out" not in text
-    assert "mean log-loss of the node" in text
-    assert "splitting it further did not pay" in text
-
-
-def test_rows_are_read_as_predict_reads_them():
-    model = fitted(["no", "yes"])
-    X, y = rows_of(model, 40)
-    same = model.to_html(X[list(reversed(NAMES))], pd.Series(y, dtype="category"))
-    assert same == model.to_html(X, y)

@@ -16,9 +16,9 @@ from random_trees import random_frame, random_tree, with_gates
 from secret_jax import SecretBoostingRegressor, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.datasets import load
+from secret_jax.inspect.code import onnx as graph
 from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.code.onnx import graph
 from secret_jax.inspect.code.program import plain_category, program_of
 from secret_jax.inspect.equations import LinearSplit
 from secret_jax.losses.deviance import QuasiPoisson

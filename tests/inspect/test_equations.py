@@ -15,9 +15,9 @@ from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.inspect.coefficients import CENTER, coefficients, summary
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.rounding import printed_model, reading_cost
+from secret_jax.inspect.tables import CENTER, coefficients, summary
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation
 from secret_jax.tree.routing import predict
@@ -97,7 +97,7 @@ def test_terms_of_one_column_stand_side_by_side():
     model = model_in_original_units(tree, 0)
     names = [term.main.name for term in printed_model(model).terms]
     assert names == ["city", "city", "area", "Year"]
-    _, terms, (hidden,), _ = printed_model(model, max_terms=3)
+    _, terms, (hidden,), *_ = printed_model(model, max_terms=3)
     assert [term.main.name for term in terms] == ["city", "area", "Year"]
     assert hidden.categories == ("Łódź",)  # which moves least
     expected = predict(tree, encode_with(tree.schema, X))
@@ -109,7 +109,7 @@ def test_terms_of_one_column_stand_side_by_side():
 def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     tree, X = one_leaf(SLOPES)
     model = model_in_original_units(tree, 0)
-    constant, terms, hidden, _ = printed_model(model, 12, max_terms)
+    constant, terms, hidden, *_ = printed_model(model, 12, max_terms)
     assert (len(terms), len(hidden)) == (max_terms, 4 - max_terms)
     # The constant is that of the whole equation.
     assert constant == printed_model(model, 12).constant

@@ -1,12 +1,9 @@
 """The table of the nodes: it says what the tree does."""
 
-import sys
-
 import numpy as np
-import pytest
 from random_trees import encode, random_rows, random_tree
 
-from secret_jax.inspect.frame import to_dataframe
+from secret_jax.inspect.tables import to_dataframe
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, StopReason
@@ -67,9 +64,3 @@ def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
     low, high = (side[:, 0] for side in tree.clip_range())
     np.testing.assert_allclose(table["low"], tree.schema.restore_target(low))
     np.testing.assert_allclose(table["high"], tree.schema.restore_target(high))
-
-
-def test_without_pandas_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"secret-jax\[data\]"):
-        to_dataframe(random_tree(0, 2))

@@ -16,11 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from test_text import predict_by_text
 
 from secret_jax import SecretRegressor
-from secret_jax.inspect.coefficients import summary
 from secret_jax.inspect.explain import explain
-from secret_jax.inspect.frame import to_dataframe
 from secret_jax.inspect.report.page import to_html
 from secret_jax.inspect.stability import stability
+from secret_jax.inspect.tables import summary, to_dataframe
 from secret_jax.inspect.text import export_text
 from secret_jax.tree.routing import predict
 
@@ -88,23 +87,6 @@ def test_which_output_has_to_be_said(shop_of_two):
         for wrong in ("weight", True):
             with refusal(f"output={wrong!r} is none of", "'price', 'mass'", "below 2"):
                 read(*given, output=wrong)
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_contributions_add_up_to_the_output(shop_of_two, which):
-    model, X, Y = shop_of_two
-    why = model.explain(X, output=which)
-    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
-    scale = Y.iloc[:, which].std()
-    np.testing.assert_allclose(total, why.prediction, rtol=1e-12)
-    np.testing.assert_allclose(
-        why.prediction, model.predict(X)[:, which], rtol=0, atol=1e-5 * scale
-    )
-    assert why.target == Y.columns[which]
-    assert np.array_equal(why.leaf, model.apply(X))
-    by_name = model.explain(X, output=Y.columns[which])
-    assert np.array_equal(by_name.prediction, why.prediction)
-    assert str(why).startswith(f"row 0: {Y.columns[which]} = ")
 
 
 def test_importances_are_the_mean_over_the_outputs(shop_of_two):

@@ -26,8 +26,7 @@ from sklearn import config_context
 
 from secret_jax import Ridge, SecretClassifier, SecretRegressor
 from secret_jax.data import encoding
-from secret_jax.inspect.report.page import error_lines, to_html, tree_fragment
-from secret_jax.inspect.report.script import what_if
+from secret_jax.inspect.report.page import error_lines, to_html, tree_fragment, what_if
 from secret_jax.inspect.view import Rows, as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at
@@ -136,18 +135,6 @@ def test_facts_are_those_of_the_tree(tree):
         assert float(width[1]) == pytest.approx(tree.weight[node] / 10, abs=0.06)
 
 
-def test_the_page_says_in_plain_words_what_bounds_a_leaf(tree):
-    html = to_html(tree)
-    assert "clipped" not in html
-    leaf = int(np.flatnonzero(tree.is_leaf)[0])
-    low, high = (9.9 + 3.2 * side[leaf, 0] for side in tree.clip_range())
-    card = html[html.index(f'id="leaf{leaf}"') :]
-    said = re.search(r"at least ([\d.-]+) and at most ([\d.-]+)", card)
-    assert said is not None
-    assert [float(said[1]), float(said[2])] == pytest.approx([low, high], abs=0.01)
-    assert "splitting it further did not pay" in html
-
-
 def test_names_cannot_leave_their_place(tree):
     strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
     X, y = held_out(tree, 60)
@@ -215,7 +202,7 @@ def test_a_large_tree_is_cut(monkeypatch):
     below = re.findall(r"… (\d+) lea", small)
     ends = Reader(small).count("li") - small.count("<details")
     assert sum(map(int, below)) + ends - len(below) == 160
-    monkeypatch.setattr("secret_jax.inspect.report.page._MOST_NODES", 60)
+    monkeypatch.setattr("secret_jax.inspect.report.page._MAX_NODES", 60)
     page = Reader(to_html(random_tree(2, 60)))
     assert page.count("li") <= 60
     links = {a["href"][1:] for tag, a in page.tags if tag == "a" and "href" in a}
@@ -247,23 +234,6 @@ def test_rows_are_given_as_to_predict(tree):
     assert "<b>0</b>" in alone
     with pytest.raises(ValueError, match="2 outputs"):
         several.to_html(X, np.c_[both, both], output="rings1")
-
-
-def test_a_page_names_intervals_and_missing_texts():
-    a = np.linspace(0.0, 1.0, 200)
-    bins = pd.Categorical(pd.cut(a, 4).astype(object), ordered=False)
-    text = pd.array(["u", "v", None, "u"] * 50, dtype="string")
-    X = pd.DataFrame({"bin": bins, "text": text})
-    y = a + np.tile([0.0, 5.0, 9.0, 0.0], 50)
-    model = SecretRegressor(leaf="constant").fit(X, y)
-    program = what_if(as_view(model))
-    assert program is not None
-    choices = {each["name"]: each["choices"] for each in program["inputs"]}
-    assert choices["bin"][0] == ("(-0.001, 0.25]", 0)
-    assert ("(missing)", 2) in choices["text"] or ("(missing)", None) in choices["text"]
-    page = model.to_html(X=X, y=y)
-    assert "What if" in page
-    assert "missing" in "".join(Reader(page).text)
 
 
 _WATCH = (
@@ -306,53 +276,6 @@ def in_browser(html: str, script: str, folder) -> dict:
     said = json.loads(unescape(found[1]))
     assert said.pop("errors") == []
     return said
-
-
-def test_a_browser_folds_and_says_what_would_be(tree, tmp_path):
-    strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
-    X, y = held_out(tree)
-    html = to_html(strange, with_strange_names(X, strange), y)
-    said = in_browser(
-        html,
-        """
-  function shown(id) { return document.getElementById(id).checkVisibility(); }
-  document.getElementById("fold").click();
-  said.folded = shown("n1");
-  document.querySelector("#tree summary").click();
-  said.clicked = shown("n1");
-  document.getElementById("unfold").click();
-  said.all = Array.from(document.querySelectorAll("#tree li")).every(
-    function (one) { return shown(one.id); });
-  document.getElementById("fold").click();
-  function answer() { return document.getElementById("predicted").textContent; }
-  said.first = answer();
-  said.typed = [];
-  document.querySelectorAll("#inputs input").forEach(function (box) {
-    ["", "-3", "20"].forEach(function (value) {
-      box.value = value;
-      box.dispatchEvent(new Event("input"));
-      said.typed.push(answer());
-    });
-  });
-  said.leaf = document.getElementById("leaf").textContent;
-  said.way = Array.from(document.querySelectorAll("li.way")).map(
-    function (one) { return one.id; });
-  said.visible = said.way.every(shown);
-  said.wide = document.documentElement.scrollWidth - window.innerWidth;
-  said.requests = performance.getEntriesByType("resource").filter(
-    function (one) { return !one.name.startsWith("data:"); }).length;
-  said.strange = document.title;
-""",
-        tmp_path,
-    )
-    assert (said["folded"], said["clicked"], said["all"]) == (False, True, True)
-    assert len({said["first"], *said["typed"]}) > 2
-    assert said["way"][0] == "n0"
-    assert said["leaf"] == f"[{said['way'][-1][1:]}]"
-    assert said["visible"]
-    assert said["wide"] <= 0  # nothing reaches beyond a narrow window
-    assert said["requests"] == 0
-    assert said["strange"] == _SCRIPT
 
 
 def gappy_table() -> tuple[pd.DataFrame, np.ndarray]:

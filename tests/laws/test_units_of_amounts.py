@@ -9,7 +9,7 @@ import pytest
 from exported_code import by_onnx, by_python, by_sql
 
 from secret_jax import CrossValidation, Quantile, Ridge, SecretRegressor
-from secret_jax.inspect.frame import to_dataframe
+from secret_jax.inspect.tables import to_dataframe
 from secret_jax.interfaces import Loss
 from secret_jax.losses.deviance import Gamma, Poisson, QuasiPoisson
 

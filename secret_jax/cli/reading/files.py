@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from secret_jax.cli.messages import CommandError
-from secret_jax.inspect.printing import some
+from secret_jax.inspect.printing import listed
 from secret_jax.runtime.optional import imported
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -47,7 +47,7 @@ class TableFile(NamedTuple):
             return name
         if self.lines and any(one.startswith("Unnamed: ") for one in self.frame):
             hint += "; if the header stands further down, give --skip N"
-        shown = some([*map(repr, columns)], most=12)
+        shown = listed([*map(repr, columns)], n_max=12)
         if not any(re.search(r"[^\W\d_]", column) for column in columns):
             hint = f"; the first line must be a header with names{hint}"
         raise CommandError(
@@ -128,15 +128,15 @@ def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> Tabl
     if chosen not in book:
         raise CommandError(
             f"{name!r} has no sheet {chosen!r}{did_you_mean(chosen, book) or '.'}"
-            f" Its sheets are {some([*map(repr, book)], most=12)}"
+            f" Its sheets are {listed([*map(repr, book)], n_max=12)}"
         )
     table = _headed(name, book[chosen], 1 + skip)
-    others = some([f"--sheet {one!r}" for one in book if one != chosen])
+    others = listed([f"--sheet {one!r}" for one in book if one != chosen])
     if not others:
         return table
-    told = f"the sheet {chosen!r} of {len(book)} ({others} reads another)"
+    note = f"the sheet {chosen!r} of {len(book)} ({others} reads another)"
     hint = f"; this is the sheet {chosen!r}, {others} reads another"
-    return table._replace(hint=hint, notes=(told, *table.notes))
+    return table._replace(hint=hint, notes=(note, *table.notes))
 
 
 def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:

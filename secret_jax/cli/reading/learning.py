@@ -1,23 +1,28 @@
-"""Finding out what the columns of a file mean, and saying it."""
+"""Finding out what the columns of a file mean, what is odd in them, and saying it."""
 
 import re
 from argparse import Namespace
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from secret_jax.cli.messages import CommandError
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.formats import (
+    MISSING,
     ColumnFormat,
     Found,
+    Reading,
     find_dates,
     find_numbers,
+    folded,
+    held,
+    kind_of,
     to_numbers,
 )
-from secret_jax.cli.reading.table import MISSING, Reading, held, kind_of
-from secret_jax.inspect.printing import some
+from secret_jax.inspect.printing import listed
 
 # Of fewer rows nearly every column tells them apart.
 _FEWEST_NAMED = 20
@@ -34,6 +39,17 @@ _ID = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r".*(fips|zip|plz|postal|postcode|\bcode|_code).*", re.IGNORECASE)
+# What people write where they know nothing.
+_CODES = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+# A code lies so many times as far out as all other values, and stands there so often.
+_FAR_OUT, _FEWEST_CODES = 5.0, 2
+# Rows that are the same by chance are few where a column has so many different values.
+_MANY_VALUES = 0.25
+# A column that explains so much of the target alone may be made of it.
+_GIVEN_AWAY = 0.995
+_ENOUGH_ROWS = 10_000  # to tell that of all
+_FEWEST_ROWS = 20  # of fewer a column easily explains the target by chance
+_FEW_NUMBERS = 10  # different whole numbers of a target that may stand for classes
 Formats = tuple[ColumnFormat, ...]
 
 
@@ -49,17 +65,19 @@ def learn_reading(
     """
     plain = Reading(missing=(*MISSING, *options.na))
     cells = {name: plain.cells(table, name) for name in (*names, target)}
-    found = {name: _candidates(table, name, cells[name], options) for name in names}
-    found[target] = _of_target(table, target, cells[target], options.classes)
+    candidates = {
+        name: _candidates(table, name, cells[name], options) for name in names
+    }
+    candidates[target] = _of_target(table, target, cells[target], options.classes)
     marks = {
         one.decimal
-        for name, (one, *others) in found.items()
+        for name, (one, *others) in candidates.items()
         if not others and one.kind == "number"
         if cells[name].str.contains(one.decimal, regex=False).any()
     }
     formats = {
         name: _chosen(table, name, cells[name], ways, options, marks)
-        for name, ways in found.items()
+        for name, ways in candidates.items()
     }
     reading = replace(plain, formats=formats)
     X, notes = reading.apply(table, formats), list[str]()
@@ -69,8 +87,8 @@ def learn_reading(
             notes.append(f"{name}: left out, {why}")
             X = X.drop(columns=name)
         elif name != target or (chosen.kind != "text" and chosen != ColumnFormat()):
-            told = _notes(name, known, values, chosen)
-            notes += [f"{name}: {note}" for note in told]
+            lines = _notes(name, known, values, chosen)
+            notes += [f"{name}: {note}" for note in lines]
     reading = replace(plain, formats={name: formats[name] for name in X})
     missing = []
     for name in X:
@@ -78,7 +96,7 @@ def learn_reading(
         counts = gone[gone.str.strip() != ""].str.strip().value_counts(sort=False)
         missing += [f"{mark!r} ({name} {count})" for mark, count in counts.items()]
     if missing:
-        notes.append(f"counted as missing: {some(missing, most=8)}")
+        notes.append(f"counted as missing: {listed(missing, n_max=8)}")
     return reading, X, notes
 
 
@@ -86,12 +104,12 @@ def _candidates(
     table: TableFile, name: str, cells: pd.Series, options: Namespace
 ) -> Formats:
     """Find formats that fit all cells of a column."""
-    verbatim, folded = name in options.text, name in options.ignore_case
-    if name in options.dates and (verbatim or folded or name in options.number):
+    verbatim, fold = name in options.text, name in options.ignore_case
+    if name in options.dates and (verbatim or fold or name in options.number):
         raise CommandError(f"--dates names {name!r}, which another option says is none")
-    text = (ColumnFormat(kind="text", verbatim=verbatim, folded=folded),)
+    text = (ColumnFormat(kind="text", verbatim=verbatim, folded=fold),)
     kind, known = kind_of(table.frame[name]), cells.dropna()
-    if verbatim or folded or kind == "category" or (known.empty and not kind):
+    if verbatim or fold or kind == "category" or (known.empty and not kind):
         return text
     form = options.dates.get(name)
     if form and kind != "date":
@@ -146,8 +164,8 @@ def _of_target(table: TableFile, name: str, cells: pd.Series, classes: bool) -> 
     numbers = find_numbers(known)
     if kind or numbers != Found() or to_numbers(known).notna().any():
         return numbers.formats or (numbers.nearest or ColumnFormat(),)
-    dates, most = find_dates(known), max(2, _MOST_CLASSES * len(known))
-    if dates != Found() or known.nunique() > most:
+    dates, n_max = find_dates(known), max(2, _MOST_CLASSES * len(known))
+    if dates != Found() or known.nunique() > n_max:
         raise CommandError(
             f"{held(table, name, cells, known.iloc[0])}, and no number; choose a "
             "target of numbers, or say that its values are classes (--classes)"
@@ -171,9 +189,9 @@ def _chosen(
         known = cells.dropna()
         marked = known[known.str.contains(r"[.,'\u2019]|\d\s\d")]
         given = {"--thousands": options.thousands, "--decimal": options.decimal}
-        said = " ".join(f"{flag} {one!r}" for flag, one in given.items() if one)
+        flags = " ".join(f"{flag} {one!r}" for flag, one in given.items() if one)
         where = held(table, name, cells, marked.iloc[0])
-        raise CommandError(f"{where}, which is no number with {said}")
+        raise CommandError(f"{where}, which is no number with {flags}")
     agreeing = [one for one in left if one.kind == "number" and {one.decimal} == marks]
     if len(left) == 1 or agreeing:
         return [*agreeing, *left][0]
@@ -196,10 +214,11 @@ def _chosen(
 def _has_marks(one: ColumnFormat, cells: pd.Series, options: Namespace) -> bool:
     """Whether the marks of a format in its cells are those that the owner named."""
     has_decimals = cells.str.contains(one.decimal, regex=False).any()
-    own = {"thousands": one.thousands, "decimal": one.decimal * bool(has_decimals)}
-    said = {mark: getattr(options, mark) for mark in own}
-    agree = all(said[mark] in (None, own[mark]) for mark in own if own[mark])
-    crossed = said["thousands"] == own["decimal"] or said["decimal"] == own["thousands"]
+    marks = {"thousands": one.thousands, "decimal": one.decimal * bool(has_decimals)}
+    named = {mark: getattr(options, mark) for mark in marks}
+    agree = all(named[mark] in (None, marks[mark]) for mark in marks if marks[mark])
+    thousands, decimal = named["thousands"], named["decimal"]
+    crossed = thousands == marks["decimal"] or decimal == marks["thousands"]
     return one.kind != "number" or (agree and not crossed)
 
 
@@ -219,8 +238,8 @@ def _left_out(
         names = differ or (_many(values) and _has_leading_zeros(known))
     else:
         names = differ and _ID.fullmatch(name) and _are_whole(values)
-    told = f"its {n_different} different values in {n_known} rows name them"
-    return f"{told}; --number {name!r} or --text {name!r} keeps it" if names else ""
+    reason = f"its {n_different} different values in {n_known} rows name them"
+    return f"{reason}; --number {name!r} or --text {name!r} keeps it" if names else ""
 
 
 def _notes(
@@ -270,3 +289,86 @@ def _are_whole(values: pd.Series) -> bool:
 def _many(values: pd.Series) -> bool:
     """Whether a column has categories of few rows each."""
     return values.nunique() > max(_FEWEST_NAMED, _NAMES_GROUPS * values.count())
+
+
+def oddities(X: pd.DataFrame, y: pd.Series, n_copies: int = 0) -> Iterator[str]:
+    """Tell of codes for nothing or classes, spellings, copies of rows, and leaks."""
+    for name, column in (*X.items(), (y.name, y)):
+        if kind_of(column) == "number":
+            yield from _codes(str(name), column.dropna().to_numpy(float))
+        elif kind_of(column) == "category" and name != y.name:
+            yield from _spellings(str(name), column)
+    whole = kind_of(y) == "number" and (y % 1 == 0).all() and len(y) >= _FEWEST_ROWS
+    if whole and 1 < y.nunique() <= _FEW_NUMBERS:
+        yield (
+            f"{y.name}: its {y.nunique()} different whole numbers are predicted as "
+            "numbers; if they stand for classes, say so (--classes)"
+        )
+    if n_copies and X.assign(y=y).nunique().max() >= _MANY_VALUES * len(y):
+        rows = "1 row repeats" if n_copies == 1 else f"{n_copies} rows repeat"
+        yield (
+            f"{rows} another one in every column, so some may train the tree and "
+            "measure it as well; --distinct keeps one of each"
+        )
+    if len(y) >= _FEWEST_ROWS and X.shape[1] > 1:
+        yield from _leaks(X, y)
+
+
+def _codes(name: str, values: np.ndarray) -> Iterator[str]:
+    """Tell of the last value at either end, if it is a code and far from all others."""
+    for sign in (-1.0, 1.0):
+        code = (sign * values).max(initial=-np.inf)
+        others = sign * values[sign * values < code]
+        n_codes = len(values) - len(others)
+        # Below zero nothing but the code; above it is far beyond the others.
+        limit = 0.0 if sign < 0 else code / _FAR_OUT
+        often = len(others) > n_codes >= _FEWEST_CODES
+        if code in _CODES and often and others.max() <= limit:
+            text = f"{sign * code:.0f}"
+            yield (
+                f"{name}: {text} in {n_codes} rows, far from the other values; if it "
+                f"stands for nothing, say so (--na {text})"
+            )
+
+
+def _spellings(name: str, column: pd.Series) -> Iterator[str]:
+    """Tell of categories that differ by case or blanks."""
+    texts = pd.Series(column.dropna().unique(), dtype=object).map(str)
+    key = texts.map(folded)
+    alike = texts[key[key.duplicated(keep=False)].sort_values(kind="stable").index]
+    if len(alike):
+        shown = listed([*map(repr, alike)], n_max=3)
+        yield (
+            f"{name}: {shown} differ by case or blanks only; "
+            f"to make them one, give --ignore-case {name!r}"
+        )
+
+
+def _leaks(X: pd.DataFrame, y: pd.Series) -> Iterator[str]:
+    """Tell of columns that nearly give the target alone."""
+    rows = np.linspace(0, len(y) - 1, min(len(y), _ENOUGH_ROWS)).astype(int)
+    X, y = X.iloc[rows], y.iloc[rows]
+    numeric = kind_of(y) == "number"
+    targets = y.to_frame() if numeric else pd.get_dummies(y, dtype=float)
+    for name, column in X.items():
+        if not (numeric and kind_of(column) == "number"):
+            share = _by_means(pd.factorize(column, use_na_sentinel=False)[0], targets)
+        elif min(column.nunique(), y.nunique()) > 1:
+            share = column.corr(y, min_periods=_FEWEST_ROWS) ** 2
+        else:
+            continue
+        if share >= _GIVEN_AWAY:
+            yield (
+                f"{name}: it gives {y.name} away by itself (R² {share:.3f}); if it is "
+                f"not known before, leave it out (--drop {str(name)!r})"
+            )
+
+
+def _by_means(codes: np.ndarray, targets: pd.DataFrame) -> float:
+    """Share of the variance that means of groups explain, less what chance does."""
+    n_rows, n_groups = len(codes), codes.max() + 1
+    total = ((targets - targets.mean()) ** 2).sum().sum()
+    if total <= 0 or n_groups > _MANY_VALUES * n_rows:
+        return 0.0
+    within = ((targets - targets.groupby(codes).transform("mean")) ** 2).sum().sum()
+    return 1.0 - within / total * (n_rows - 1) / max(n_rows - n_groups, 1)

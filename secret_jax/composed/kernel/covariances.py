@@ -29,11 +29,6 @@ def _likelihood(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return (weight[:, None] * (x - center)).T @ (x - center) / weight.sum()
 
 
-def _unsmoothed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    n = weight.sum()
-    return _likelihood(x, weight) * (n / (n - 1.0) if n > 1.0 else 1.0)
-
-
 def _entropy(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Equation (3.38): covariance of secondary midpoints, and variances inside.
 
@@ -102,7 +97,9 @@ def _ledoit_wolf(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 SMOOTHERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "none": _unsmoothed,
+    "none": lambda x, w: (
+        _likelihood(x, w) * (w.sum() / (w.sum() - 1.0) if w.sum() > 1.0 else 1.0)
+    ),
     "mle": _likelihood,
     "me": _entropy,
     "mleeb": lambda x, w: _with_ridge(_likelihood(x, w), x.shape[1] - 1, w.sum()),

@@ -46,13 +46,13 @@ def of_numbers(criterion: str, fit: HeadFit, rows: Regions) -> float:
     errors are those of rows that the head was fitted without.
     """
     target, weight = rows.target[fit.row], rows.weight[fit.row]
-    said = fit.left_out if criterion == "icomp" else fit.fitted
+    prediction = fit.left_out if criterion == "icomp" else fit.fitted
     off = weight @ target / weight.sum()
     least = _LEAST_VARIANCE * (weight @ (target - off) ** 2) / weight.sum()
     least = np.maximum(least, _LEAST)
     _, place = np.unique(rows.leaf[fit.row], return_inverse=True)
     n = np.bincount(place, weight)
-    square = weight[:, None] * (target - said) ** 2
+    square = weight[:, None] * (target - prediction) ** 2
     total, n_outputs = 0.0, target.shape[1]
     for output in range(n_outputs):
         variance = np.maximum(np.bincount(place, square[:, output]) / n, least[output])
@@ -86,8 +86,8 @@ def of_classes(
     ``fit.row``, and their classes.
     """
     weight = rows.weight[fit.row]
-    said = np.maximum((member * probability).sum(axis=1), _LEAST_PROBABILITY)
-    deviance = -2.0 * float(weight @ np.log(said))
+    chance = np.maximum((member * probability).sum(axis=1), _LEAST_PROBABILITY)
+    deviance = -2.0 * float(weight @ np.log(chance))
     n = weight @ member
     if criterion == "icomp":
         spread = class_spreads(head, rows.x[fit.row], member, weight)
@@ -107,9 +107,11 @@ def class_spreads(
     z, n = metric(x), np.maximum(weight @ member, np.finfo(float).tiny)
     centers = (member.T @ (weight[:, None] * z) / n[:, None])[member.argmax(axis=1)]
     kernel, width = KERNELS[head.kernel].value, float(np.sqrt(max(x.shape[1], 1)))
-    nothing, own, other = np.zeros(len(z)), (z**2).sum(axis=1), (centers**2).sum(axis=1)
+    at_row, at_center = (
+        kernel(np.zeros(len(z)), (one**2).sum(axis=1), width) for one in (z, centers)
+    )
     between = kernel(((z - centers) ** 2).sum(axis=1), (z * centers).sum(axis=1), width)
-    square = kernel(nothing, own, width) + kernel(nothing, other, width) - 2.0 * between
+    square = at_row + at_center - 2.0 * between
     return np.maximum(member.T @ (weight * square) / n, _LEAST_VARIANCE)
 
 
@@ -120,7 +122,7 @@ def degrees_of(fit: HeadFit, target: np.ndarray, weight: np.ndarray) -> float:
     the shares, here the typical one times the number of rows.
     """
     error = target - fit.left_out
-    own = (weight[:, None] * (fit.fitted - fit.left_out) * error).sum()
-    every = (weight[:, None] * error**2).sum()
-    share = min(max(own / every, 0.0), 1.0) if every > 0 else 0.0
+    of_row = (weight[:, None] * (fit.fitted - fit.left_out) * error).sum()
+    total = (weight[:, None] * error**2).sum()
+    share = min(max(of_row / total, 0.0), 1.0) if total > 0 else 0.0
     return float(share * weight.sum())

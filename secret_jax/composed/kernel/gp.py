@@ -59,9 +59,9 @@ class GaussianProcess(Head):
         root = _root(gram)
         inner, moment = noise * np.eye(len(root)), np.zeros((len(root), rest.shape[1]))
         for block in blocks(len(rest), len(root)):
-            said = _solved(root, covariance(process.metric(rows.x[block]), process.z))
-            inner += (weight[block, None] * said).T @ said
-            moment += said.T @ (weight[block, None] * rest[block])
+            basis = _solved(root, covariance(process.metric(rows.x[block]), process.z))
+            inner += (weight[block, None] * basis).T @ basis
+            moment += basis.T @ (weight[block, None] * rest[block])
         second = np.linalg.cholesky(inner)
         half = solve_triangular(second, moment, lower=True)
         scale = (weight @ rest**2 - (half**2).sum(axis=0)) / (weight.sum() * noise)
@@ -71,8 +71,8 @@ class GaussianProcess(Head):
         )
         fitted, leverage = np.empty_like(rest), np.empty(len(rest))
         for block in blocks(len(rest), 2 * len(root)):
-            said, inverse = model.halves(rows.x[block])
-            fitted[block] = said @ weights
+            basis, inverse = model.halves(rows.x[block])
+            fitted[block] = basis @ weights
             leverage[block] = weight[block] * (inverse**2).sum(axis=1)
         left_out = network.left_out + without_own(fitted, rest, leverage)
         return HeadFit(model, network.row, network.fitted + fitted, left_out)
@@ -88,14 +88,14 @@ class GaussianProcess(Head):
         center = rows.weight @ rows.x / rows.weight.sum()
         metric = Metric.of(center, SMOOTHERS[self.smoother](inside, rows.weight))
         chosen = np.linspace(0, n - 1, min(n, self.max_centers)).astype(int)
-        some = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(int)
-        z, weight = metric(rows.x[some]), np.sqrt(rows.weight[some])
+        subset = np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(int)
+        z, weight = metric(rows.x[subset]), np.sqrt(rows.weight[subset])
         best = None
         for width in (_BANDWIDTHS * np.sqrt(max(rows.x.shape[1], 1))).tolist():
             process = Process(metric, metric(rows.x[chosen]), self.kernel, width)
             gram = weight[:, None] * process.covariance(z, z) * weight
             values, vectors = np.linalg.eigh(gram)
-            share = vectors.T @ (weight[:, None] * rest[some])
+            share = vectors.T @ (weight[:, None] * rest[subset])
             total = np.maximum(values, 0.0) + _NOISES[:, None]
             scale = np.mean(share[:, :, None] ** 2 / total.T[:, None, :], axis=0)
             size = np.maximum(scale, np.finfo(float).tiny)
@@ -132,8 +132,8 @@ class Process(NamedTuple):
 
     def covariance(self, z: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Covariances of all pairs, 1 of a center with itself on average."""
-        said = KERNELS[self.kernel].value(*products(z, other), self.bandwidth)
-        return said / self._unit
+        value = KERNELS[self.kernel].value(*products(z, other), self.bandwidth)
+        return value / self._unit
 
     def variance(self, z: np.ndarray) -> np.ndarray:
         """Variance of every row, shape (n_rows,)."""
@@ -167,20 +167,20 @@ class FittedProcess(NamedTuple):
     def halves(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Roots of the covariance that the centers explain, and of what is left."""
         z = self.process.metric(x)
-        said = _solved(self.root, self.process.covariance(z, self.process.z))
-        return said, _solved(self.second, said)
+        basis = _solved(self.root, self.process.covariance(z, self.process.z))
+        return basis, _solved(self.second, basis)
 
     def predict(
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `HeadFit`; the deviation is that of a new target, noise included."""
-        found, _ = self.network.predict(x, leaf, base)
+        prediction, _ = self.network.predict(x, leaf, base)
         variance = np.empty(len(x))
         for block in blocks(len(x), 3 * len(self.root)):
-            said, inverse = self.halves(x[block])
-            found[block] += said @ self.weights
-            own = self.process.variance(self.process.metric(x[block]))
-            own = own - (said**2).sum(axis=1)
-            own += self.noise * (inverse**2).sum(axis=1)
-            variance[block] = np.maximum(own, 0.0) + self.noise
-        return found, np.sqrt(variance[:, None] * self.scale)
+            basis, inverse = self.halves(x[block])
+            prediction[block] += basis @ self.weights
+            left = self.process.variance(self.process.metric(x[block]))
+            left = left - (basis**2).sum(axis=1)
+            left += self.noise * (inverse**2).sum(axis=1)
+            variance[block] = np.maximum(left, 0.0) + self.noise
+        return prediction, np.sqrt(variance[:, None] * self.scale)

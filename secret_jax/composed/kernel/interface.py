@@ -36,9 +36,9 @@ class Regions(NamedTuple):
         """Rows with the columns of a head only."""
         return self._replace(x=head.of(self.x))
 
-    def sampled(self, most: int) -> Regions:
+    def sampled(self, n_max: int) -> Regions:
         """At most so many rows, of all leaves alike."""
-        chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), most)).astype(int)
+        chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), n_max)).astype(int)
         return Regions(*(part[chosen] for part in self))
 
 
@@ -84,12 +84,12 @@ class Head(Value, ABC):
     def fit(self, rows: Regions) -> HeadFit:
         """Fit the head to rows that have its columns only."""
 
-    def base_of(self, said: np.ndarray, constants: bool) -> np.ndarray:
+    def base_of(self, prediction: np.ndarray, constants: bool) -> np.ndarray:
         """What it adds to, given what a tree says, with ``constants`` in its leaves.
 
         In place of constants it predicts by itself: they say only where regions are.
         """
-        return np.zeros_like(said) if constants else said
+        return np.zeros_like(prediction) if constants else prediction
 
     def of(self, x: np.ndarray) -> np.ndarray:
         """Columns that count for distances, of all."""

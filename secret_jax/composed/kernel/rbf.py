@@ -56,18 +56,18 @@ class RadialBasis(Head):
         for block in blocks(len(rest), 8 * len(metrics)):
             square, inner = _products(metrics, rows.x[block])
             for i, width in enumerate(widths):
-                said = value(square, inner, width)
-                sums[i] = sums[i].with_rows(said, rest[block], weight[block])
+                basis = value(square, inner, width)
+                sums[i] = sums[i].with_rows(basis, rest[block], weight[block])
         spread = weight @ rest**2
         ridges = [one.ridge(spread, n) for one in sums]
         best = int(np.argmin([error for error, _ in ridges]))
         (vectors, factor, moment), mean = ridges[best][1], sums[best].mean
         fitted, left_out = np.empty_like(rest), np.empty_like(rest)
         for block in blocks(len(rest), 8 * len(metrics)):
-            said = value(*_products(metrics, rows.x[block]), widths[best])
-            said = (said - mean) @ vectors
-            fitted[block] = rows.base[block] + level + said @ moment
-            leverage = weight[block] * ((said**2 * factor).sum(axis=1) + 1.0 / n)
+            basis = value(*_products(metrics, rows.x[block]), widths[best])
+            basis = (basis - mean) @ vectors
+            fitted[block] = rows.base[block] + level + basis @ moment
+            leverage = weight[block] * ((basis**2 * factor).sum(axis=1) + 1.0 / n)
             target = rows.target[block]
             left_out[block] = without_own(fitted[block], target, leverage)
         square = weight[:, None] * (rows.target - left_out) ** 2
@@ -84,8 +84,8 @@ def without_own(
     fitted: np.ndarray, target: np.ndarray, leverage: np.ndarray
 ) -> np.ndarray:
     """Predictions of a linear smoother without the row's own target (Allen 1974)."""
-    own = np.minimum(leverage, 1.0 - 1e-6)[:, None]
-    return (fitted - own * target) / (1.0 - own)
+    leverage = np.minimum(leverage, 1.0 - 1e-6)[:, None]
+    return (fitted - leverage * target) / (1.0 - leverage)
 
 
 def _products(
@@ -117,12 +117,12 @@ class FittedBases(NamedTuple):
         self, x: np.ndarray, leaf: np.ndarray, base: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `HeadFit`; the deviation is the leave-one-out error of the leaf."""
-        found, value = np.empty_like(base), KERNELS[self.kernel].value
+        added, value = np.empty_like(base), KERNELS[self.kernel].value
         for block in blocks(len(x), 8 * len(self.weights)):
             products = _products(self.metrics, x[block])
-            found[block] = value(*products, self.bandwidth) @ self.weights
+            added[block] = value(*products, self.bandwidth) @ self.weights
         place = np.searchsorted(self.leaf, leaf)
-        return base + self.level + found, self.deviation[place]
+        return base + self.level + added, self.deviation[place]
 
 
 class _Sums(NamedTuple):
@@ -138,11 +138,11 @@ class _Sums(NamedTuple):
         zeros = np.zeros((n_bases, n_bases)), np.zeros((n_bases, n_outputs))
         return cls(0.0, np.zeros(n_bases), *zeros)
 
-    def with_rows(self, said: np.ndarray, rest: np.ndarray, weight: np.ndarray):
+    def with_rows(self, basis: np.ndarray, rest: np.ndarray, weight: np.ndarray):
         """Add rows; about means as they come (Chan, Golub & LeVeque 1983)."""
         total = weight.sum()
-        mean = weight @ said / total
-        off, step = said - mean, mean - self.mean
+        mean = weight @ basis / total
+        off, step = basis - mean, mean - self.mean
         every = self.weight + total
         between = self.weight * total / every * np.outer(step, step)
         weighted = weight[:, None] * off
@@ -150,7 +150,7 @@ class _Sums(NamedTuple):
             every,
             self.mean + step * (total / every),
             self.gram + weighted.T @ off + between,
-            self.moment + said.T @ (weight[:, None] * rest),
+            self.moment + basis.T @ (weight[:, None] * rest),
         )
 
     def ridge(

@@ -52,20 +52,20 @@ class OptimalScores(NamedTuple):
         values, vectors = np.linalg.eigh(product)
         kept = values > max(_LEAST_EXPLAINED, _LEAST_EXPLAINED * values[-1])
         scores = (root[:, None] * vectors)[:, kept]
-        said = fitted @ scores
-        centers = member.T @ (weight[:, None] * said)
+        score = fitted @ scores
+        centers = member.T @ (weight[:, None] * score)
         centers /= np.maximum(count, 1e-300)[:, None]
-        inside = said - member @ centers
+        inside = score - member @ centers
         within = inside.T @ (weight[:, None] * inside) / n
         values, vectors = np.linalg.eigh(within)
-        floor = _LEAST_WITHIN * (weight @ (said - weight @ said / n) ** 2 / n).sum()
+        floor = _LEAST_WITHIN * (weight @ (score - weight @ score / n) ** 2 / n).sum()
         root = vectors / np.sqrt(np.maximum(values, max(floor, 1e-300)))
         return cls(scores @ root, centers @ root, np.log(share))
 
     def probability(self, fitted: np.ndarray) -> np.ndarray:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
-        said = fitted @ self.scores
-        square = ((said[:, None, :] - self.centers) ** 2).sum(axis=2)
+        score = fitted @ self.scores
+        square = ((score[:, None, :] - self.centers) ** 2).sum(axis=2)
         return softmax(self.priors - 0.5 * square, axis=1)
 
 
@@ -90,7 +90,7 @@ class CumulativeScores(NamedTuple):
     def probability(self, fitted: np.ndarray) -> np.ndarray:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
         pairs = zip(self.dichotomies, fitted.T, strict=True)
-        reached = [one.probability(_both_shares(said))[:, 1] for one, said in pairs]
+        reached = [one.probability(_both_shares(score))[:, 1] for one, score in pairs]
         return from_at_least(np.stack(reached, axis=1))
 
 

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -17,6 +18,8 @@ from secret_jax.tree.file import recorded
 
 # Further ones of a criterion are rounding.
 _DIGITS = 2
+Score: TypeAlias = Callable[[Head], float]
+"""Criterion of a head, the less the better; infinite where it cannot be fitted."""
 
 
 @recorded
@@ -27,28 +30,6 @@ class Found(NamedTuple):
     criterion: float  # its value, the less the better
     n_scored: int  # number of heads that were fitted
     n_turns: int  # number of generations, or of greedy steps
-
-
-@dataclass(frozen=True)
-class Heads:
-    """Heads that differ in columns, kernel and smoother, each of them fitted once."""
-
-    head: Head  # the one that they are like otherwise
-    n_columns: int
-    # The criterion of a head; infinite where it cannot be fitted.
-    score: Callable[[Head], float]
-    known: dict[Head, float] = field(default_factory=dict)  # what is scored already
-
-    def scores(self, heads: list[Head]) -> list[float]:
-        """Criteria of heads."""
-        for one in heads:
-            if one not in self.known:
-                self.known[one] = self.score(one)
-        return [self.known[one] for one in heads]
-
-    def found(self, head: Head, n_turns: int) -> Found:
-        """Record of a search that has this head."""
-        return Found(head, self.known.get(head, np.inf), len(self.known), n_turns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +46,22 @@ class Search(Value, ABC):
     criterion: Annotated[str, StrOptions(set(CRITERIA))] = "icomp"
     max_rows: Annotated[int, at_least(1)] = 2000
 
+    def results(
+        self, head: Head, n_columns: int, score: Score, seed: int
+    ) -> Iterator[Found]:
+        """Yield the best head after every turn; none is scored twice."""
+        scored = cache(score)
+        for n_turns, best in self.turns(head, n_columns, scored, seed):
+            yield Found(best, scored(best), scored.cache_info().currsize, n_turns)
+
     @abstractmethod
-    def turns(self, heads: Heads, seed: int) -> Iterator[Found]:
-        """Yield the best head after every turn."""
+    def turns(
+        self, head: Head, n_columns: int, score: Score, seed: int
+    ) -> Iterator[tuple[int, Head]]:
+        """Yield the number of every turn and the head of least score after it.
+
+        Heads are like the given one, but for columns, kernel and smoother.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,29 +87,30 @@ class GeneticSearch(Search):
     max_generations: Annotated[int, at_least(0)] = 20
     tolerance: Annotated[float, real(0.0)] = 1.0
 
-    def turns(self, heads: Heads, seed: int) -> Iterator[Found]:
-        """See `Search`."""
-        kernels, smoothers = heads.head.kernels, list(SMOOTHERS)
+    def turns(
+        self, head: Head, n_columns: int, score: Score, seed: int
+    ) -> Iterator[tuple[int, Head]]:
+        kernels, smoothers = head.kernels, list(SMOOTHERS)
 
         def head_of(genes: np.ndarray) -> Head:
             *columns, kernel, smoother = genes.tolist()
             return replace(
-                heads.head,
+                head,
                 columns=tuple(np.flatnonzero(columns).tolist()),
                 kernel=kernels[kernel],
                 smoother=smoothers[smoother],
             )
 
         for population in evolve(
-            lambda genes: np.array(heads.scores([head_of(row) for row in genes])),
-            np.array([2] * heads.n_columns + [len(kernels), len(smoothers)]),
+            lambda genes: np.array([score(head_of(row)) for row in genes]),
+            np.array([2] * n_columns + [len(kernels), len(smoothers)]),
             seed=seed,
             n_rows=self.n_heads,
             n_kept=min(self.n_kept, self.n_heads - 1),
             max_generations=self.max_generations,
             tolerance=self.tolerance,
         ):
-            yield heads.found(head_of(population.genes[0]), population.generation)
+            yield population.generation, head_of(population.genes[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,20 +118,18 @@ class GreedySearch(Search):
     """The best kernel, the best smoother, then one column less or more at a time.
 
     It begins with the head as it is, of all columns unless it says which, and goes on
-    until nothing is better.
+    until nothing is better; nothing is drawn at random.
     """
 
-    def turns(self, heads: Heads, seed: int) -> Iterator[Found]:
-        """See `Search`; nothing is drawn at random."""
-
+    def turns(
+        self, head: Head, n_columns: int, score: Score, seed: int
+    ) -> Iterator[tuple[int, Head]]:
         def better(best: Head, others: list[Head]) -> Head:
-            scores = heads.scores(others)  # that of the best may be among them
-            scores = [heads.known.get(best, np.inf), *scores]
-            ranks = [round(score, _DIGITS) for score in scores]
-            return [best, *others][ranks.index(min(ranks))]
+            heads = [best, *others]  # of heads as good the first
+            return min(heads, key=lambda one: round(score(one), _DIGITS))
 
-        every = heads.head.columns or tuple(range(heads.n_columns))
-        best, n_turns, before = replace(heads.head, columns=every), 0, None
+        columns = head.columns or tuple(range(n_columns))
+        best, n_turns, before = replace(head, columns=columns), 0, None
         while best != before:
             before = best
             best = better(best, [replace(best, kernel=name) for name in best.kernels])
@@ -145,9 +138,9 @@ class GreedySearch(Search):
             while best != changed:
                 changed = best
                 n_turns += 1
-                yield heads.found(best, n_turns)
-                columns = set(best.columns or ())
-                others = [columns ^ {column} for column in range(heads.n_columns)]
+                yield n_turns, best
+                own = set(best.columns or ())
+                others = [own ^ {column} for column in range(n_columns)]
                 others = [tuple(sorted(one)) for one in others if one]
                 best = better(best, [replace(best, columns=one) for one in others])
 

@@ -48,9 +48,9 @@ class Smoothing(Head):
     kernels: ClassVar[tuple[str, ...]] = tuple(WEIGHING)
     needs: ClassVar[str] = "it weighs rows, so the kernel must fall with the distance"
 
-    def base_of(self, said: np.ndarray, constants: bool) -> np.ndarray:
+    def base_of(self, predicted: np.ndarray, constants: bool) -> np.ndarray:
         """What the tree says, also if they are constants."""
-        return said
+        return predicted
 
     def fit(self, rows: Regions) -> HeadFit:
         leaves, known, fitted, left_out = {}, [], [], []
@@ -91,11 +91,13 @@ class LeafRows(NamedTuple):
 
         What lines say far from all rows stays within the range of the targets.
         """
-        found, place = np.empty((len(x), self.target.shape[1])), self.metric(x)
+        prediction, place = np.empty((len(x), self.target.shape[1])), self.metric(x)
         for block in blocks(len(x), self.width):
             square, _ = products(place[block], self.z)
-            found[block] = self._smoothed(place[block], square, self.bandwidth, how)
-        return np.clip(found, self.target.min(axis=0), self.target.max(axis=0))
+            prediction[block] = self._smoothed(
+                place[block], square, self.bandwidth, how
+            )
+        return np.clip(prediction, self.target.min(axis=0), self.target.max(axis=0))
 
     def with_bandwidth(self, how: Smoothing) -> tuple[LeafRows, np.ndarray, np.ndarray]:
         """Choose the bandwidth of least leave-one-out error, the widest of ties.
@@ -112,8 +114,8 @@ class LeafRows(NamedTuple):
             square, _ = products(self.z[row], self.z)
             square[np.arange(len(row)), row] = np.inf
             for i, bandwidth in enumerate(bandwidths.tolist()):
-                said = self._smoothed(self.z[row], square, bandwidth, how)
-                without[i, block] = said
+                predicted = self._smoothed(self.z[row], square, bandwidth, how)
+                without[i, block] = predicted
         weight = self.weight[chosen]
         errors = weight @ (self.target[chosen] - without) ** 2
         best = int(np.argmin(errors.sum(axis=1))) if n_rows > 1 else 0
@@ -137,8 +139,8 @@ class LeafRows(NamedTuple):
         """
         log = KERNELS[how.kernel].log
         assert log is not None, "`Head.check` has seen to it"
-        said = log(square, bandwidth)
-        share = self.weight * np.exp(said - said.max(axis=1, keepdims=True))
+        log_weight = log(square, bandwidth)
+        share = self.weight * np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         value = share @ self.target
         n_columns = self.z.shape[1]

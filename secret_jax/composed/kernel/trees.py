@@ -1,6 +1,7 @@
 """Estimators of trees with kernels over their leaves, of numbers and of classes."""
 
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ from secret_jax.composed.kernel.search import (
     SEARCHES,
     Found,
     GreedySearch,
-    Heads,
     Search,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
@@ -30,7 +30,7 @@ from secret_jax.data.validation import validated, validated_targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.classes import with_all_classes
+from secret_jax.inspect.view import with_all_classes
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import at_least as no_less
@@ -91,32 +91,27 @@ class KernelTree(ComposedEstimator):
             tree.set_params(leaf__drops_regressors=False)
         return given.fit(tree, given.y)
 
-    @property
-    def _heads(self) -> list[Head]:
-        """The parameter as values, of which the best is taken."""
-        if self.head == "auto":
-            return list(HEADS.values())
-        head = HEADS[self.head] if isinstance(self.head, str) else self.head
-        head.check()
-        return [head]
-
     def _with_head(
         self, tree: Any, given: Given, target: np.ndarray
     ) -> tuple[dict[str, Any], Regions, HeadFit]:
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
-        heads, weight, best = self._heads, given.weight, 0
+        heads, weight, best = [self.head], given.weight, 0
+        if isinstance(self.head, str):
+            heads = [*HEADS.values()] if self.head == "auto" else [HEADS[self.head]]
+        for head in heads:
+            head.check()
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
         if search is not None:
             search.check()
-        every = [
+        regions = [
             _regions(*self._routed(tree, given.X, one), target, weight) for one in heads
         ]
         with one_thread_for_products():  # of small matrices, many times
             if len(heads) > 1:
                 by = search or GreedySearch()
-                pairs = zip(heads, every, strict=True)
+                pairs = zip(regions, heads, strict=True)
                 best = int(np.argmin([self._score(by, *pair) for pair in pairs]))
-            head, rows = heads[best], every[best]
+            head, rows = heads[best], regions[best]
             n_columns = rows.x.shape[1]
             for column in head.columns or ():
                 if column not in range(n_columns):
@@ -126,22 +121,23 @@ class KernelTree(ComposedEstimator):
                     )
             fitted: dict[str, Any] = {"tree_": tree}
             if search is not None:
-                some = Heads(head, n_columns, lambda h: self._score(search, h, rows))
-                found = some.found(head, 0)
+                score = partial(self._score, search, rows)
+                result = Found(head, np.inf, 0, 0)
+                searching = head, n_columns, score, self.random_state
                 with shown(self.verbose) as progress:
                     stage = Stage("searching kernels", progress)
-                    for found in search.turns(some, self.random_state):
-                        words = f"criterion {found.criterion:.5g}"
-                        stage.at(found.n_turns, None, words)
-                fitted["search_"], head = found, found.head
+                    for result in search.results(*searching):
+                        words = f"criterion {result.criterion:.5g}"
+                        stage.at(result.n_turns, None, words)
+                fitted["search_"], head = result, result.head
             fit = head.fit(rows.of(head))
         return fitted | {"head_": head, "fitted_head_": fit.model}, rows, fit
 
-    def _score(self, search: Search, head: Head, rows: Regions) -> float:
+    def _score(self, search: Search, rows: Regions, head: Head) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
-        own = rows.sampled(search.max_rows).of(head)
+        sample = rows.sampled(search.max_rows).of(head)
         try:
-            return self._criterion(search.criterion, head, head.fit(own), own)
+            return self._criterion(search.criterion, head, head.fit(sample), sample)
         except np.linalg.LinAlgError:
             return np.inf
 
@@ -165,8 +161,8 @@ class KernelTree(ComposedEstimator):
         n_regressors = flat.schema.n_regressors
         columns = list(range(n_regressors) or flat.schema.continuous_positions)
         x = table.on_host().x[:, columns].astype(np.float64)
-        said = self._base(outputs.reshape(len(x), -1))
-        return x, leaf, head.base_of(said, constants=n_regressors == 0)
+        prediction = self._base(outputs.reshape(len(x), -1))
+        return x, leaf, head.base_of(prediction, constants=n_regressors == 0)
 
 
 def _regions(
@@ -185,8 +181,8 @@ def _regions(
     used = weight > 0
     parts = [leaf[:, None], x, target, base]
     table = np.column_stack(parts)[used]
-    found = repeats_of([*x[used].T], table[:, :1], target[used])
-    observed = 1.0 if found is None else found.number.sum() / len(table)
+    repeats = repeats_of([*x[used].T], table[:, :1], target[used])
+    observed = 1.0 if repeats is None else repeats.number.sum() / len(table)
     rows, copy_of = np.unique(table, axis=0, return_inverse=True)
     order = np.lexsort(without_rounding(rows).T[::-1])
     ends = np.cumsum([part.shape[1] for part in parts])[:-1]
@@ -375,8 +371,8 @@ class KernelTreeClassifier(ComposedClassifier, KernelTree):
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
         member = rows.target[fit.row]
         member = from_at_least(member) if self.ordinal else member
-        said = fit.left_out if name == "icomp" else fit.fitted
-        probability = self._scores(fit, rows).probability(said)
+        prediction = fit.left_out if name == "icomp" else fit.fitted
+        probability = self._scores(fit, rows).probability(prediction)
         return of_classes(name, fit, rows, probability, member, head)
 
     def _probabilities(self, X: TableLike) -> np.ndarray:

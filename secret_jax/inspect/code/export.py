@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.program import ExportedModel, program_of
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.view import Readable, as_view
+from secret_jax.inspect.view import Classes, Readable, as_view
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
@@ -100,7 +99,6 @@ def written(
     function_name: str | None,
     table: str | None = None,
 ) -> str:
-    """Write what programs compute; see `export_code`."""
     if not isinstance(language, str) or language not in ("python", "sql"):
         raise ValueError(
             f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
@@ -120,7 +118,6 @@ def written(
 
 
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
-    """Convert a tree to what programs of any language compute."""
     view, classes, only = as_view(tree, output), None, None
     if view.classes is not None:
         view, classes = replace(view, only=None), view.classes
@@ -143,11 +140,7 @@ def exported_sum(
     classes: Classes | None = None,
     output: int | str | None = None,
 ) -> ExportedModel:
-    """Convert a weighted sum of hard trees of one schema.
-
-    They have a single output of numbers, or the outputs of all classes; the loss says
-    what the sums mean.
-    """
+    """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
     schema = trees[0].schema
     parts = []
     for tree, step in zip(trees, steps, strict=True):

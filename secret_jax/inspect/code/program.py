@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.schema import FAR, TableSchema
-from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearModel,
@@ -20,6 +19,7 @@ from secret_jax.inspect.equations import (
     conditions_at,
     model_in_original_units,
 )
+from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
@@ -30,11 +30,9 @@ Conditions = Sequence[LinearSplit | CategorySplit]
 class Program(NamedTuple):
     """Splits and leaf models of a tree, with all digits.
 
-    ``outputs`` are trees of one output each. ``splits`` are conditions that all hold
-    for the rows that go left; of hard ones on one column the threshold is the very
-    number at which the tree, in float32, changes sides. ``models`` and ``ends`` have an
-    item for each output; models without terms are plain numbers, already clipped.
-    Mixtures of the leaves are clipped to ``ends``, infinite where each leaf is.
+    ``outputs`` are trees of one output each, with an item each in ``models`` and
+    ``ends``. ``splits`` are conditions that all hold for rows that go left. Mixtures
+    of the leaves are clipped to ``ends``, infinite where each leaf is.
     """
 
     outputs: Sequence[Tree]
@@ -49,10 +47,9 @@ class Program(NamedTuple):
 
 
 class ExportedModel(NamedTuple):
-    """Trees that add up, and the meaning of their sums.
+    """Trees that add up, with ``constants``, and the meaning of their sums.
 
-    To the sums of their outputs ``constants`` are added. Of ``classes``, or of one
-    ``only``, probabilities are predicted.
+    Of ``classes``, or of one ``only``, probabilities are predicted.
     """
 
     title: str
@@ -64,12 +61,10 @@ class ExportedModel(NamedTuple):
 
     @property
     def schema(self) -> TableSchema:
-        """Columns, which all trees share."""
         return self.trees[0].tree.schema
 
     @property
     def link(self) -> Link:
-        """What turns sums into predictions."""
         if self.loss.link is None:
             raise TypeError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
@@ -132,9 +127,8 @@ def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
-    The larger one follows at the depth of its parent, so nesting grows as the logarithm
-    of the number of leaves. Each node comes with its depth of nesting, the side that is
-    nested (None: a leaf), and whether it begins a block of its depth.
+    So nesting grows as the logarithm of the number of leaves. Each node comes with its
+    depth, the side that is nested (None: a leaf), and whether it begins a block.
     """
     n_leaves = leaves_below(tree)
     stack = [(0, 0, True)]
@@ -151,11 +145,7 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
 
 
 def unknown_values(schema: TableSchema) -> np.ndarray:
-    """What encoded columns count as where a value is missing, or was never seen.
-
-    Of numbers that is 0, their mean, and of indicators of categories the share of the
-    rows; programs of all kinds ask it here.
-    """
+    """What encoded columns count as where a value is missing, or was never seen."""
     values = np.zeros(schema.n_columns)
     first = schema.n_regressors - schema.n_indicators
     values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
@@ -164,7 +154,6 @@ def unknown_values(schema: TableSchema) -> np.ndarray:
 
 
 def plain_categories(schema: TableSchema, name: str) -> list[Any]:
-    """Convert the categories of a column to plain values, None for missing ones."""
     attribute = schema.discrete.index(schema.names.index(name))
     return [plain_category(one, name) for one in schema.categories[attribute]]
 
@@ -224,15 +213,12 @@ class Writer(ABC):
         """Write a value, cut at those of its bounds that are finite."""
 
     def sum_of(self, terms: Sequence[Term], constant: float | None = None) -> str:
-        """Write a sum: numbers, and gaps in them, before columns of categories.
-
-        Of these what is not listed adds nothing, or all that are known are listed.
-        """
+        """Write a sum: numbers, and gaps in them, before columns of categories."""
         addends = [] if constant is None else [self.number(constant)]
-        of_column: dict[str, list[Term]] = {}
+        by_column: dict[str, list[Term]] = {}
         for term in terms:
             if term.asks == "category":
-                of_column.setdefault(term.name, []).append(term)
+                by_column.setdefault(term.name, []).append(term)
                 continue
             if term.asks == "number":
                 held = self.column(term.name, term.missing_as)
@@ -243,7 +229,7 @@ class Writer(ABC):
             size = "" if abs(term.factor) == 1 else size
             addends.append(f"{'-' if term.factor < 0 else '+'} {size}{value}")
         unknown = unknown_values(self.schema)
-        for name, its in of_column.items():
+        for name, its in by_column.items():
             otherwise = float(sum(term.factor * unknown[term.position] for term in its))
             known = plain_categories(self.schema, name) if otherwise else []
             effects = dict.fromkeys(known, 0.0)

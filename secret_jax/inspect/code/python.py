@@ -179,8 +179,12 @@ class _PythonWriter(Writer):
         for node, conditions in program.splits.items():
             split = conditions[0]
             if isinstance(split, LinearSplit) and split.width > 0:
-                sign = -1.0 if split.at_most else 1.0
-                terms = [t._replace(factor=sign * t.factor) for t in split.gate_terms]
+                sign, terms = -1.0 if split.at_most else 1.0, split.terms
+                if split.missing_value is not None:  # beside the mean
+                    (term,) = terms
+                    more = split.missing_value - (term.missing_as or 0.0)
+                    terms = term, term._replace(asks="missing", factor=more)
+                terms = [t._replace(factor=sign * t.factor) for t in terms]
                 distance = self.sum_of(terms, -sign * split.threshold)
                 share = f"gate(({distance}) / {self.number(split.width)})"
             else:

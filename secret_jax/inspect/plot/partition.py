@@ -19,7 +19,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import left_of_splits
 
 _FIGURE = 7, 5.2  # inches
-_TITLE_CHARACTERS, _TITLE_LINES = 90, 3
+_TITLE_WIDTH, _TITLE_LINES = 90, 3  # characters, and lines
 _RESOLUTION = 400  # places along each side
 _DEVIATIONS = 2.0  # to either side of the mean, where no rows say how far to draw
 _CLEARLY = 0.2  # deviations from zero to a mean that is on one side of it
@@ -28,7 +28,7 @@ _TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reac
 _OPACITY = 0.85
 _OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
-_MOST_POINTS = 800
+_MAX_POINTS = 800
 _SMALLEST_AREA = 0.015  # of a leaf that has room for its number
 _LABEL = np.array([0.07, 0.045])  # of a leaf's number, of the axes
 
@@ -129,20 +129,17 @@ def plot_partition(
         axis.set_label_text(schema.names[column], **picture.TEXT)
     axes.tick_params(labelsize=picture.TICK_SIZE)
     axes.set(xlim=ends[0], ylim=ends[1])
-    told = (given.keys() | {*schema.discrete}) - {*columns}
-    axes.set_title(_title(view, held, sorted(told)), **picture.TITLE)
-    return picture.Picture(axes)
-
-
-def _title(view: View, held: dict[int, Any], told: list[int]) -> str:
-    schema, title = view.tree.schema, view.target
-    for place, column in enumerate(told):
+    named = sorted((given.keys() | {*schema.discrete}) - {*columns})
+    conditions = []
+    for column in named:
         value = quoted if column in schema.discrete else entry
-        words = f"{quoted(schema.names[column])} = {value(held[column])}"
-        title += f", {words}" if place else f" where {words}"
-    if len(schema.names) > len(told) + 2:
+        conditions.append(f"{quoted(schema.names[column])} = {value(held[column])}")
+    title = view.target + " where " * bool(named) + ", ".join(conditions)
+    if len(schema.names) > len(named) + 2:
         title += ", the other columns at their means"
-    return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)
+    title = textwrap.fill(title, _TITLE_WIDTH, max_lines=_TITLE_LINES)
+    axes.set_title(title, **picture.TITLE)
+    return picture.Picture(axes)
 
 
 def _usual_values(tree: Tree) -> dict[int, Any]:
@@ -160,11 +157,7 @@ def _usual_values(tree: Tree) -> dict[int, Any]:
 
 
 def _ends(tree: Tree, column: int, rows: Rows | None) -> tuple[float, float]:
-    """How far to draw a column: as far as rows, or thresholds and the usual, reach.
-
-    A column on one side of zero is not drawn beyond zero: the spread of a skewed one,
-    an age or a price, reaches further down than its values do.
-    """
+    """How far to draw a column: as far as rows, or thresholds and the usual, reach."""
     schema, position = tree.schema, tree.schema.position_of(column)
     center, scale = float(schema.center[position]), float(schema.scale[position])
     ends = np.array([-_DEVIATIONS, _DEVIATIONS])
@@ -207,16 +200,12 @@ def _square(values: np.ndarray) -> np.ndarray:
 def _draw_predictions(
     axes: Any, view: View, table: Table, ends: list, rows: Rows | None
 ) -> Any:
-    """Draw predictions as cells with what explains their colours; the ends of these.
-
-    Numbers, and the probability of the second of two classes, have a scale of colours;
-    several classes have a colour each, paler where the likeliest is less likely.
-    """
+    """Draw predictions as cells with what explains their colours; the ends of these."""
     value = _square(view.predict(table))
     where = {"extent": (*ends[0], *ends[1]), "origin": "lower", "aspect": "auto"}
     if not view.is_scalar:
-        least, most = 1 / len(view.names), value.max(axis=-1, keepdims=True)
-        strength = _PALEST + (1 - _PALEST) * (most - least) / (1 - least)
+        chance, highest = 1 / len(view.names), value.max(axis=-1, keepdims=True)
+        strength = _PALEST + (1 - _PALEST) * (highest - chance) / (1 - chance)
         colors = channels(view.colors)[value.argmax(axis=-1)]
         axes.imshow(1.0 + strength * (colors - 1.0), **where)
         beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
@@ -242,7 +231,7 @@ def _draw_rows(
 ) -> None:
     """Draw rows as points in the colours of their targets; unseen classes are grey."""
     n_rows = len(rows.actual)
-    chosen = np.linspace(0, n_rows - 1, min(n_rows, _MOST_POINTS)).astype(int)
+    chosen = np.linspace(0, n_rows - 1, min(n_rows, _MAX_POINTS)).astype(int)
     at = [rows.columns[column][chosen].astype(np.float64) for column in columns]
     colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
@@ -281,14 +270,14 @@ def _number_leaves(axes: Any, tree: Tree, table: Table) -> None:
     """Write numbers of the leaves, of the largest first, where there is room."""
     leaf = _square(apply(tree, table))
     nodes, counts = np.unique(leaf, return_counts=True)
-    taken: list[np.ndarray] = []
+    drawn: list[np.ndarray] = []
     for node in nodes[np.argsort(-counts, kind="stable")].tolist():
         cells = np.argwhere(leaf == node)
         at = ((cells + 0.5) / _RESOLUTION).mean(axis=0)[::-1]
         small = len(cells) < _SMALLEST_AREA * leaf.size
-        if small or any((np.abs(at - other) < _LABEL).all() for other in taken):
+        if small or any((np.abs(at - other) < _LABEL).all() for other in drawn):
             continue
-        taken.append(at)
+        drawn.append(at)
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
         style = {"fontsize": picture.FONT_SIZE, "ha": "center", "va": "center"}
         axes.text(*at, f"[{node}]", transform=axes.transAxes, bbox=box, **style)

@@ -42,13 +42,9 @@ class Picture:
         self.figure.savefig(path, **{"bbox_inches": "tight", **options})
 
 
-def import_pyplot() -> Any:
-    return imported("matplotlib.pyplot", "Pictures", "plot")
-
-
 def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     """Check axes that are given, or make a figure of a size in inches."""
-    pyplot = import_pyplot()
+    pyplot = imported("matplotlib.pyplot", "Pictures", "plot")
     if ax is None:
         return pyplot.subplots(figsize=size, layout="constrained")[1]
     if not isinstance(ax, pyplot.Axes):
@@ -58,11 +54,11 @@ def new_axes(ax: Any, size: tuple[float, float]) -> Any:
     return ax
 
 
-def round_marks(axis: Any, most: int = 5) -> None:
+def round_marks(axis: Any, n_max: int = 5) -> None:
     """Set a few round numbers on an axis, short enough to stand apart."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_locator(MaxNLocator(n_max))
     axis.set_major_formatter(lambda value, _: short_number(value))
 
 
@@ -105,9 +101,9 @@ def with_short_names(view: View) -> View:
 
 def _shortened(names: tuple[Any, ...], longest: int) -> tuple[Any, ...]:
     """Names with dots for their middle, unless that makes two of them the same."""
-    half = longest // 2 - 1
-    long = [isinstance(name, str) and len(name) > longest for name in names]
-    pairs = list(zip(names, long, strict=True))
-    short = [f"{name[:half]}..{name[-half:]}" if cut else name for name, cut in pairs]
-    times, pairs = Counter(short), list(zip(names, short, strict=True))
+    half, short = longest // 2 - 1, list[Any]()
+    for name in names:
+        long = isinstance(name, str) and len(name) > longest
+        short.append(f"{name[:half]}..{name[-half:]}" if long else name)
+    times, pairs = Counter(short), zip(names, short, strict=True)
     return tuple(cut if times[cut] == 1 else name for name, cut in pairs)

@@ -10,13 +10,19 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.arguments import Wording, check_counts
 from secret_jax.inspect.colors import Scale, ink_on
-from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
+from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.inspect.words import model_parts, most_moving, split_parts
+from secret_jax.inspect.words import (
+    Wording,
+    model_parts,
+    most_moving,
+    one_leaf_sentence,
+    split_parts,
+)
+from secret_jax.runtime.optional import imported
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # Lengths are inches, so that text of the font size is legible.
@@ -31,12 +37,12 @@ _TITLE_WIDER = 1.3  # than the same words in the font size: it is large and bold
 _TITLE, _ANSWER, _SMALL = 1.2, 0.85, 0.8  # sizes of text, of the font size
 _ALONE = "#f2f2f2"  # colour of a box that is compared with none
 _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
-# What a box has room for.
-_SPLIT_CHARACTERS, _LEAF_CHARACTERS = 30, 76
-_MOST_PARTS = Wording(max_terms=3, max_categories=3)
-_LEAST_TERMS, _TERMS, _MOST_LINES = 3, 72, 14  # of a leaf, of all leaves together
+# What a box has room for, in characters and terms.
+_SPLIT_WIDTH, _LEAF_WIDTH = 30, 76
+_WORDING = Wording(max_terms=3, max_categories=3)
+_MIN_TERMS, _TERMS, _MAX_LINES = 3, 72, 14  # of a leaf, of all leaves together
 # A tree is drawn down to where it has so many ends, unless a depth is asked for.
-_MOST_ENDS, _MOST_LEVELS = 20, 6
+_MAX_ENDS, _MAX_LEVELS = 20, 6
 
 
 def plot_tree(
@@ -65,14 +71,14 @@ def plot_tree(
     far as there is room, with the numbers of `export_text`, which shows all. A figure
     is as large as its tree needs.
     """
-    pyplot, view = picture.import_pyplot(), as_view(tree, output)
+    view = as_view(tree, output)
     tree, short = view.tree, picture.with_short_names(view)
     auto = isinstance(max_depth, str) and max_depth == "auto"
     depth: Any = max_depth
     if auto:
-        for depth in range(_MOST_LEVELS, 0, -1):
+        for depth in range(_MAX_LEVELS, 0, -1):
             ends = (tree.depth == depth) | (tree.is_leaf & (tree.depth < depth))
-            if ends.sum() <= _MOST_ENDS:
+            if ends.sum() <= _MAX_ENDS:
                 break
     check_counts(max_depth=depth)
     boxes = _boxes_of(short, depth)
@@ -91,6 +97,7 @@ def plot_tree(
         n_across = max(int((width - 2 * _MARGIN) / widest), 1)
         footer = max(_LEGEND_ROW * -(-len(short.names) // n_across), _MARGIN)
     height = lowest + footer
+    pyplot = imported("matplotlib.pyplot", "Pictures", "plot")
     axes = pyplot.figure(figsize=(width, height)).add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
@@ -114,8 +121,8 @@ def plot_tree(
         _write(axes, _MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL)
     for node, box in boxes.items():
         for parent, side in way_to(tree, node)[-1:]:
-            share = float(tree.weight[node] / tree.weight[0])
             answer = "yes" if side == "left" else "no"
+            share = float(tree.weight[node] / tree.weight[0])
             _draw_edge(axes, boxes[parent], box, answer, share)
         cut = box.is_end and not tree.is_leaf[node]
         fill = colors.color(float(means[node])) if colors else _ALONE
@@ -138,15 +145,14 @@ class _Box(NamedTuple):
 def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
     """Boxes of the nodes that are drawn, the left side before the right.
 
-    Ends stand below each other, inner nodes half-way between their children. Of one
-    level these are at least two rows apart, so a row of half the height of the tallest
-    of them keeps them apart, too.
+    Inner nodes of one level are at least two rows apart, so rows of half the height of
+    the tallest keep them apart.
     """
     tree, order = view.tree, in_order(view.tree, max_depth)
     ends = {n for n in order if tree.is_leaf[n] or tree.depth[n] == max_depth}
     inner = [node for node in order if node not in ends]
-    most = max(_LEAST_TERMS, _TERMS // len(ends))
-    lines = {n: _lines(view, n, most if n in ends else None) for n in order}
+    n_terms = max(_MIN_TERMS, _TERMS // len(ends))
+    lines = {n: _lines(view, n, n_terms if n in ends else None) for n in order}
     bars = {node: view.bar(node) for node in order}
     height = {
         node: len(lines[node]) * _LINE
@@ -181,24 +187,24 @@ def _lines(view: View, node: int, max_terms: int | None) -> list[str]:
     """Write a box: a split (None), or equations as far as there is room, and facts."""
     tree, facts = view.tree, view.facts(node)
     if max_terms is None:
-        first, *others = split_parts(tree, node, _MOST_PARTS)
-        lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)
+        first, *others = split_parts(tree, node, _WORDING)
+        lines = in_lines([f"[{node}] {first}", *others], _SPLIT_WIDTH)
         # The error of a node that is split on is nobody's.
-        return [*lines, *in_lines(facts[:-1], _SPLIT_CHARACTERS, separator=", ")]
+        return [*lines, *in_lines(facts[:-1], _SPLIT_WIDTH, separator=", ")]
     facts[0] = f"[{node}] {facts[0]}"
     if not tree.is_leaf[node]:
         facts.append(f"{counted_leaves(leaves_below(tree)[node])} below")
-    facts = in_lines(facts, _LEAF_CHARACTERS, separator=", ")
+    facts = in_lines(facts, _LEAF_WIDTH, separator=", ")
     if tree.n_leaves == 1:
         facts.append(one_leaf_sentence(tree))
     shown, lines = view.equations_of(node), []
-    wording = replace(_MOST_PARTS, max_terms=max(max_terms // len(shown), 2))
+    wording = replace(_WORDING, max_terms=max(max_terms // len(shown), 2))
     for equation in shown:
         parts = model_parts(equation, node, wording)
-        lines += in_lines(parts if view.classes else parts[1:], _LEAF_CHARACTERS)
-    if len(shown) > 1 and len(lines) > _MOST_LINES:
+        lines += in_lines(parts if view.classes else parts[1:], _LEAF_WIDTH)
+    if len(shown) > 1 and len(lines) > _MAX_LINES:
         moved = most_moving(shown, node)
-        lines = in_lines(moved, _LEAF_CHARACTERS, separator=", ")
+        lines = in_lines(moved, _LEAF_WIDTH, separator=", ")
     return [*lines, *facts]
 
 

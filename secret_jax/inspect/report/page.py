@@ -1,4 +1,7 @@
-"""The whole page, and the foldable tree alone; how good it is on rows beside it."""
+"""The whole page, and the foldable tree alone; how good it is on rows beside it.
+
+The page's script computes with the tree as JSON: see `what_if`.
+"""
 
 import base64
 import io
@@ -7,35 +10,44 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
+from secret_jax.data.attributes import DAYS
 from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.schema import TableSchema
 from secret_jax.fit.prune.path import of_size
-from secret_jax.inspect.arguments import Wording
-from secret_jax.inspect.coefficients import node_table
-from secret_jax.inspect.notes import facts_of, mixture_facts, one_leaf_sentence
+from secret_jax.inspect.code.program import unknown_values
+from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
-from secret_jax.inspect.report.script import what_if
+from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.inspect.words import (
+    Wording,
+    facts_of,
+    mixture_facts,
     model_parts,
     most_moving,
+    one_leaf_sentence,
     path_sentence,
     split_sentence,
 )
+from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.optional import imported
-from secret_jax.tree.structure import StopReason
+from secret_jax.tree.soft import HARD_LOGIT
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # What a page has room for; the notes on it say what was left out.
-_MOST_NODES, _MOST_IN_NOTEBOOK = 1000, 200
-_MOST_TERMS = 24  # of an equation, or its table
-_WORDING = Wording(max_terms=_MOST_TERMS)
-_LEAST_PROBABILITY = 1e-15  # of a class that none was given to
-_MOST_CLASSES = 20  # of a picture
+_MAX_NODES, _MAX_IN_NOTEBOOK = 1000, 200
+_MAX_LEAVES = 300  # of a tree that the script computes with
+_MAX_TERMS = 24  # of an equation, or its table
+_WORDING = Wording(max_terms=_MAX_TERMS)
+_MIN_PROBABILITY = 1e-15  # of a class that none was given to
+_MAX_CLASSES = 20  # of a picture
 _OF_CLASSES = {"cmap": "Blues", "colorbar": False, "xticks_rotation": "vertical"}
 _OF_NUMBERS = {"kind": "actual_vs_predicted", "random_state": 0}
 _OF_NUMBERS |= {"scatter_kwargs": {"s": 10, "alpha": 0.5, "color": "#21709a"}}
@@ -80,7 +92,7 @@ def to_html(
     view = as_view(tree, output)
     rows = None if X is None else Rows.of(view, X, y)
     tree, of_classes = view.tree, view.classes is not None
-    nodes, left_out = _shown(view, _MOST_NODES)
+    nodes, left_out = _shown(view, _MAX_NODES)
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
     tiles = [
         ("grown on", counted_rows(tree.weight[0]), ""),
@@ -89,7 +101,7 @@ def to_html(
     ]
     if rows is not None:
         seen = f"{len(rows.actual):,} held-out rows"
-        figures = _in_words(_scores(view, rows.actual, rows.predicted))
+        figures = _figures(_scores(view, rows.actual, rows.predicted))
         pairs = zip(headings, figures, strict=True)
         tiles += [(name, figure, seen) for name, figure in pairs]
     notes = *facts_of(tree), mixture_facts(tree), *left_out
@@ -109,13 +121,10 @@ def to_html(
 
 
 def tree_fragment(trees: Sequence[Readable]) -> str:
-    """Write the foldable trees alone, to stand in another page.
-
-    Deep levels are left out where there are very many nodes, and that is said.
-    """
+    """Write the foldable trees alone, to stand in another page."""
     parts = []
     for view in map(as_view, trees):
-        nodes, left_out = _shown(view, _MOST_IN_NOTEBOOK)
+        nodes, left_out = _shown(view, _MAX_IN_NOTEBOOK)
         size = counted(view.n_numbers(), "number", "numbers")
         size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
         head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
@@ -137,11 +146,11 @@ def _template(name: str) -> Any:
     return environment.get_template(name)
 
 
-def _shown(view: View, most: int) -> tuple[list[dict[str, Any]], list[str]]:
+def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
     """Describe at most so many nodes, as they are read, and say what is left out."""
     tree, n_below, fills = view.tree, leaves_below(view.tree), view.fills
     n_shown = np.cumsum(np.bincount(tree.depth))
-    deepest = max(int(np.searchsorted(n_shown, most, side="right")) - 1, 1)
+    deepest = max(int(np.searchsorted(n_shown, n_max, side="right")) - 1, 1)
     nodes, notes = [], []
     for node in in_order(tree, deepest):
         leaf, depth = bool(tree.is_leaf[node]), int(tree.depth[node])
@@ -186,13 +195,13 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
     if rows is not None and (rows.leaf == node).any():
         here = rows.leaf == node
         score = _scores(view, rows.actual[here], rows.predicted[here])
-        held_out = f"{here.sum():,} held-out rows", *_in_words(score)
+        held_out = f"{here.sum():,} held-out rows", *_figures(score)
     return {
         **shown,
         "path": path_sentence(tree, node),
         "color": max(shown["bar"])[1],
         "remark": "; ".join(filter(None, remarks)),
-        "table": node_table(view, node, _MOST_TERMS),
+        "table": node_table(view, node, _MAX_TERMS),
         "held_out": held_out,
     }
 
@@ -200,17 +209,17 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
 def _scores(view: View, actual: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Measure predictions: root mean squared error and R², or errors and log-loss."""
     if view.classes:
-        own = predicted[np.arange(len(actual)), np.maximum(actual, 0)]
-        chance = np.where(actual < 0, 0.0, own).clip(_LEAST_PROBABILITY)
-        wrong = view.chosen(predicted) != actual
+        chance = predicted[np.arange(len(actual)), np.maximum(actual, 0)]
+        chance = np.where(actual < 0, 0.0, chance).clip(_MIN_PROBABILITY)
+        wrong = view.predicted_class(predicted) != actual
         return {"error": wrong.mean(), "log_loss": -np.log(chance).mean()}
     square, variance = np.square(actual - predicted[:, 0]).mean(), np.var(actual)
     share = 1.0 - square / variance if variance > 0 else None
     return {"rmse": math.sqrt(square), "r2": share}
 
 
-def _in_words(score: Mapping[str, Any]) -> list[str]:
-    """Write scores as they are told: the error and R², or accuracy and log-loss."""
+def _figures(score: Mapping[str, Any]) -> list[str]:
+    """Write the error and R², or accuracy and log-loss."""
     if "rmse" in score:
         share = "-" if score.get("r2") is None else f"{score['r2']:.3f}"
         return [number(score["rmse"], digits=3), share]
@@ -221,11 +230,7 @@ def _in_words(score: Mapping[str, Any]) -> list[str]:
 def error_lines(
     view: View, rows: Rows | None, comparison: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods.
-
-    The subtrees are those of the weakest-link path (`secret_jax.fit.prune.path`), whose
-    leaves predict with the models that the inner nodes have.
-    """
+    """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and other methods."""
     lines, tree = [], view.tree
     if rows is not None:
         cuts = [of_size(tree, 2**k) for k in range(tree.n_leaves.bit_length())]
@@ -236,24 +241,20 @@ def error_lines(
             lines.append((name, score | {"leaves": n, "numbers": seen.n_numbers()}))
     sizes = {"leaves": None, "numbers": None}
     return [
-        {**sizes, **score, "name": name, "figures": _in_words(score)}
+        {**sizes, **score, "name": name, "figures": _figures(score)}
         for name, score in (*lines, *comparison.items())
     ]
 
 
 def _picture(view: View, rows: Rows) -> str:
-    """Draw all held-out rows by a display of scikit-learn: the address of an image.
-
-    Of numbers actual over predicted ones, of classes the confusion matrix; empty where
-    these are too many.
-    """
+    """Address of an image: actual over predicted numbers, or confusions of classes."""
     display, options = PredictionErrorDisplay, _OF_NUMBERS
     given = rows.actual, rows.predicted[:, 0]
     if view.classes:
         names = np.array([*view.names, "never seen"])
-        if len(view.names) > _MOST_CLASSES:
+        if len(view.names) > _MAX_CLASSES:
             return ""
-        given = names[rows.actual], names[view.chosen(rows.predicted)]
+        given = names[rows.actual], names[view.predicted_class(rows.predicted)]
         labels = names if (rows.actual < 0).any() else names[:-1]
         display, options = ConfusionMatrixDisplay, {**_OF_CLASSES, "labels": labels}
     figure = imported("matplotlib.figure", "Pages", "plot").Figure
@@ -265,3 +266,86 @@ def _picture(view: View, rows: Rows) -> str:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=150)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def what_if(view: View) -> dict[str, Any] | None:
+    """Write the tree as it is in memory, for the script of the page, with its inputs.
+
+    A row holds numbers, codes of categories, and None where they are missing. None for
+    very large trees, and for losses without a link.
+    """
+    tree, schema = view.tree, view.tree.schema
+    if tree.n_leaves > _MAX_LEAVES or tree.loss.link is None:
+        return None
+    asked = {*compress(schema.input_columns, tree.in_use)}
+    asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
+    return {
+        "columns": _columns(schema),
+        "nodes": [_node(tree, node) for node in range(tree.n_nodes)],
+        "ends": np.nan_to_num(np.stack(tree.clip_range(), axis=2)).tolist(),
+        "clip_leaves": tree.clip_leaves or not tree.is_soft,
+        "targets": [*zip(schema.target_centers, schema.target_scales, strict=True)],
+        "link": tree.loss.link,
+        "most": {"logarithm": HIGHEST_LOG, "logit": HARD_LOGIT},
+        "labels": replace(view, only=None).names if view.classes else (),
+        "inputs": [_input(schema, position) for position in sorted(asked)],
+    }
+
+
+def _columns(schema: TableSchema) -> list[dict[str, Any]]:
+    """Say how each column is encoded: a number, or 1 for the category of a ``code``."""
+    unknown = unknown_values(schema)
+    numbers = np.array([schema.center, schema.scale, unknown, *schema.saturation])
+    columns: list[dict[str, Any]] = [
+        {"from": position, "numbers": each}
+        for position, each in zip(schema.input_columns, numbers.T.tolist(), strict=True)
+    ]
+    first = schema.n_regressors - schema.n_indicators
+    for place, (_, code) in enumerate(schema.indicators, first):
+        columns[place]["code"] = code
+    for _, place in schema.missing_columns:
+        columns[place]["code"] = None  # that of no value
+    return columns
+
+
+def _node(tree: Tree, node: int) -> dict[str, Any]:
+    """Write the conditions under which a row goes left, or the equations of a leaf."""
+    if tree.is_leaf[node]:
+        return {
+            "equations": [_sum(slopes, at) for at, *slopes in tree.coefficient[node]]
+        }
+    conditions = []
+    for part in comparisons_at(tree, node):
+        if part.kind[node] == SplitKind.DISCRETE:
+            position = tree.schema.discrete[part.attribute[node]]
+            listed = np.flatnonzero(part.goes_left[node]).tolist()
+            other = bool(tree.larger_left[node])
+            conditions.append({"from": position, "left": listed, "unseen_left": other})
+        else:
+            ends = float(part.threshold[node]), float(part.gate_width[node])
+            sum = _sum(part.direction[node])
+            conditions.append({"sum": sum, "threshold": ends[0], "width": ends[1]})
+    left, right = int(tree.left[node]), int(tree.right[node])
+    return {"conditions": conditions, "left": left, "right": right}
+
+
+def _sum(weights: Any, constant: float = 0.0) -> dict[str, Any]:
+    pairs = [(column, float(one)) for column, one in enumerate(weights) if one]
+    return {"constant": float(constant), "weights": pairs}
+
+
+def _input(schema: TableSchema, position: int) -> dict[str, Any]:
+    """Describe the input for an attribute: pairs of words and values, or a number."""
+    name, (_, part, levels) = schema.names[position], schema.origin(position)
+    if position in schema.discrete or levels:
+        known = levels or schema.categories[schema.discrete.index(position)]
+        words = ["(missing)" if one is None else str(one) for one in known]
+        choices: list[Any] = [*zip(words, range(len(words)), strict=True)]
+        if schema.allow_missing and None not in known:
+            choices.append(("(missing)", None))
+        return {"from": position, "name": name, "choices": choices, "value": 0}
+    place, whole = schema.position_of(position), position in schema.whole
+    value, tenth = schema.center[place], float(f"{schema.scale[place] / 10:.1g}")
+    value = round(value) if whole else float(f"{value:.4g}")
+    box = {"value": value, "step": max(1.0, tenth) if whole else tenth or "any"}
+    return {"from": position, "name": name, **box, "date": part == DAYS}

@@ -16,7 +16,6 @@ from secret_jax.composed.kernel import (
     criteria,
 )
 from secret_jax.composed.kernel.interface import HeadFit, Regions
-from secret_jax.composed.kernel.search import Heads
 
 TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
 TREE.set_params(max_depth=3)
@@ -45,7 +44,7 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
         asked.append(head)
         return separable(head)
 
-    *_, last = search.turns(Heads(RadialBasis(), 5, score), 1)
+    *_, last = search.results(RadialBasis(), 5, score, 1)
     assert last.head == BEST
     assert last.criterion == 0.0
     assert last.n_scored == len(asked) == len(set(asked))
@@ -53,9 +52,10 @@ def test_the_best_head_is_found_and_none_is_fitted_twice(search):
 
 def test_heads_that_differ_by_rounding_are_equal():
     better = dict.fromkeys(RadialBasis().kernels, 4781.82251) | {"cauchy": 4781.82250}
-    heads = Heads(RadialBasis(columns=(0,)), 1, lambda head: better[head.kernel])
-    *_, last = GreedySearch().turns(heads, 0)
-    assert last.head == RadialBasis(columns=(0,))
+    head = RadialBasis(columns=(0,))
+    scores = head, 1, lambda head: better[head.kernel], 0
+    *_, last = GreedySearch().results(*scores)
+    assert last.head == head
 
 
 @pytest.mark.parametrize("search", ["genetic", "greedy"])

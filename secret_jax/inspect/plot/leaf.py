@@ -2,23 +2,21 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_node
-from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.equations import check_node, model_in_original_units
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number, quoted
-from secret_jax.inspect.rounding import printed_model
+from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.view import Readable, as_view
 from secret_jax.inspect.words import path_sentence, term_words
 
-_MOST_BARS = 12  # one a term
-_LONGEST_TERM, _LONGEST_NAME = 44, 44  # characters
+_MAX_BARS = 12  # one a term
+_TERM_WIDTH, _NAME_WIDTH = 44, 44  # characters
 _CATEGORIES = 2  # of a term that are listed
-_CHARACTERS, _TITLE_LINES = 58, 3  # of a line, and of the way to a node
+_LINE_WIDTH, _TITLE_LINES = 58, 3  # characters, and lines of the way to a node
 # Inches.
 _WIDTH, _LINE, _REST, _LOWEST = 5.4, 0.26, 1.7, 2.3
 
@@ -66,55 +64,50 @@ def plot_leaf(
     check_node(view.tree, node)
     short = picture.with_short_names(view)
     facts = [*short.facts(node), short.range_facts(node)]
-    facts = textwrap.fill(", ".join(filter(None, facts)), _CHARACTERS)
+    facts = textwrap.fill(", ".join(filter(None, facts)), _LINE_WIDTH)
     way = f"[{node}] {path_sentence(short.tree, node)}"
     lines: dict[str, Any] = {"max_lines": _TITLE_LINES, "placeholder": " ..."}
-    title = f"{textwrap.fill(way, _CHARACTERS, **lines)}\n{facts}"
+    title = f"{textwrap.fill(way, _LINE_WIDTH, **lines)}\n{facts}"
     if len(view.equations) > 1:
         short = picture.with_short_names(as_view(tree, int(view.shares[node].argmax())))
     (equation,) = short.equations
     model = model_in_original_units(equation, node)
-    constant, terms, _, _ = printed_model(model)
-    terms = [term for term in terms if term.effect > 0]
-    shown = terms[:_MOST_BARS]
-    axes = picture.new_axes(ax, (_WIDTH, max(_LOWEST, _REST + _LINE * len(shown))))
-    effect = np.array([math.copysign(one.effect, one.factor) for one in shown])
-    colors = np.where(effect > 0, picture.MIDDLE_COLOR, picture.DARK_COLOR)
-    names = [term_words(one, _CATEGORIES) for one in shown]
-    _draw_bars(axes, names, effect, [number(one.factor) for one in shown], colors)
+    printed = printed_model(model)
+    terms = [term for term in printed.terms if term.effect > 0]
+    shown, n_hidden = terms[:_MAX_BARS], max(len(terms) - _MAX_BARS, 0)
+    height = max(_LOWEST, _REST + _LINE * len(shown))
+    axes = picture.new_axes(ax, (_WIDTH, height))
+    _draw_bars(axes, shown)
     axes.margins(x=0.28)
     picture.round_marks(axes.xaxis)
     if shown:
         axes.axvline(0, color="0.2", lw=0.8)
     else:
-        words = f"constant: {number(constant, digits=4)}"
+        words = f"constant: {number(printed.constant, digits=4)}"
         axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center")
         axes.set_xticks([])
-    target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
+    target = textwrap.shorten(quoted(model.target), _NAME_WIDTH)
     place = "leaf's" if equation.is_leaf[node] else "node's"
+    hidden = f" ({n_hidden} smaller ones not shown)" if n_hidden else ""
     label = (
         f"moves {target} by one standard deviation of the column among the {place} "
-        f"rows{_not_shown(len(terms))}; constant: {number(constant)}"
+        f"rows{hidden}; constant: {number(printed.constant)}"
     )
-    axes.set_xlabel(textwrap.fill(label, _CHARACTERS), **picture.TEXT)
+    axes.set_xlabel(textwrap.fill(label, _LINE_WIDTH), **picture.TEXT)
     axes.set_title(title, **picture.TITLE)
     return picture.Picture(axes)
 
 
-def _not_shown(n_bars: int) -> str:
-    hidden = n_bars - _MOST_BARS
-    return f" ({hidden} smaller ones not shown)" if hidden > 0 else ""
-
-
-def _draw_bars(
-    axes: Any, names: Sequence[str], values: Any, labels: Sequence[str], color: Any
-) -> None:
-    """Draw horizontal bars from the top down, with their names and figures."""
-    short = [textwrap.shorten(one, _LONGEST_TERM, placeholder=" ..]") for one in names]
-    axes.set_yticks(np.arange(len(names)), short, **picture.TEXT)
+def _draw_bars(axes: Any, terms: list[PrintedTerm]) -> None:
+    """Draw effects as bars from the top down, with their names and factors."""
+    effect = np.array([math.copysign(one.effect, one.factor) for one in terms])
+    names = [term_words(one, _CATEGORIES) for one in terms]
+    names = [textwrap.shorten(one, _TERM_WIDTH, placeholder=" ..]") for one in names]
+    axes.set_yticks(np.arange(len(names)), names, **picture.TEXT)
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
-    bars = axes.barh(np.arange(len(names)), values, height=0.7, color=color)
-    size = 0.85 * picture.FONT_SIZE
-    axes.bar_label(bars, labels, padding=3, fontsize=size, color="0.35")
+    colors = np.where(effect > 0, picture.MIDDLE_COLOR, picture.DARK_COLOR)
+    bars = axes.barh(np.arange(len(names)), effect, height=0.7, color=colors)
+    style = {"fontsize": 0.85 * picture.FONT_SIZE, "color": "0.35"}
+    axes.bar_label(bars, [number(one.factor) for one in terms], padding=3, **style)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=picture.TICK_SIZE)

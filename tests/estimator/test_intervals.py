@@ -10,8 +10,8 @@ from handmade import SHAPES, build_tree
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretRegressor
-from secret_jax.estimators.conformal import ConformalMixin
-from secret_jax.inspect.intervals import (
+from secret_jax.estimators.conformal import (
+    ConformalMixin,
     conformal_factor,
     node_deviations,
 )

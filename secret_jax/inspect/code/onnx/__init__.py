@@ -1,1 +1,0 @@
-"""Export of trees to ONNX graphs."""

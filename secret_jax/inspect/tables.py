@@ -1,0 +1,426 @@
+"""Tables: of the nodes, and of their equations with standard errors, as data and text.
+
+Numbers are in the units of the data. What a page, a summary and a DataFrame say of an
+equation are the same terms of `secret_jax.inspect.equations.LinearModel`.
+"""
+
+import json
+import math
+import textwrap
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.inspect.equations import (
+    CategorySplit,
+    check_node,
+    clip_range_of,
+    conditions_at,
+    model_in_original_units,
+)
+from secret_jax.inspect.printing import counted_leaves, number
+from secret_jax.inspect.rounding import in_steps, printed_model, rounded_split
+from secret_jax.inspect.view import Readable, View, as_view
+from secret_jax.inspect.words import (
+    model_equation,
+    path_sentence,
+    quality,
+    split_sentence,
+    term_words,
+)
+from secret_jax.runtime.optional import imported
+from secret_jax.runtime.values import is_real
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
+
+CENTER = "(at the center)"
+_WHOLE, _FLOAT, _TEXT = "int64", "float64", "object"
+# Columns of equations, of nodes, and of the outputs of a node.
+_OF_TERM = {"node": _WHOLE, "term": _TEXT, "column": _TEXT}
+_OF_TERM |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), _FLOAT)
+_OF_TERM |= dict.fromkeys(("center", "effect"), _FLOAT)
+_NEIGHBOURS = "parent", "left", "right", "depth"
+_OF_NODE = dict.fromkeys(("node", *_NEIGHBOURS), _WHOLE)
+_OF_NODE |= dict.fromkeys(("kind", "split", "attribute", "factors"), _TEXT)
+_OF_NODE |= dict.fromkeys(("threshold", "rows", "share", "gain"), _FLOAT)
+_OF_NODE |= {"stop_reason": _TEXT}
+_OF_OUTPUT = {"mean": _FLOAT, "error": _FLOAT, "model": _TEXT}
+_OF_OUTPUT |= {"low": _FLOAT, "high": _FLOAT}
+# Of the summary: characters of a line, of a figure, and of a name.
+_WIDTH, _CELL = 88, 11
+_NAME = _WIDTH - 5 * _CELL
+_NOTE = (
+    "Standard errors take the splits and the choice of terms as given: both were found "
+    "on the same rows, so t is larger, and intervals are narrower, than of an equation "
+    "that was chosen beforehand."
+)
+
+
+def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
+    """Make a DataFrame of the nodes of a tree.
+
+    Parameters
+    ----------
+    output : int or str, optional
+        Which of several outputs; by default all.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per node, parents before their children:
+
+        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
+          there is none; ``depth``.
+        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf".
+        - ``split``: the condition to go left, in words.
+        - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
+          and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
+          ``threshold`` of their sum, as printed; numbers of gates are not rounded.
+        - ``rows``: sum of the weights of the training rows; ``share`` of all.
+        - ``gain`` of the split as the search measured it; comparable within a tree. Of
+          a fixed split what the models of its sides save, in squared error or loss.
+        - ``stop_reason``: why a leaf was not split, in words.
+        - ``mean`` of the target on these rows; of classes the share of the class.
+        - ``error``: root mean squared error of the node's model on these rows, in units
+          of the target, or with a loss its mean.
+        - ``model``: the equation of the node, of inner nodes too; its value is clipped
+          to [``low``, ``high``].
+
+        Of several outputs the last five are there for each: ``mean of A`` and so on.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    """
+    view = _view_of_all(tree, output)
+    equations = view.equations
+    several, types = len(equations) > 1, dict(_OF_NODE)
+    whole = view.tree if several else equations[0]
+    rows = [_node_row(whole, node) for node in range(whole.n_nodes)]
+    for name, one in zip(whole.schema.target_names, equations, strict=True):
+        suffix, schema = f" of {name}" * several, one.schema
+        types |= {column + suffix: kind for column, kind in _OF_OUTPUT.items()}
+        for node, row in enumerate(rows):
+            mean_loss = max(float(one.train_error[node, 0]), 0.0)
+            low, high = clip_range_of(one, node)
+            row |= {
+                f"mean{suffix}": float(schema.restore_target(one.mean[node, 0])),
+                f"error{suffix}": one.loss.reported(mean_loss, schema.target_scale),
+                f"model{suffix}": model_equation(one, node),
+                f"low{suffix}": low,
+                f"high{suffix}": high,
+            }
+    return _frame(rows, types)
+
+
+def _node_row(tree: Tree, node: int) -> dict[str, Any]:
+    """Describe a node, whatever its outputs."""
+    kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
+    attribute, factors, threshold = None, None, math.nan
+    if kind in (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE):
+        ((_, split),) = conditions_at(tree, node)
+        if isinstance(split, CategorySplit):
+            attribute = split.name
+        else:
+            split = split if split.width else rounded_split(split)
+            attribute = split.terms[0].name if kind == SplitKind.AXIS else None
+            factors = json.dumps({term.label: term.factor for term in split.terms})
+            threshold = split.threshold
+    gain = float(tree.gain[node])
+    if not math.isfinite(gain):  # of a fixed split
+        error = tree.weight * tree.train_error.sum(axis=1)
+        saved = error[node] - error[tree.left[node]] - error[tree.right[node]]
+        gain = max(float(saved), 0.0)
+    reason = StopReason(int(tree.stop_reason[node])).sentence
+    return {
+        "node": node,
+        **{name: int(getattr(tree, name)[node]) for name in _NEIGHBOURS},
+        "kind": kind.name.lower(),
+        "split": None if is_leaf else split_sentence(tree, node),
+        "attribute": attribute,
+        "factors": factors,
+        "threshold": threshold,
+        "rows": float(tree.weight[node]),
+        "share": float(tree.weight[node] / tree.weight[0]),
+        "gain": gain,
+        "stop_reason": reason if is_leaf else None,
+    }
+
+
+def coefficients(
+    tree: Readable,
+    node: int | None = None,
+    *,
+    coverage: float = 0.95,
+    output: int | str | None = None,
+) -> Any:
+    """Make a DataFrame of the coefficients of one node, or of all leaves.
+
+    Parameters
+    ----------
+    node : int, optional
+        By default every leaf.
+    coverage : float, default=0.95
+        Of the intervals, in (0, 1).
+    output : int or str, optional
+        Which of several outputs; by default all.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per term, the one that moves the prediction most first, after a first
+        row for the value at the center of the node's rows. Categories that share a
+        number, and are printed together, have a row each:
+
+        - ``node``, ``term`` (as it is printed alone), ``column``; of several outputs
+          ``output`` as well, or ``class`` where they stand for classes: every class has
+          an equation of its own.
+        - ``coefficient`` in units of the target per unit of the column; of an indicator
+          the difference to rows without it.
+        - ``standard_error``, and ``low`` and ``high`` of the interval; NaN where there
+          is none, as in trees with trained gates.
+        - ``center``: mean of the column in the node; ``effect``: by how much one
+          standard deviation of the column in the node moves the prediction.
+
+    Raises
+    ------
+    ValueError
+        If the node does not exist, or the coverage is none.
+
+    Notes
+    -----
+    Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
+    (`secret_jax.tree.degrees.noise_variance`), n the weight of its rows, and C the
+    second moments of the columns in the equation, those of the parent counting as
+    thirty rows.
+    They take the splits and the choice of terms as given and the noise as the same for
+    all rows, so intervals are too narrow where a node has few rows for its columns.
+    With a loss see `secret_jax.models.standard_errors`; of more than two classes there
+    are none.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> table = SecretRegressor(max_depth=0).fit(X, y).coefficients(0)
+    >>> bool((table["low"] <= table["high"]).all())
+    True
+    """
+    width = _normal_width(coverage)
+    view = _view_of_all(tree, output)
+    if node is not None:
+        check_node(view.tree, node)
+    several, kind = len(view.equations) > 1, "class" if view.classes else "output"
+    names = view.tree.schema.target_names if several else ("",)
+    leaves, rows = np.flatnonzero(view.tree.is_leaf).tolist(), list[dict[str, Any]]()
+    for one in leaves if node is None else [node]:
+        for name, equation in zip(names, view.equations, strict=True):
+            model, of = (
+                model_in_original_units(equation, one),
+                {"node": one, kind: name},
+            )
+            error = model.level_error
+            at_center = {"term": CENTER, "coefficient": model.level}
+            rows.append(of | at_center | {"standard_error": error})
+            rows += [
+                {
+                    **of,
+                    "term": term.label,
+                    "column": term.name,
+                    "coefficient": term.factor,
+                    "standard_error": term.error,
+                    "center": term.here,
+                    "effect": term.effect,
+                }
+                for term in model.terms
+            ]
+    for row in rows:
+        half = width * row["standard_error"]
+        row["low"], row["high"] = row["coefficient"] - half, row["coefficient"] + half
+    return _frame(rows, ({"node": _WHOLE, kind: _TEXT} if several else {}) | _OF_TERM)
+
+
+def summary(
+    tree: Readable, *, coverage: float = 0.95, output: int | str | None = None
+) -> str:
+    """Write the equations of the leaves as tables, with their standard errors.
+
+    Parameters
+    ----------
+    coverage : float, default=0.95
+        Of the intervals, in (0, 1).
+    output : int or str, optional
+        Which of several outputs; of classes all are written.
+
+    Returns
+    -------
+    str
+        First the number of rows and leaves, and the share of the variance that is
+        explained on the training rows (with a loss its mean). Then for each leaf its
+        rows, and for each term of its equation the coefficient, its standard error,
+        their ratio t, and an interval by the normal distribution, as printed elsewhere
+        (a dash where errors are not known); the first line is the
+        value at the center of the leaf's rows. See `coefficients` for what standard
+        errors are, and for the same as a DataFrame.
+
+    Raises
+    ------
+    ValueError
+        If the coverage is none, or several numbers are predicted and ``output`` is not
+        given.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> print(SecretRegressor(max_depth=0).fit(X, y).summary())
+    y: 1 leaf, depth 0
+    Rows: 500   R²: 0.767   Numbers to read: 6
+    =====...
+    [0] all rows
+    y: n = 500, root mean squared error 2.449
+                          coef    std err          t     [0.025     0.975]
+    ----------...
+    (at the center)      14.23     0.1098      129.6      14.02      14.45
+    ...
+    """
+    width, view = _normal_width(coverage), as_view(tree, output)
+    whole, low = view.tree, 0.5 * (1.0 - float(coverage))
+    what, (explained,) = quality(whole, float(whole.leaf_error.sum()))
+    leaves, n_rows = counted_leaves(whole.n_leaves), number(float(whole.weight[0]))
+    numbers = f"Numbers to read: {view.n_numbers():,}"
+    lines = [f"{view.title}: {leaves}, depth {whole.max_depth}"]
+    lines.append(f"Rows: {n_rows}   {what}: {explained}   {numbers}")
+    heads = "coef", "std err", "t", f"[{low:.3g}", f"{1.0 - low:.3g}]"
+    for node in np.flatnonzero(whole.is_leaf).tolist():
+        path = f"[{node}] {path_sentence(whole, node)}"
+        lines += ["=" * _WIDTH, *textwrap.wrap(path, _WIDTH)]
+        for equation in view.equations_of(node):
+            loss, schema = equation.loss, equation.schema
+            error = max(float(equation.train_error[node, 0]), 0.0)
+            error = number(loss.reported(error, schema.target_scale), digits=4)
+            facts = f"n = {number(float(equation.weight[node]))}, {loss.error_name}"
+            facts = f"{schema.target_name}: {facts} {error}"
+            lines += [*textwrap.wrap(facts, _WIDTH), _cells("", heads), "-" * _WIDTH]
+            for term, value, error, _ in equation_lines(equation, node)[0]:
+                cells = [f"{value:.4g}", *"----"]
+                if error > 0:
+                    ends = value - width * error, value + width * error
+                    cells[1:] = [f"{one:.4g}" for one in (error, value / error, *ends)]
+                lines.append(_cells(term, cells))
+    return "\n".join([*lines, "=" * _WIDTH, *textwrap.wrap(_NOTE, _WIDTH)]) + "\n"
+
+
+def _cells(name: str, cells: Sequence[str]) -> str:
+    shown = textwrap.shorten(name, _NAME - 1, placeholder="…")
+    return f"{shown:<{_NAME}}" + "".join(f"{cell:>{_CELL}}" for cell in cells)
+
+
+class Line(NamedTuple):
+    """A number of an equation as it is printed, and its standard error.
+
+    ``moves`` is what one standard deviation of the column in the node moves; NaN of the
+    value at the center.
+    """
+
+    term: str
+    value: float
+    error: float
+    moves: float
+
+
+def equation_lines(
+    equation: Tree, node: int, max_terms: int | None = None
+) -> tuple[list[Line], int]:
+    """List the value at the center of a node's rows and its terms; count the hidden."""
+    model = model_in_original_units(equation, node)
+    printed = printed_model(model, max_terms=max_terms)
+    lines = [Line(CENTER, model.level, model.level_error, math.nan)]
+    for term in printed.terms:
+        moves = math.copysign(term.effect, term.factor)
+        lines.append(Line(term_words(term), term.factor, term.main.error, moves))
+    return lines, len(printed.hidden)
+
+
+class NodeTable(NamedTuple):
+    """The equations of a node as they are read: cells in words, below their heads."""
+
+    heads: list[str]
+    lines: list[list[str]]
+    n_hidden: int
+
+
+def node_table(view: View, node: int, max_terms: int) -> NodeTable:
+    """List the largest terms of a node; of several classes these are the columns."""
+    if len(view.equations) == 1:
+        (center, *terms), n_hidden = equation_lines(view.equations[0], node, max_terms)
+        level = in_steps(center.value, view.equations[0].schema.target_scale)
+        lines = [[CENTER, level, _around(center.error), ""]]
+        for term, value, error, moves in terms:
+            moved = number(moves, digits=2)
+            lines.append([term, number(value), _around(error), moved])
+        heads = ["term", "coefficient", "std. error", "moves"]
+        return NodeTable(heads, lines, n_hidden)
+    shown = view.shown_in(node)
+    effects, cells = defaultdict[str, float](float), {}
+    constants = ["constant"]
+    for place, equation in enumerate(view.equations_of(node)):
+        model = model_in_original_units(equation, node)
+        printed = printed_model(model, merged=False)
+        constants.append(number(printed.constant))
+        for term in printed.terms:
+            name = term_words(term)
+            cells.setdefault(name, [""] * len(shown))[place] = number(term.factor)
+            effects[name] = max(effects[name], term.effect)
+    order = sorted(cells, key=lambda name: -effects[name])
+    lines = [[name, *cells[name]] for name in order[:max_terms]]
+    heads = ["term", *(view.names[output] for output in shown)]
+    return NodeTable(heads, [constants, *lines], len(order) - len(lines))
+
+
+def _around(error: float) -> str:
+    return f"± {number(error, digits=2)}" if math.isfinite(error) else ""
+
+
+def check_coverage(coverage: Any) -> None:
+    """Refuse what is no number between 0 and 1."""
+    if not is_real(coverage) or not 0 < coverage < 1:
+        raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+
+
+def _normal_width(coverage: Any) -> float:
+    """Deviations that a normal interval reaches to either side."""
+    check_coverage(coverage)
+    return NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
+
+
+def _view_of_all(tree: Readable, output: int | str | None) -> View:
+    """View of all outputs, or of one that is named; an equation of each."""
+    view = as_view(tree, output, several=True)
+    named = view.tree.n_outputs == 1 and output is not None
+    if view.classes and named and view.classes.position(output) == 0:
+        raise ValueError(
+            "Of two classes the tree has the equation of the second, "
+            f"{view.classes.labels[1]!r}; leave output={output!r} out."
+        )
+    return view
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> Any:
+    """Make a DataFrame of rows, with the columns of given types."""
+    pandas = import_pandas()
+    return pandas.DataFrame(
+        {
+            name: pandas.Series([row.get(name) for row in rows], dtype=kind)
+            for name, kind in types.items()
+        }
+    )
+
+
+def import_pandas() -> Any:
+    return imported("pandas", "Tables", "data")
