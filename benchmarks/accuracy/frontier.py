@@ -49,7 +49,7 @@ def _along(name: str, *values: float) -> dict[str, Setting]:
 
 
 _TERSE = _along("equation_tolerance", 0.0, 0.01, 0.03, 0.05, 0.1)
-_SHORT = _along("pruning_tolerance", 0.0, 0.03, 0.06, 0.1, 0.15)
+_SHORT = _along("pruning_tolerance", 0.0, 0.025, 0.05, 0.1, 0.2)
 _ACCURATE = {
     "pruning_tolerance 0": _SHORT["pruning_tolerance 0"],
     "accurate": VARIANTS["accurate"],

@@ -145,7 +145,7 @@ class TreeParameters:
 
     max_leaf_nodes: Annotated[int, at_least(1)] | None = None
     max_depth: Annotated[int, at_least(0)] | None = None
-    pruning_tolerance: Annotated[float, real(0.0)] = 0.1
+    pruning_tolerance: Annotated[float, real(0.0)] = 0.05
     equation_tolerance: Annotated[float, real(0.0)] = 0.03
     oblique: bool | Literal["auto"] = "auto"
     leaf: str | LeafModel

@@ -46,7 +46,7 @@ class SecretRegressor(
         Maximum number of leaves in growth, by the best splits; pruning leaves fewer.
     max_depth : int or None, default=None
         Maximum number of splits on the path from the root to a leaf.
-    pruning_tolerance : float, default=0.1
+    pruning_tolerance : float, default=0.05
         Relative increase of the error allowed for half as many numbers to read, in
         splits and short equations, where trees are compared on rows that did not grow
         them (``prune`` by cross-validation or held-out rows). The first forty numbers

@@ -36,7 +36,7 @@ class Evidence(NamedTuple):
         For every part a tree of the same kind, grown on the rows outside of it.
     tolerance : float
         Increase of the error allowed for halving what is to be read, see
-        `best_size`.
+        `best_subtree`.
     equation_tolerance : float
         Of the short equations that are read, see
         `secret_jax.models.shorten.shortened`.
