@@ -230,16 +230,14 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
 
 def _has_enough(tree: Tree, leaf: LeafModel) -> np.ndarray:
     """Mask of nodes with rows enough for a range of their own."""
-    root = np.arange(tree.n_nodes)
-    for node in np.flatnonzero(tree.parent >= 0):  # parents come first
-        root[node] = root[tree.parent[node]]
+    root = inherited(np.arange(tree.n_nodes), tree.parent < 0, tree.parent)
     least = np.minimum(leaf.clip_min_samples, tree.weight[root])
     return (tree.weight >= least) & (tree.weight > 0)
 
 
 def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
     """Fill values of nodes without an ``own`` one with the nearest ancestor's."""
-    values = values.copy()
-    for node in np.flatnonzero(~own & (parent >= 0)):  # parents come first
-        values[node] = values[parent[node]]
-    return values
+    source = np.where(own | (parent < 0), np.arange(len(parent)), parent)
+    while (source[source] != source).any():
+        source = source[source]  # of the one above, and of the one above that
+    return values[source]
