@@ -76,7 +76,7 @@ def grown_with_models(
     )
     found = grown(rows, schema, options, roots)
     training = [root.rows_of(rows) for root in roots]
-    leaves = [each.leaf for each in found if each.leaf is not None]
+    leaves = [each.leaf for each in found]
     return with_leaf_models(found, training, Ridge(), Ridge(), leaves=leaves)
 
 

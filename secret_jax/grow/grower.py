@@ -43,9 +43,9 @@ class Grown(NamedTuple):
     tree: Tree
     # Its nodes with the models that the finder asks for, if these are of all rows.
     fitted: FittedNodes | None
-    # (n_rows,), int64, or None: leaf of every row of the root, in the order in which
-    # the root names them; None while the tree grows.
-    leaf: np.ndarray | None = None
+    # (n_rows,), int64: leaf of every row of the root, in the order in which the root
+    # names them.
+    leaf: np.ndarray
 
 
 Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Grown]]], Sequence[int]]
@@ -97,13 +97,18 @@ def grown(
     full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
     leaves: list[Frontier] = []
     waiting: _Waiting | None = None
-    n_turns, fixed = 0, options.fixed
+    n_turns, fixed, n_rows = 0, options.fixed, [len(root.rows) for root in roots]
     given = np.full(len(roots), -1 if fixed is None else 0)  # positions among the fixed
 
     def so_far() -> tuple[list[Grown], np.ndarray]:
         trees, number = builder.finish(limits)
-        fitted = models.of_trees(number, [tree.n_nodes for tree in trees])
-        return list(map(Grown, trees, fitted)), number
+        size = [tree.n_nodes for tree in trees]
+        fitted = models.of_trees(number, size)
+        unsplit = [level] if waiting is None else [level, waiting.level]
+        leaf = number[_arrived([*leaves, *unsplit], rows_of_nodes.order())]
+        leaf -= np.repeat(np.cumsum(size) - size, n_rows)
+        each = np.split(leaf, np.cumsum(n_rows)[:-1])
+        return list(map(Grown, trees, fitted, each)), number
 
     while True:
         if len(level.node):
@@ -154,15 +159,7 @@ def grown(
             level, full = level.take(~ended), full[~ended]
     rest = waiting.level
     builder.stop(rest.node, np.full(len(rest.node), StopReason.MAX_LEAF_NODES))
-    leaves.append(rest)
-    found, number = so_far()
-    stops = np.cumsum([len(root.rows) for root in roots])
-    leaf_of_rows = np.split(number[_arrived(leaves, rows_of_nodes.order())], stops[:-1])
-    first = np.cumsum([0] + [each.tree.n_nodes for each in found])
-    return [
-        each._replace(leaf=leaf - before)
-        for each, leaf, before in zip(found, leaf_of_rows, first[:-1], strict=True)
-    ]
+    return so_far()[0]
 
 
 class _Waiting(NamedTuple):

@@ -69,7 +69,10 @@ class Recipe:
         parts = [root.rows_of(rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
         searched = self.options.finder.node_model
-        return with_leaf_models(grown, parts, self.leaf, searched, stage=stage)
+        leaves = [each.leaf for each in grown]
+        return with_leaf_models(
+            grown, parts, self.leaf, searched, leaves=leaves, stage=stage
+        )
 
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None

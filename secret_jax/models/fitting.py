@@ -231,7 +231,7 @@ def _has_enough(tree: Tree, leaf: LeafModel) -> np.ndarray:
 
 def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
     """Fill values of nodes without an ``own`` one with the nearest ancestor's."""
-    values = values.copy()
-    for node in np.flatnonzero(~own & (parent >= 0)):  # parents come first
-        values[node] = values[parent[node]]
-    return values
+    source = np.where(own | (parent < 0), np.arange(len(parent)), parent)
+    while (source[source] != source).any():
+        source = source[source]  # of the one above, and of the one above that
+    return values[source]

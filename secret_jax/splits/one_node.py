@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
 
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
-from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.runtime.shapes import bucket
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 
 # Nodes are padded to these numbers of rows, and of nodes, times powers of four.
 _FEWEST_ROWS, _FEWEST_NODES = 512, 4
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of a table for a compiled program: see `Level` for the fields."""
-
-    n_regressors: int
-    n_categories: int = 1
-    oblique: bool = True
+_OF_ROWS = ["x", "codes", "targets", "weight"]
+_OF_NODE = ["min_weight", "random", "model", "degrees", "oblique", "allowed"]
+_STATIC = ["n_regressors", "n_categories", "any_oblique"]
 
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=[
-        *("x", "codes", "targets", "weight", "min_weight", "random", "coefficient"),
-        *("degrees", "oblique", "allowed", "roles"),
-    ],
-    meta_fields=["columns"],
+    data_fields=[*_OF_ROWS, *_OF_NODE, "roles"],
+    meta_fields=_STATIC,
 )
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """A node with its rows, or a sample of them, padded by rows without weight.
 
-    Attributes
-    ----------
-    x : Array of shape (n_rows, n_columns), float32
-        Encoded columns, regressors first.
-    codes : Array of shape (n_rows, n_discrete), int32
-    targets : Array of shape (n_rows, n_outputs), float32
-        In standardised units.
-    weight : Array of shape (n_rows,), float32
-        Zero for padding, which comes last.
-    min_weight, random, coefficient, degrees, oblique, allowed : Array
-        What `Level` has of the node: ``coefficient`` is its model.
-    columns : Columns
-    roles : Roles
+    Attributes are those of `Level`, without the axis of nodes, and with the rows first:
+    ``x`` (n_rows, n_columns), ``codes`` (n_rows, n_discrete), ``targets`` (n_rows,
+    n_outputs) and ``weight`` (n_rows,), which is zero for padding.
     """
 
     x: AnyArray
@@ -60,11 +41,13 @@ class Node:
     weight: AnyArray
     min_weight: AnyArray
     random: AnyArray
-    coefficient: AnyArray
+    model: AnyArray
     degrees: AnyArray
     oblique: AnyArray
     allowed: AnyArray
-    columns: Columns
+    n_regressors: int
+    n_categories: int
+    any_oblique: bool
     roles: Roles | None = None
 
 
@@ -78,47 +61,20 @@ class OneNodeFinder(SplitFinder):
 
     def find(self, level: Level) -> Split:
         """Search nodes of like size side by side, padded to few shapes."""
-        length = level.rows.length
-        size = np.array([bucket(n, smallest=_FEWEST_ROWS) for n in length.tolist()])
-        parts = [np.flatnonzero(size == width) for width in np.unique(size)]
-        found = []
-        for width, some in zip(np.unique(size).tolist(), parts, strict=True):
-            splits = _splits(_nodes(level.take(some), width), finder=self)
-            found.append(
-                jax.tree.map(lambda a, s=some: np.asarray(a)[: len(s)], splits)
-            )
-        order = np.argsort(np.concatenate(parts))
-        return jax.tree.map(lambda *arrays: np.concatenate(arrays)[order], *found)
+        size = [bucket(n, smallest=_FEWEST_ROWS) for n in level.rows.length.tolist()]
+        found, order = [], np.argsort(size, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(np.sort(size))) + 1):
+            # Some come twice, so that there is a program for few numbers of nodes.
+            nodes = np.resize(some, bucket(len(some), smallest=_FEWEST_NODES))
+            part, width = level.take(nodes), size[some[0]]
+            own = {name: getattr(part, name) for name in _OF_ROWS + _OF_NODE + _STATIC}
+            for name in _OF_ROWS:
+                own[name] = np.moveaxis(part.rows.head(own[name], width), -1, 1)
+            splits = _splits(Node(**own), level.roles, finder=self)
+            found.append(jax.tree.map(lambda a, n=len(some): np.asarray(a)[:n], splits))
+        return jax.tree.map(lambda *a: np.concatenate(a)[np.argsort(order)], *found)
 
 
 @program(static_argnames=("finder",))
-def _splits(nodes: Node, *, finder: OneNodeFinder) -> Split:
-    return jax.vmap(finder)(nodes)
-
-
-def _nodes(level: Level, n_rows: int) -> Node:
-    """All nodes of a level with a row axis of their own, padded."""
-    n_nodes = bucket(level.n_nodes, smallest=_FEWEST_NODES)
-
-    def rows_first(values: np.ndarray) -> np.ndarray:
-        own = np.moveaxis(level.rows.head(values, n_rows), -1, 1)
-        return padded(own, n_nodes)
-
-    def of_nodes(values: np.ndarray, fill: float = 0) -> np.ndarray:
-        return padded(values, n_nodes, fill)
-
-    roles = (np.broadcast_to(a, (n_nodes, *a.shape)) for a in level.roles)
-    return Node(
-        x=rows_first(level.x),
-        codes=rows_first(level.codes),
-        targets=rows_first(level.targets),
-        weight=rows_first(level.weight),
-        min_weight=of_nodes(level.min_weight, np.inf),
-        random=of_nodes(level.random),
-        coefficient=of_nodes(level.model),
-        degrees=of_nodes(level.degrees),
-        oblique=of_nodes(level.oblique),
-        allowed=of_nodes(level.allowed),
-        roles=Roles(*roles),
-        columns=Columns(level.n_regressors, level.n_categories, level.any_oblique),
-    )
+def _splits(nodes: Node, roles: Roles, finder: OneNodeFinder) -> Split:
+    return jax.vmap(lambda node: finder(replace(node, roles=roles)))(nodes)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.totals import leaf_totals, levels_of_splits
 
 _COMPARED = (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE)
 # Degrees of freedom for which the noise around a leaf counts in the leaf.
@@ -29,11 +29,12 @@ def model_degrees(tree: Tree) -> np.ndarray:
     degrees = np.minimum(tree.degrees, most).astype(np.float64)
     if not tree.corrects_parent:
         return degrees
-    for node in range(1, tree.n_nodes):  # parents come before children
-        above = tree.parent[node]
-        share = tree.weight[node] / tree.weight[above] if tree.weight[above] else 0.0
-        left_in_place = 1.0 - tree.degrees[node] / most
-        degrees[node] += max(left_in_place, 0.0) * share * degrees[above]
+    above = tree.weight[tree.parent]
+    share = np.where(above > 0, tree.weight / np.where(above > 0, above, 1.0), 0.0)
+    inherits = np.maximum(1.0 - tree.degrees / most, 0.0) * share
+    for node in levels_of_splits(tree):
+        for child in (tree.left[node], tree.right[node]):
+            degrees[child] += inherits[child] * degrees[node]
     return np.minimum(degrees, most)
 
 

@@ -1,4 +1,4 @@
-"""Sums over the leaves below each node, ways to nodes, and their order."""
+"""Sums over the leaves below each node, their levels, ways to them, and their order."""
 
 from typing import Any, Literal
 
@@ -18,10 +18,16 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
     value = np.asarray(value)
     value = np.broadcast_to(value, (tree.n_nodes, *value.shape[1:]))
     total = value.copy()
-    total[~tree.is_leaf] = 0
-    for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
-        total[tree.parent[node]] += total[node]
+    for node in reversed(levels_of_splits(tree)):
+        total[node] = total[tree.left[node]] + total[tree.right[node]]
     return total
+
+
+def levels_of_splits(tree: Tree) -> list[np.ndarray]:
+    """List the split nodes of each depth, from the root down."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    inner = inner[np.argsort(tree.depth[inner], kind="stable")]
+    return np.split(inner, np.cumsum(np.bincount(tree.depth[inner]))[:-1])
 
 
 def leaves_below(tree: Tree) -> np.ndarray:

@@ -154,7 +154,7 @@ class Halves(OneNodeFinder):
             attribute=jnp.zeros((), jnp.int32),
             direction=one,
             threshold=last,
-            goes_left=jnp.zeros(node.columns.n_categories, bool),
+            goes_left=jnp.zeros(node.n_categories, bool),
             gain=node.weight.sum(),
             chance_gain=zero,
             pure=jnp.zeros((), bool),

@@ -23,7 +23,7 @@ class AtTheMean(OneNodeFinder):
             attribute=jnp.int32(0),
             direction=jnp.eye(1, node.x.shape[1])[0],
             threshold=jnp.sum(weight * x) / jnp.sum(weight),
-            goes_left=jnp.zeros(node.columns.n_categories, bool),
+            goes_left=jnp.zeros(node.n_categories, bool),
             gain=jnp.sum(weight),
             chance_gain=jnp.float32(0.0),
             pure=jnp.all(node.targets == 0),

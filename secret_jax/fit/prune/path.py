@@ -4,7 +4,6 @@ Weakest-link pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3) orders 
 subtrees of a grown tree in one sequence; a penalty for size chooses among them.
 """
 
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.models.errors import node_errors
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import levels_of_splits
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
 TIE = 1e-9
@@ -105,36 +105,37 @@ def _penalties_of_splits(
     split goes. The line of a node as a leaf cuts off what lies beyond their crossing:
     splits below that would go later go with the node. Infinite for fixed splits.
     """
+    levels = levels_of_splits(tree)
+    left, right, fixed = tree.left, tree.right, np.isinf(tree.gain)
+    # What is left of subtrees as alpha becomes infinite, and what splits save that have
+    # gone with those below them.
+    far = np.stack([error, size]).astype(np.float64)
+    saves = far * [[1.0], [-1.0]]
+    for node in reversed(levels):
+        below = far[:, left[node]] + far[:, right[node]]
+        saves[:, node] -= below * [[1.0], [-1.0]]
+        far[:, node] = np.where(fixed[node], below, far[:, node])
     # Numbers of Python: nodes are looked at one by one.
-    left, right = tree.left.tolist(), tree.right.tolist()
-    own_error, own_size = (a.astype(np.float64).tolist() for a in (error, size))
-    fixed = np.isinf(tree.gain).tolist()
-    # What is left of subtrees as alpha becomes infinite, and what the splits that are
-    # gone had saved.
-    far_error, far_size = own_error.copy(), own_size.copy()
-    saved_error, saved_size = own_error.copy(), own_size.copy()
-    going: list[list[tuple[float, int]]] = [[] for _ in left]  # heaps, the last first
+    saved, more = saves.tolist()
+    going: dict[int, list[tuple[float, int]]] = {}  # rising: the last goes first
     alpha = np.full(tree.n_nodes, np.inf)
-    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
-        few, later = sorted((going[left[node]], going[right[node]]), key=len)
-        for split in few:
-            heappush(later, split)
-        going[node] = later
-        below_error = far_error[left[node]] + far_error[right[node]]
-        below_size = far_size[left[node]] + far_size[right[node]]
+    inner = np.concatenate(levels)[::-1]  # children come first
+    triples = (ids.tolist() for ids in (inner, left[inner], right[inner]))
+    for node, one, other in zip(*triples, strict=True):
+        later = going[node] = going.pop(one, [])
+        later += going.pop(other, ())
+        later.sort()
         if fixed[node]:
-            far_error[node], far_size[node] = below_error, below_size
             continue
-        saved, more = own_error[node] - below_error, below_size - own_size[node]
-        while later and saved < -later[0][0] * more:
-            last = heappop(later)[1]
-            saved += saved_error[last]
-            more += saved_size[last]
-        alpha[node] = saved / more
-        saved_error[node], saved_size[node] = saved, more
-        heappush(later, (-alpha[node], node))
-    for node in np.flatnonzero(tree.parent >= 0):  # parents come first
-        alpha[node] = min(alpha[node], alpha[tree.parent[node]])
+        while later and saved[node] < later[-1][0] * more[node]:
+            last = -later.pop()[1]
+            saved[node] += saved[last]
+            more[node] += more[last]
+        later.append((saved[node] / more[node], -node))
+        alpha[node] = later[-1][0]
+    for node in levels:
+        for child in (left[node], right[node]):
+            alpha[child] = np.minimum(alpha[child], alpha[node])
     return alpha
 
 
@@ -143,10 +144,11 @@ def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
 
     A split that adds nothing would be cut by no penalty, however high.
     """
-    risen, left, right = size.tolist(), tree.left.tolist(), tree.right.tolist()
-    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
-        risen[node] = min(risen[node], risen[left[node]] + risen[right[node]] - 1.0)
-    return np.array(risen, np.float64)
+    risen = size.astype(np.float64)
+    for node in reversed(levels_of_splits(tree)):
+        below = risen[tree.left[node]] + risen[tree.right[node]]
+        risen[node] = np.minimum(risen[node], below - 1.0)
+    return risen
 
 
 def training_errors(tree: Tree) -> np.ndarray:
