@@ -247,7 +247,7 @@ def content_of(hashed: np.ndarray, weight: np.ndarray, before: int = 0) -> int:
 
     A pass over the same rows comes to the same sum: by chance one in 2**32 others.
     """
-    rows = mix(hashed.astype(np.uint64) ^ mix(weight.view(np.uint64)))
+    rows = mix(weight.view(np.uint64) ^ hashed)
     return (before + int(rows.sum())) % (1 << 64)
 
 
