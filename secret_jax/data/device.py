@@ -78,11 +78,3 @@ def encoded_block(x: jax.Array, scaling: Scaling) -> jax.Array:
     """Standardise finite numbers to float32 on their device."""
     with in_64_bits():
         return _standardised(x, scaling)
-
-
-def encode_on_device(X: jax.Array, scaling: Scaling) -> jax.Array | None:
-    """Standardise columns to float32 on the device of ``X``.
-
-    None if there is a value that is no finite number: the host knows what to do.
-    """
-    return encoded_block(X, scaling) if jnp.isfinite(X).all() else None

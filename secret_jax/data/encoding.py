@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.categories import codes_of, warn_of_unseen
 from secret_jax.data.columns import ReadTable, numbers, read_columns
-from secret_jax.data.device import encode_on_device, is_resident
+from secret_jax.data.device import encoded_block, is_resident
 from secret_jax.data.rows import Table
 from secret_jax.data.sampling import category_numbers, columns_hash, sampling_factors
 from secret_jax.data.schema import FAR, TableSchema
@@ -117,11 +118,11 @@ def unencoded(
 ) -> Table | Unencoded:
     """Read rows for a schema and match their columns."""
     if is_resident(X):
-        if schema.is_plain and X.shape[1] == schema.n_columns:
+        plain = schema.is_plain and X.shape[1] == schema.n_columns
+        if plain and jnp.isfinite(X).all():
             scaling = schema.center, schema.scale, *schema.saturation
-            x = encode_on_device(schema.in_order(X), scaling)
-            if x is not None:
-                return Table(x, np.zeros((len(X), 0), np.int32))
+            x = encoded_block(schema.in_order(X), scaling)
+            return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)
     return Unencoded(schema, matched(schema, read_columns(X), asked=asked))
 

@@ -24,7 +24,13 @@ from secret_jax.data.roles import (
     missing_indicators,
     roles_of,
 )
-from secret_jax.data.scaling import ColumnSums, column_sums, joint_sums, moments_of
+from secret_jax.data.scaling import (
+    ColumnSums,
+    column_sums,
+    joint_sums,
+    moments_of,
+    no_sums,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.warning import warn
 
@@ -32,26 +38,20 @@ from secret_jax.runtime.warning import warn
 _MOST_CATEGORIES = 4096
 # Number of rows that nearly always show that a column is not the target.
 _FIRST_ROWS = 64
-# Maximum number of sums of blocks before they are added up: a megabyte of sums for a
-# gigabyte of rows.
-_MOST_SUMS = 1 << 16
 
 
 class Learner:
     """Roles, moments and categories of columns, learned chunk by chunk.
 
-    The result is the same, to the bit, however rows are cut into chunks, if all chunks
-    but the last are multiples of `secret_jax.runtime.parallel.ROW_BLOCK`. ``sums`` are
-    those of blocks of rows; ``categories`` have, for each discrete attribute, the
-    weight of every category, in the order in which they came up; ``alike`` are pairs of
-    attributes and targets that have been equal in every row.
+    ``sums`` and ``target_sums`` are over all rows; ``categories`` have, for each
+    discrete attribute, the weight of every category, in the order in which they came
+    up; ``alike`` are pairs of attributes and targets that have been equal in every row.
     """
 
     def __init__(self, options: ColumnOptions, target_names: tuple[str, ...] = ("y",)):
         self.options, self.target_names = options, target_names
         self.attributes: Attributes | None = None
-        self.sums: list[ColumnSums] = []
-        self.target_sums: list[ColumnSums] = []
+        self.sums, self.target_sums = no_sums(0), no_sums(len(target_names))
         self.categories: list[dict[Any, float]] = []
         self.alike: set[tuple[int, int]] = set()
 
@@ -78,6 +78,7 @@ class Learner:
         )
         self.categories = [{} for role in roles if role is Role.DISCRETE]
         numeric = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
+        self.sums = no_sums(len(numeric))
         self.alike = {(i, k) for i in numeric for k in range(len(self.target_names))}
         return self.attributes
 
@@ -93,14 +94,9 @@ class Learner:
             if columns[i].dtype == object:
                 columns[i] = numbers(columns[i], names[i], allow_missing)
         values = [columns[i] for i in continuous]
-        self.sums += column_sums(
-            values, [names[i] for i in continuous], weight, allow_missing=allow_missing
-        )
-        self.target_sums += column_sums(
-            list(targets.T), self.target_names, weight, allow_missing=False
-        )
-        if len(self.target_sums) > _MOST_SUMS:
-            self.condense()
+        of_names = [names[i] for i in continuous]
+        sums = column_sums(values, of_names, weight, allow_missing=allow_missing)
+        self.measure(sums, targets, weight)
         self.alike = {
             (i, k)
             for i, k in self.alike
@@ -124,11 +120,12 @@ class Learner:
     def measure(
         self, sums: ColumnSums, targets: np.ndarray, weight: np.ndarray
     ) -> None:
-        """Add numbers that were measured where they lie, without columns of dates."""
-        self.sums.append(sums)
-        self.target_sums += column_sums(
+        """Add sums over rows, as of numbers that were measured where they lie."""
+        of_targets = column_sums(
             list(targets.T), self.target_names, weight, allow_missing=False
         )
+        self.sums = joint_sums([self.sums, sums])
+        self.target_sums = joint_sums([self.target_sums, of_targets])
 
     def _count(self, attribute: int, counts: dict[Any, float]) -> np.ndarray:
         """Add weights of categories; return their places in order of appearance."""
@@ -147,15 +144,10 @@ class Learner:
         place = {value: code for code, value in enumerate(known)}
         return np.array([place[value] for value in counts], np.int32)
 
-    def condense(self) -> None:
-        """Add up the sums of blocks."""
-        self.sums = [joint_sums(self.sums)] if self.sums else []
-        self.target_sums = [joint_sums(self.target_sums)]
-
     def merge(self, other: Learner) -> list[np.ndarray]:
         """Add the rows of another learner; return where its codes are here."""
-        self.sums += other.sums
-        self.target_sums += other.target_sums
+        self.sums = joint_sums([self.sums, other.sums])
+        self.target_sums = joint_sums([self.target_sums, other.target_sums])
         self.alike &= other.alike
         return [self._count(k, counts) for k, counts in enumerate(other.categories)]
 
@@ -228,7 +220,7 @@ class Learner:
     def warn_of_targets(self) -> None:
         """Warn of columns equal to a target in every row."""
         assert self.attributes is not None
-        total = joint_sums(self.target_sums)
+        total = self.target_sums
         for i, k in sorted(self.alike):
             if total.lowest[k] < total.highest[k]:
                 warn(

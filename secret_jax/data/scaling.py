@@ -42,15 +42,13 @@ def column_sums(
     weight: np.ndarray,
     *,
     allow_missing: bool,
-) -> list[ColumnSums]:
+) -> ColumnSums:
     """Measure columns of numbers, NaN where one is missing, in blocks of rows.
 
-    Rows of weight zero count for nothing, but must hold numbers. The blocks are
-    `ROW_BLOCK` rows each but the last: a table in pieces of so many rows has the blocks
-    of the whole.
+    Rows of weight zero count for nothing, but must hold numbers.
     """
     if not columns:
-        return []
+        return no_sums(0)
 
     def sums(rows: slice) -> ColumnSums:
         values = np.array([column[rows] for column in columns], np.float64)
@@ -66,18 +64,14 @@ def column_sums(
         with np.errstate(over="ignore", invalid="ignore"):
             return _block_sums(values, row_weight, *edges)
 
-    return list(in_blocks(sums, len(weight)))
+    return joint_sums(list(in_blocks(sums, len(weight))))
 
 
 def moments_of(
-    blocks: Sequence[ColumnSums], names: Sequence[str], *, of_target: bool = False
+    total: ColumnSums, names: Sequence[str], *, of_target: bool = False
 ) -> ColumnMoments:
-    """Combine the sums of blocks; refuse columns whose variance is no number."""
-    if not blocks:
-        nothing = np.zeros(0)
-        return ColumnMoments(nothing, nothing, nothing, nothing)
+    """Centers and scales by sums; refuse columns whose variance is no number."""
     with np.errstate(over="ignore", invalid="ignore"):
-        total = joint_sums(blocks)
         scale = np.sqrt(safe_divide(total.scatter, total.mass))
     constant = (total.lowest >= total.highest) | (total.mass == 0)
     usable = np.isfinite(scale) & ((scale > 0) | (not of_target))
@@ -129,10 +123,17 @@ def _block_sums(
     return ColumnSums(mass, mean, scatter, lowest, highest, missing_mass)
 
 
+def no_sums(n_columns: int) -> ColumnSums:
+    """Sums over no rows."""
+    zero, infinite = np.zeros(n_columns), np.full(n_columns, np.inf)
+    return ColumnSums(zero, zero, zero, infinite, -infinite, zero)
+
+
 def joint_sums(blocks: Sequence[ColumnSums]) -> ColumnSums:
     """Combine the sums of several blocks."""
     parts = ColumnSums(*(np.array(arrays) for arrays in zip(*blocks, strict=True)))
-    whole = added_up(Moments(*parts[:3]), np.array([0]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = added_up(Moments(*parts[:3]), np.array([0]))
     return ColumnSums(
         *(array[0] for array in whole),
         lowest=parts.lowest.min(axis=0),

@@ -20,7 +20,6 @@ from secret_jax.data.repeats import distinct
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import MAX_COPIES, Rows
 from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
-from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
 from secret_jax.data.tails import with_flat_tails
@@ -191,11 +190,6 @@ class FirstPass:
                         f"order, from {level!r} on. Write all batches with the same."
                     )
 
-    @property
-    def lowest_targets(self) -> np.ndarray:
-        """Least targets of all rows, shape (n_outputs,)."""
-        return joint_sums(self.learner.target_sums).lowest
-
     def merge(self, other: Self) -> None:
         """Add the rows of another process."""
         known = vars(self.learner.attributes)
@@ -230,7 +224,7 @@ class FirstPass:
         self.factor = share * factor
         schema = learner.schema(self.factor)
         # Of the rows beyond the sample, the most extreme targets are known.
-        total = joint_sums(learner.target_sums)
+        total = learner.target_sums
         extremes = np.stack([total.lowest, total.highest])
         loss.check_targets(np.concatenate([source.targets, extremes]))
         schema = with_units_of(loss, schema, source.targets, source.weight)
@@ -253,7 +247,7 @@ def content_of(hashed: np.ndarray, weight: np.ndarray, before: int = 0) -> int:
 
     A pass over the same rows comes to the same sum: by chance one in 2**32 others.
     """
-    rows = mix(hashed.astype(np.uint64) ^ mix(weight.view(np.uint64)))
+    rows = mix(weight.view(np.uint64) ^ hashed)
     return (before + int(rows.sum())) % (1 << 64)
 
 

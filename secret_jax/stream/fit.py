@@ -112,7 +112,7 @@ def prepare_stream(
     passes, seeds = zip(*of_all(options.exchange, read), strict=True)
     whole = together(passes)
     schema, rows = whole.finished(plan.leaf.loss, enough)
-    better = with_better_scale(plan, schema, rows, whole.lowest_targets)
+    better = with_better_scale(plan, schema, rows, whole.learner.target_sums.lowest)
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
     own.pool = whole.pool = Pool()  # its rows are in the sample now

@@ -78,7 +78,7 @@ class StreamMixin:
         StreamError
             A ValueError. If the source cannot be read, or its rows not used: the
             message says in which part file, batch and row. Also if the second pass
-            finds more rows or fewer than the first.
+            finds more rows than the first, fewer, or others, in any order.
         ImportError
             If pyarrow is needed and not there.
 

@@ -64,7 +64,7 @@ def test_the_tree_is_that_of_scikit_learn(criterion, cuts):
     np.testing.assert_array_equal(ours.predict(X), reference.predict(X))
 
 
-def test_weights_of_rows_and_classes_count_as_in_scikit_learn():
+def test_weights_of_rows_classes_and_priors_count_as_in_scikit_learn():
     X, y = rows(3)
     weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     factors = {"low": 2.0, "middle": 1.0, "high": 3.0}
@@ -76,16 +76,10 @@ def test_weights_of_rows_and_classes_count_as_in_scikit_learn():
     ours.fit(X, y, sample_weight=weight)
     assert ours.n_leaves_ == reference.get_n_leaves() > 12
     assert_same_tree(ours, reference, X)
-
-
-def test_priors_are_weights_of_the_classes():
-    X, y = rows(4)
+    # Priors are weights of the classes.
     priors = {"high": 0.5, "low": 0.3, "middle": 0.2}
-    count = {name: np.sum(y == name) for name in priors}
-    factors = {name: 3000 * share / count[name] for name, share in priors.items()}
-    reference = DecisionTreeClassifier(
-        min_weight_fraction_leaf=0.03, class_weight=factors
-    ).fit(X, y)
+    factors = {name: 3000 * s / np.sum(y == name) for name, s in priors.items()}
+    reference.set_params(class_weight=factors).fit(X, y)
     ours = cart("gini", min_samples_leaf=0.03, priors=priors).fit(X, y)
     assert ours.n_leaves_ == reference.get_n_leaves() > 12
     np.testing.assert_allclose(ours.tree_.mean[0], [0.5, 0.3, 0.2], rtol=1e-9)

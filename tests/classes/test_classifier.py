@@ -132,8 +132,6 @@ def test_what_are_no_classes_is_refused(iris):
     X, _, y, _ = iris
     refused("Unknown label type.*Use SecretRegressor", X, np.linspace(0, 1, len(X)))
     refused("at least two classes.*only one class: 'a'", X, ["a"] * len(X))
-    refused("The classes in y are of several types: int, str", X, [1, "b"] * 45)
-    refused("the class of row 1 is missing", X, ["a", None, *y[2:]])
     refused("y has 2 columns", X, np.stack([y, y], axis=1))
     weight = (y == "setosa").astype(float)
     with pytest.raises(ValueError, match="only one class: 'setosa'"):
@@ -167,18 +165,12 @@ def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     refused("'leaf' parameter", X, y, leaf="ridge")
 
 
-def test_a_class_of_one_row_is_told_of(iris):
-    X, _, y, _ = iris
-    y = y.copy()
-    y[0] = "rose"
-    with pytest.warns(UserWarning, match="'rose' has a single row"):
-        SecretClassifier(**CHEAP).fit(X, y)
-
-
-def test_classes_that_training_has_not_are_wrong_and_no_error(several, iris):
+def test_a_class_of_one_row_is_told_of_and_one_of_none_is_wrong(several, iris):
     X, y = iris[0], iris[2].astype(object)
     y[0] = "rose"
     assert several.score(X, y) < several.score(X, iris[2])
+    with pytest.warns(UserWarning, match="'rose' has a single row"):
+        SecretClassifier(**CHEAP).fit(X, y.astype(str))
 
 
 def test_classes_that_are_numbers_are_told_from_numbers(iris):
@@ -208,18 +200,16 @@ def test_refinements_go_by_cross_entropy(refine, iris):
     assert model.score(new, expected) > 0.9
 
 
-def noisy_rings(n_rows, seed, n_classes):
+def noisy_rings(n_rows, seed):
     """Classes by the distance from the center, which single splits cut badly."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, 2))
     radius = np.hypot(*X.T) + 0.2 * random.normal(size=n_rows)
-    return X, np.digitize(radius, [0.9, 1.6][: n_classes - 1])
+    return X, np.digitize(radius, [0.9, 1.6])
 
 
-@pytest.mark.parametrize("n_classes", [3])
-def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
-    X, y = noisy_rings(500, 0, n_classes)
-    new, expected = noisy_rings(2000, 1, n_classes)
+def test_gates_are_trained_by_cross_entropy(tmp_path):
+    (X, y), (new, expected) = noisy_rings(500, 0), noisy_rings(2000, 1)
     gates = SoftGates(max_steps=512, widths=(0.3,))
     options = {"splits": "cart", "prune": "holdout", "oblique": False}
     hard = SecretClassifier(**options).fit(X, y)
@@ -240,9 +230,6 @@ def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
 
 
 def test_gates_are_refused_where_shares_are_the_models(iris):
-    options = {
-        "refine": "soft",
-        "prune": "holdout",
-        "leaf": ClassFrequencies(impurity="gini"),
-    }
-    refused("not defined for Brier", iris[0], iris[2], **options)
+    options = {"refine": "soft", "prune": "holdout"}
+    leaf = ClassFrequencies(impurity="gini")
+    refused("not defined for Brier", iris[0], iris[2], leaf=leaf, **options)

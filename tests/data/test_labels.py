@@ -43,12 +43,9 @@ def test_a_row_of_weight_two_is_two_rows(given, priors):
     assert found.sum() == pytest.approx(count.sum())
 
 
-def test_rows_of_classes_without_weight_are_no_rows():
+def test_rows_of_classes_without_weight_are_no_rows_and_enormous_weights_stay():
     found = class_weights(LABELS, CLASSES, ONES, {"low": 7, "high": 0}, None)
     np.testing.assert_allclose(found, LABELS == "low")
-
-
-def test_enormous_weights_stay_as_they_are():
     weight = np.full(len(LABELS), 1e308)
     assert class_weights(LABELS, CLASSES, weight, None, None) is weight
 
@@ -110,6 +107,7 @@ def test_labels_of_several_types_are_told_apart(y, types):
 def test_objects_of_one_type_are_labels_of_it():
     assert checked(np.array([2, 1] * 9, object)).tolist() == [1, 2]
     assert checked(pd.array([True, False] * 9, dtype="boolean")).dtype == bool
+    assert len(checked(np.arange(4 * MOST_CLASSES) % MOST_CLASSES)) == MOST_CLASSES
 
 
 @pytest.mark.parametrize(
@@ -131,10 +129,6 @@ def test_many_classes_are_refused_before_anything_is_fitted(model):
         ValueError, match=r"400 rows, .*at most 50.* join the rare ones"
     ):
         model.fit(X, [f"id {i % 100}" for i in range(400)])
-
-
-def test_as_many_classes_as_may_be_are_classes():
-    assert len(checked(np.arange(4 * MOST_CLASSES) % MOST_CLASSES)) == MOST_CLASSES
 
 
 def test_what_is_scored_is_checked_like_what_is_fitted():

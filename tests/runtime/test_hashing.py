@@ -29,9 +29,8 @@ def test_random_numbers_are_those_of_their_key_alone():
     assert len(np.unique(numbers)) > 1490
 
 
-def test_random_numbers_are_uniform_and_never_an_end():
-    key = np.arange(4000, dtype=np.uint64)
-    numbers = random_numbers(key, 50)
+def test_random_numbers_are_uniform_and_never_an_end(monkeypatch):
+    numbers = random_numbers(np.arange(4000, dtype=np.uint64), 50)
     assert 0 < numbers.min() < 1e-4
     assert 1 - 1e-4 < numbers.max() < 1
     for part in (numbers, numbers[:, :1], numbers[:, -1:]):
@@ -42,13 +41,10 @@ def test_random_numbers_are_uniform_and_never_an_end():
     # The correlation of independent numbers has a deviation of 1 / sqrt(4000).
     correlation = np.corrcoef(numbers[:, :5].T) - np.eye(5)
     assert np.abs(correlation).max() < 5 / np.sqrt(4000)
-
-
-def test_the_ends_are_moved_inside(monkeypatch):
-    """Float32 rounds the last of the numbers below one up to it."""
+    # Float32 rounds the last of the numbers below one up to it.
     ends = np.array([[0.0, 1 - 2.0**-53, 0.5]])
     monkeypatch.setattr("secret_jax.runtime.hashing.uniform", lambda key: ends)
-    found = random_numbers(np.zeros(1, np.uint64), 3)[0]
-    assert 0 < found[0] < 1e-7
-    assert 1 - 1e-7 < found[1] < 1
-    assert found[2] == 0.5
+    low, high, half = random_numbers(np.zeros(1, np.uint64), 3)[0]
+    assert 0 < low < 1e-7
+    assert 1 - 1e-7 < high < 1
+    assert half == 0.5

@@ -63,15 +63,11 @@ def test_a_second_process_compiles_nothing_and_fits_the_same_tree(tmp_path):
     assert sorted((tmp_path / "kept").glob("*-cache")) == kept
 
 
-def test_settings_are_restored_after_an_error(tmp_path):
+def test_settings_are_restored_after_errors_and_blocks_that_overlap(tmp_path):
     before = jax.config.values.copy()  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(KeyError), secret_jax.keep_programs(tmp_path):
         raise KeyError
     assert before == jax.config.values  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_settings_are_restored_after_blocks_of_threads_that_overlap(tmp_path):
-    before = jax.config.values.copy()  # pyright: ignore[reportAttributeAccessIssue]
     with ThreadPoolExecutor(2) as threads:  # each opens and closes its block by itself
         one, two = (secret_jax.keep_programs(tmp_path / name) for name in "ab")
         for step in (one.__enter__, two.__enter__):

@@ -21,11 +21,10 @@ def told(stream: io.StringIO, wanted=True) -> str:
     return stream.getvalue()
 
 
-def test_a_pipe_gets_a_line_for_each_stage():
-    assert told(io.StringIO()).splitlines() == [
-        "00:00 growing, level 1",
-        "00:00 pruning",
-    ]
+def test_a_pipe_gets_a_line_for_each_stage_and_nobody_else_one():
+    lines = ["00:00 growing, level 1", "00:00 pruning"]
+    assert told(io.StringIO()).splitlines() == lines
+    assert told(Terminal(), wanted=0) == ""
 
 
 def test_work_that_is_done_again_says_what_is_other():
@@ -46,10 +45,6 @@ def test_a_terminal_gets_one_line_that_is_wiped_in_the_end():
     assert frames[-1] == ""
     assert frames[-2].strip() == ""
     assert max(map(len, frames)) < 80  # of a terminal that tells no width
-
-
-def test_nothing_is_shown_where_nothing_is_wanted():
-    assert told(Terminal(), wanted=0) == ""
 
 
 def test_a_pipe_gets_further_lines_of_a_long_stage(monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.data.device import encode_on_device
+from secret_jax.data.device import encoded_block
 from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, conditions_at
 from secret_jax.inspect.rounding import rounded_split
@@ -118,7 +118,7 @@ def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
     assert round(conditions_at(tree, 0)[0][1].threshold) == first + 12
     center, scale = tree.schema.center, tree.schema.scale
     x = np.asarray(
-        encode_on_device(
+        encoded_block(
             jnp.asarray(values[:, None]), (center, scale, *tree.schema.saturation)
         )
     )
