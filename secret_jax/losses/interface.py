@@ -148,8 +148,8 @@ class Loss(Value, ABC):
         any direction: sums of the rows of the Hessian diag(p) - p p' are at most
         2 p (1 - p), and so are its eigenvalues (Gershgorin).
         """
-        slope, own = self.working(targets, value)
-        curvature = own[:, 0] if own.shape[1] == 1 else 2.0 * own.max(axis=1)
+        slope, each = self.working(targets, value)
+        curvature = each[:, 0] if each.shape[1] == 1 else 2.0 * each.max(axis=1)
         step = np.clip(slope / curvature[:, None], -LONGEST_STEP, LONGEST_STEP)
         total = weight.sum()
         share = np.minimum(curvature / (weight @ curvature / total), _MOST_SHARE)

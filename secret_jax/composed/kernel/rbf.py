@@ -143,12 +143,12 @@ class _Sums(NamedTuple):
         total = weight.sum()
         mean = weight @ basis / total
         off, step = basis - mean, mean - self.mean
-        every = self.weight + total
-        between = self.weight * total / every * np.outer(step, step)
+        both = self.weight + total
+        between = self.weight * total / both * np.outer(step, step)
         weighted = weight[:, None] * off
         return _Sums(
-            every,
-            self.mean + step * (total / every),
+            both,
+            self.mean + step * (total / both),
             self.gram + weighted.T @ off + between,
             self.moment + basis.T @ (weight[:, None] * rest),
         )

@@ -139,8 +139,8 @@ class GreedySearch(Search):
                 changed = best
                 n_turns += 1
                 yield n_turns, best
-                own = set(best.columns or ())
-                others = [own ^ {column} for column in range(n_columns)]
+                used = set(best.columns or ())
+                others = [used ^ {column} for column in range(n_columns)]
                 others = [tuple(sorted(one)) for one in others if one]
                 best = better(best, [replace(best, columns=one) for one in others])
 
