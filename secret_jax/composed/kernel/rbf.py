@@ -7,9 +7,8 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.kernels import KERNELS, blocks
+from secret_jax.composed.kernel.kernels import KERNELS, Metric, blocks
 from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, in units of the root mean square distance of a row of

@@ -8,9 +8,15 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.kernels import KERNELS, WEIGHING, blocks, products
+from secret_jax.composed.kernel.kernels import (
+    KERNELS,
+    SMOOTHERS,
+    WEIGHING,
+    Metric,
+    blocks,
+    products,
+)
 from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, the widest first, in units of the root mean square

@@ -10,10 +10,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, ComposedEstimator, Given
-from secret_jax.composed.kernel.covariances import without_rounding
 from secret_jax.composed.kernel.criteria import of_classes, of_numbers
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
+from secret_jax.composed.kernel.kernels import without_rounding
 from secret_jax.composed.kernel.rbf import RadialBasis
 from secret_jax.composed.kernel.scoring import CumulativeScores, OptimalScores
 from secret_jax.composed.kernel.search import (
