@@ -88,14 +88,12 @@ def _likelihood(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _entropy(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Equation (3.38): covariance of secondary midpoints, and variances inside.
-
-    The density of maximum entropy is uniform between midpoints of the sorted values,
-    with exponential tails (Fiebig 1982; Theil & Fiebig 1984). The mean of its interval
-    takes a value's place, and the variance in the interval goes to the diagonal.
-    """
+    """Equation (3.38): covariance of secondary midpoints, and variances inside."""
     if len(x) < 2:
         return np.zeros((x.shape[1], x.shape[1]))
+    # The density of maximum entropy is uniform between midpoints of the sorted values,
+    # with exponential tails (Fiebig 1982; Theil & Fiebig 1984). The mean of its interval
+    # takes a value's place, and the variance in the interval goes to the diagonal.
     # Of equal values, the first and the last row have other midpoints than the rest.
     order = np.argsort(without_rounding(x), axis=0, kind="stable")
     value = np.take_along_axis(x, order, axis=0)

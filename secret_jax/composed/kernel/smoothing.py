@@ -137,15 +137,11 @@ class LeafRows(NamedTuple):
     def _smoothed(
         self, place: np.ndarray, square: np.ndarray, bandwidth: float, how: Smoothing
     ) -> np.ndarray:
-        """Weighted means, or weighted linear models, at other rows.
-
-        ``place`` (n_others, n_columns): in coordinates of the metric; ``square``
-        (n_others, n_rows): squared distances, infinite where a row is not to count. Far
-        from all rows the nearest ones count: only ratios of weights matter.
-        """
+        """Weighted means, or linear models, at places of known squared distances."""
         log = KERNELS[how.kernel].log
         assert log is not None, "`Head.check` has seen to it"
         log_weight = log(square, bandwidth)
+        # Far from all rows the nearest ones count: only ratios of weights matter.
         share = self.weight * np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         value = share @ self.target
