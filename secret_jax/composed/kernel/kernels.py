@@ -92,8 +92,8 @@ def _entropy(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     if len(x) < 2:
         return np.zeros((x.shape[1], x.shape[1]))
     # The density of maximum entropy is uniform between midpoints of the sorted values,
-    # with exponential tails (Fiebig 1982; Theil & Fiebig 1984). The mean of its interval
-    # takes a value's place, and the variance in the interval goes to the diagonal.
+    # with exponential tails (Fiebig 1982; Theil & Fiebig 1984). The mean of an interval
+    # takes a value's place, and the variance in it goes to the diagonal.
     # Of equal values, the first and the last row have other midpoints than the rest.
     order = np.argsort(without_rounding(x), axis=0, kind="stable")
     value = np.take_along_axis(x, order, axis=0)

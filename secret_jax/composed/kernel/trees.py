@@ -172,8 +172,8 @@ def _regions(
     weight: np.ndarray,
 ) -> Regions:
     """Distinct rows with weight, in an order that theirs does not change."""
-    # A row is left out with all its copies, which would tell what it is. Some heads take
-    # every other row, and smoothers tell equal ones apart.
+    # A row is left out with all its copies, which would tell what it is. Some heads
+    # take every other row, and smoothers tell equal ones apart.
     used = weight > 0
     parts = [leaf[:, None], x, target, base]
     table = np.column_stack(parts)[used]
