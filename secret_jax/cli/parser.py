@@ -152,10 +152,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add(group: Any, table: str, **more: Any) -> None:
-    """Add the options of a table: flag, what stands for its value, and a purpose.
-
-    What stands for a value says of which type it is; three dots: it may be repeated.
-    """
+    """Add a table's options; what stands for a value says of which type it is."""
     for entry in re.split(r"\n(?=--)", table.strip()):
         option, purpose = " ".join(entry.split("\n")).split("  ", 1)
         flag, _, value = option.partition(" ")

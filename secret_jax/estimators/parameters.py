@@ -150,7 +150,7 @@ class TreeParameters:
     oblique: bool | Literal["auto"] = "auto"
     leaf: str | LeafModel
     splits: str | SplitFinder = "rss"
-    prune: str | PruningRule | None = "auto"
+    prune: Annotated[str | PruningRule | None, *_choices("prune", PruningRule)] = "auto"
     refine: Annotated[str | Refinement | None, *_choices("refine", Refinement)] = None
     distill: bool | Distillation = True
     min_samples_leaf: CountOrShare = "auto"
@@ -161,7 +161,6 @@ class TreeParameters:
 class RegressorParameters(TreeParameters):
     leaf: Annotated[str | LeafModel, *_choices("leaf", LeafModel)] = "ridge"
     splits: Annotated[str | SplitFinder, *_choices("splits", SplitFinder)] = "rss"
-    prune: Annotated[str | PruningRule | None, *_choices("prune", PruningRule)] = "auto"
     loss: Annotated[str | Loss, *_choices("loss", Loss)] = "squared"
 
 
@@ -171,9 +170,6 @@ class ClassifierParameters(TreeParameters):
     splits: Annotated[
         str | SplitFinder, *_choices("splits", SplitFinder, CLASS_NAMED)
     ] = "rss"
-    prune: Annotated[
-        str | PruningRule | None, *_choices("prune", PruningRule, CLASS_NAMED)
-    ] = "auto"
     class_weight: Literal["balanced"] | dict | None = None
     priors: Any = None
     costs: Any = None

@@ -31,8 +31,8 @@ class Scale:
         share = 0.5
         if self.high > self.low and math.isfinite(value):
             share = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
-        places = np.linspace(0.0, 1.0, len(_SHADES))
-        return _hex(np.interp(share, places, side) for side in channels(_SHADES).T)
+        steps = np.linspace(0.0, 1.0, len(_SHADES))
+        return _hex(np.interp(share, steps, side) for side in channels(_SHADES).T)
 
 
 def class_colors(n_classes: int) -> list[str]:

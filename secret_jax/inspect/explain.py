@@ -151,10 +151,10 @@ class Explanation:
             if added[column] != 0:
                 value = self.values[row, column]
                 word = quoted if self.categorical[column] else entry
-                held = "missing" if is_missing(value) else word(value)
+                cell = "missing" if is_missing(value) else word(value)
                 new = " (not in training)" * bool(self.unknown[row, column])
                 name = quoted(self.names[column])
-                steps.append((f"{name} = {held}{new}", float(added[column])))
+                steps.append((f"{name} = {cell}{new}", float(added[column])))
         return steps
 
     def to_dataframe(self) -> Any:

@@ -113,7 +113,7 @@ def stability(
 def _frequencies(trees: list[Tree]) -> Any:
     """Count what the first tree, and the others, split on."""
     pandas, rows = import_pandas(), []
-    for which, tree in enumerate(trees):
+    for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             for _, split in conditions_at(tree, node):
                 cut = np.nan
@@ -123,10 +123,10 @@ def _frequencies(trees: list[Tree]) -> Any:
                     columns = [term.column for term in split.terms]
                     if [term.asks for term in split.terms] == ["number"]:
                         cut = rounded_split(split).threshold
-                rows += [(which, node == 0, column, cut) for column in columns]
+                rows += [(number, node == 0, column, cut) for column in columns]
     asked = pandas.DataFrame(rows, columns=["tree", "at_root", "column", "threshold"])
     asked = asked.astype({"at_root": bool, "threshold": float})
-    own, others = asked[asked["tree"] == 0], asked[asked["tree"] > 0]
+    of_tree, others = asked[asked["tree"] == 0], asked[asked["tree"] > 0]
     names, n_resamples = trees[0].schema.names, len(trees) - 1
 
     def share(rows: Any) -> Any:
@@ -142,7 +142,7 @@ def _frequencies(trees: list[Tree]) -> Any:
         },
         index=sorted(set(asked["column"])),
     )
-    table.insert(2, "in_tree", table.index.isin(own["column"]))
+    table.insert(2, "in_tree", table.index.isin(of_tree["column"]))
     table = table.fillna({"resamples": 0.0, "at_root": 0.0})
     table.index = [str(names[column]) for column in table.index]
     table = table.sort_values(["resamples", "at_root"], ascending=False, kind="stable")

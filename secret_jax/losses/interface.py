@@ -16,8 +16,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
+from scipy.stats import norm
 
-from secret_jax.losses.robust import robust_units
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -34,6 +34,10 @@ LONGEST_STEP = 4.0
 # Maximum weight of a row relative to the mean: where most rows are sure, the others
 # would dominate.
 _MOST_SHARE = 2.0
+# Standard deviation of a normal variable over its median absolute deviation.
+_NORMAL = float(1.0 / norm.ppf(0.75))
+# Sums of weights may be rounding errors away from a share of the total.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +152,8 @@ class Loss(Value, ABC):
         any direction: sums of the rows of the Hessian diag(p) - p p' are at most
         2 p (1 - p), and so are its eigenvalues (Gershgorin).
         """
-        slope, own = self.working(targets, value)
-        curvature = own[:, 0] if own.shape[1] == 1 else 2.0 * own.max(axis=1)
+        slope, each = self.working(targets, value)
+        curvature = each[:, 0] if each.shape[1] == 1 else 2.0 * each.max(axis=1)
         step = np.clip(slope / curvature[:, None], -LONGEST_STEP, LONGEST_STEP)
         total = weight.sum()
         share = np.minimum(curvature / (weight @ curvature / total), _MOST_SHARE)
@@ -229,3 +233,41 @@ class OfLosses(Value):
         loss = options["leaf"].loss
         known = self.knows(loss)
         return "" if known else f"another one: it is not defined for {loss!r}"
+
+
+def quantile(
+    values: Weights,
+    weight: Weights,
+    level: float,
+) -> float:
+    """Smallest value with at least a share ``level`` of the weight up to it.
+
+    >>> quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
+    2.0
+    """
+    share = (1.0 - _ROUNDING) * level
+    return float(np.quantile(values, share, weights=weight, method="inverted_cdf"))
+
+
+def robust_scale(deviations: Weights, weight: Weights) -> float:
+    """Standard deviation of normal numbers with the same median absolute deviation.
+
+    Without deviations of zero: a value that most rows share is no scale.
+
+    >>> round(robust_scale(np.array([-1.0, 1.0, 0.0, 1.0, 1e6]), np.ones(5)), 4)
+    1.4826
+    """
+    used = (deviations != 0) & (weight > 0)
+    if not used.any():
+        return 0.0
+    return _NORMAL * quantile(np.abs(deviations[used]), weight[used], 0.5)
+
+
+def robust_units(targets: Weights, weight: Weights) -> tuple[float, float]:
+    """Median and robust scale about it; the scale is 1 if nothing varies.
+
+    >>> robust_units(np.array([1.0, 2.0, 3.0, 1e9]), np.ones(4))[0]
+    2.0
+    """
+    center = quantile(targets, weight, 0.5)
+    return center, robust_scale(targets - center, weight) or 1.0

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 
-from secret_jax.losses.interface import Loss, Pair
-from secret_jax.losses.robust import quantile, robust_scale
+from secret_jax.losses.interface import Loss, Pair, quantile, robust_scale
 from secret_jax.runtime.values import real
 
 # A rounded corner is straight far away from it; a small share of the curvature of a

@@ -159,25 +159,6 @@ def test_explanations_name_lines_and_values_and_go_to_a_file(
     assert sums.to_numpy() == pytest.approx(expected(model), rel=1e-5, abs=0.1)
 
 
-def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
-    path = tmp_path / "cost.py"
-    code, _, _ = run("export", model, "python", "--name", "cost", "--out", path)
-    assert code == 0
-    scope: dict = {}
-    exec(path.read_text(), scope)
-    sold = plain_table()["sold"]
-    parts = {"year": sold.dt.year, "month": sold.dt.month}
-    parts["days since 1970"] = (sold - pd.Timestamp(0)).dt.days
-    parts = {f"sold ({part})": values for part, values in parts.items()}
-    rows = plain_table().assign(**parts).to_dict("records")
-    found = [scope["cost"](row) for row in rows]
-    assert found == pytest.approx(expected(model), rel=1e-5)
-    code, out, _ = run("export", model, "dot")
-    assert out.startswith("digraph")
-    assert_fails(run("export", model, "python", "--table", "t"), "table")
-    assert_fails(run("export", model, "dot", "--name", "t"), "do not go with dot")
-
-
 def test_another_fit_forgets_how_files_were_read(run, model, table):
     loaded = SecretRegressor.load(model)
     assert loaded.reading_["formats"]["length"]["thousands"] == ","
@@ -234,6 +215,8 @@ def test_models_of_python_are_used_on_files(run, tmp_path):
     assert run("show", model)[1].strip() == fitted.export_text().strip()
     assert run("show", model, path, "--rows", 1)[1].startswith("line 2: y = ")
     assert "def predict" in run("export", model, "python")[1]
+    assert run("export", model, "dot")[1].startswith("digraph")
+    assert_fails(run("export", model, "dot", "--name", "t"), "do not go with dot")
     both = pd.DataFrame({"up": y, "down": -y})
     fitted = SecretRegressor(**quick).fit(X, both)
     fitted.save(model)

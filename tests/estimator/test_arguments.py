@@ -237,15 +237,6 @@ def test_pictures_of_leaves():
     check_junk("node", model().plot_leaf)
 
 
-def test_pictures_need_whole_rows():
-    X, y = shop(64)
-    for value in ((X, y[:3]), (X[["width"]], y), (X, None), (None, y)):
-        try:
-            model().plot_partition("width", "height", data=value)
-        except Exception as error:
-            assert_meant(error)
-
-
 def test_loaders_of_data(tmp_path):
     (tmp_path / "houses.csv").write_text("size,price\n1,10\n2,30\n")
     check_junk("name", datasets.load, data_home=tmp_path)

@@ -14,10 +14,8 @@ import pytest
 import sklearn
 from configurations import crease, shop
 from sklearn.base import clone
-from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
@@ -84,19 +82,6 @@ def test_tags_say_what_is_accepted():
     assert tags.categorical
     assert not tags.sparse
     assert not get_tags(SecretRegressor(missing_values="error")).input_tags.allow_nan
-
-
-def test_a_pipeline_may_fill_in_what_is_missing_or_leave_it():
-    X, y = shop()
-    numbers = X[["width", "height"]].mask(X["width"] > 1)
-    model = SecretRegressor(max_depth=0, random_state=0)
-    alone = make_pipeline(StandardScaler(), model).fit(numbers, y)
-    refusing = clone(model).set_params(missing_values="error")
-    with pytest.raises(ValueError, match=r"contains NaN.*'learn'"):
-        make_pipeline(StandardScaler(), refusing).fit(numbers, y)
-    filled = make_pipeline(SimpleImputer(), StandardScaler(), refusing).fit(numbers, y)
-    assert alone.score(numbers, y) > 0
-    assert filled.score(numbers, y) > 0
 
 
 def test_grid_search_in_spawned_processes_finds_what_one_process_finds():

@@ -7,7 +7,6 @@ import sys
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from configurations import (
@@ -128,13 +127,6 @@ def test_frames_of_any_library_and_column_order_agree(configuration):
     assert tree_bytes(again.tree_) == tree_bytes(model.tree_)
     with pytest.warns(UserWarning, match="feature names"):
         assert np.array_equal(model.predict(X.to_numpy()), expected)
-
-
-def test_a_frame_after_an_array_is_remarked_on():
-    X, y = crease()
-    model = regressor("paper", max_depth=0).fit(X, y)
-    with pytest.warns(UserWarning, match="fitted without feature names"):
-        model.predict(pd.DataFrame(X, columns=["c", "b", "a"]))
 
 
 def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from exported_code import RUNS, assert_predicts, run_onnx, run_python
+from exported_code import RUNS, assert_predicts, run_onnx
 from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
 from random_trees import random_frame, random_tree, with_gates
 
@@ -305,31 +305,6 @@ def test_programs_and_predict_agree_at_edges(name, request):
     expected = predicted(tree, frame)
     for run in RUNS.values():
         assert_predicts(run(tree, frame), expected, tree)
-
-
-def test_numbers_beside_a_whole_one_go_where_predict_sends_them():
-    hours = np.tile(np.arange(8.0), 50)
-    y = np.where(hours <= 3, 1.0, 5.0)
-    X = pd.DataFrame({"hours": hours})
-    model = SecretRegressor(leaf="constant", oblique=False).fit(X, y)
-    assert "hours <= 3\n" in model.export_text()
-    near = [3.0, 0.1 * 30, np.nextafter(3.0, 9.0), 3.0 + 1e-9, 3.0 - 1e-9, 3.01]
-    frame = pd.DataFrame({"hours": near})
-    expected = model.predict(frame)
-    assert expected[:3].tolist() == [expected[0]] * 3
-    for run in RUNS.values():
-        assert_predicts(run(model.tree_, frame), expected, model.tree_)
-
-
-def test_truth_values_are_zero_and_one():
-    flags = np.tile([False, True], 60)
-    for given in (flags, 1.0 * flags):
-        X, y = pd.DataFrame({"flag": given}), 3.0 + 4.0 * flags
-        model = SecretRegressor(categorical_features=["flag"], leaf="constant")
-        tree = model.fit(X, y).tree_
-        rows = [{"flag": flag} for flag in (True, 1, False, 0)]
-        found = run_python(export_code(tree), rows)
-        np.testing.assert_allclose(found, [7.0, 7.0, 3.0, 3.0], atol=1e-4)
 
 
 def test_a_booster_at_edges():

@@ -3,10 +3,7 @@
 import re
 from dataclasses import replace
 
-import matplotlib
-import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 from random_trees import random_tree
 
 from secret_jax.inspect.dot import export_dot
@@ -77,19 +74,6 @@ def test_every_node_and_every_link_is_there(n_leaves):
         assert float(attributes["penwidth"]) == pytest.approx(0.5 + 5 * share, abs=0.01)
 
 
-def test_deep_trees_are_cut():
-    tree = random_tree(7, 20)
-    boxes, edges, _ = parse(export_dot(tree, max_depth=1))
-    assert sorted(boxes) == [0, 1, 2]
-    assert set(edges) == {(0, 1), (0, 2)}
-    cut = [node for node in (1, 2) if not tree.is_leaf[node]]
-    assert cut
-    for node in cut:
-        assert boxes[node]["style"] == "rounded,filled,dashed"
-        assert "leaves below" in boxes[node]["label"]
-        assert "rings =" in boxes[node]["label"]
-
-
 def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
     tree = random_tree(5, 6, kinds=(1,))
     names = tuple(f'a "{i}" \\n {{|}} ]; b\nc' for i in range(len(tree.schema.names)))
@@ -99,16 +83,3 @@ def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
     assert defaults["graph"]["label"].startswith('y": 6 leaves')
     words = split_sentence(replace(tree, schema=schema), 0)
     assert in_one_line(boxes[0]["label"]) == f"[0] {words}"
-
-
-def test_boxes_are_coloured_by_the_mean():
-    tree = random_tree(4, 8)
-    level = np.arange(tree.n_nodes, dtype=float)[:, None]
-    boxes, _, _ = parse(export_dot(replace(tree, mean=level)))
-    viridis = matplotlib.colormaps["viridis"]
-    for node, box in boxes.items():
-        color = to_rgb(viridis(node / (tree.n_nodes - 1)))
-        np.testing.assert_allclose(to_rgb(box["fillcolor"]), color, atol=0.06)
-        assert box["fontcolor"] == ("black" if node > 8 else "white")
-    (alone,) = parse(export_dot(random_tree(0, 1)))[0].values()
-    assert (alone["fillcolor"], alone["fontcolor"]) == ("white", "black")

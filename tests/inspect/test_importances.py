@@ -3,13 +3,11 @@
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 from configurations import shop
 from handmade import STUMP, build_tree
 from random_trees import random_tree
 from sklearn.datasets import load_iris
-from sklearn.inspection import permutation_importance
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
@@ -104,19 +102,6 @@ def test_the_indicators_of_a_column_vary_together(rng):
         of_numbers = (slopes[:4] * x[:, :4].std(axis=0)) ** 2
         np.testing.assert_allclose(found[[0, 2, 3, 6]], of_numbers)
         assert found[1] == pytest.approx(np.var(x[:, 4:] @ worth), abs=1e-12)
-
-
-def test_a_rare_category_counts_for_its_few_rows():
-    """One row in a hundred: as much as permuting the column costs."""
-    rng = np.random.default_rng(4)
-    kind = np.where(rng.uniform(size=2000) < 0.01, "rare", "usual").astype(object)
-    X = pd.DataFrame({"a": rng.normal(size=2000), "kind": kind})
-    y = X["a"] + 2.0 * (kind == "rare") + 0.1 * rng.normal(size=2000)
-    model = SecretRegressor(max_depth=2, prune=None).fit(X, y)
-    cost = permutation_importance(model, X, y, random_state=0).importances_mean
-    found = model.feature_importances_
-    np.testing.assert_allclose(found, cost / cost.sum(), atol=0.02)
-    assert 0.01 < found[1] < 0.1
 
 
 def test_shares_add_up_to_one_if_the_equation_of_a_single_class_tells_anything():

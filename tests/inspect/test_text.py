@@ -279,14 +279,6 @@ def test_categories_that_cannot_reach_a_node_are_not_listed():
     assert split_sentence(tree, child, side="right") == "sex in {I}"
 
 
-def test_categories_of_blanks_stand_in_quotes():
-    place = np.resize(["", " a", "b"], 300)
-    X = np.array([[one, i] for i, one in enumerate(place)], object)
-    y = np.select([place == "", place == " a"], [1.0, 2.0], 5.0)
-    text = SecretRegressor(max_depth=0).fit(X, y).export_text()
-    assert "[x0 = '']" in text
-
-
 def test_breaks_in_names_and_categories_break_no_line():
     place = np.resize(["a\nb", "c", "d"], 300)
     X = pd.DataFrame({"Area\n(m2)": np.arange(300.0) % 17, "Kind\nof house": place})

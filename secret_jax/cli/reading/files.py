@@ -140,10 +140,7 @@ def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> Tabl
 
 
 def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
-    """Read CSV in UTF-8, UTF-16, or what Windows writes.
-
-    The separator is the one that makes most columns of the header.
-    """
+    """Read CSV in UTF-8, UTF-16, or what Windows writes."""
     first = "UTF-16" if content.startswith(_UTF16) else "UTF-8-sig"
     notes, text = (), ""
     for encoding in (first, "Windows-1252", "Latin-1"):
@@ -158,6 +155,7 @@ def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
     lines = text[:65536].splitlines(keepends=True)
     empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
     before = empty if skip is None else skip
+    # The one that makes most columns of the header.
     separator = max(
         ",;\t|",
         key=lambda mark: len(next(csv.reader(lines[before:], delimiter=mark), [])),

@@ -125,8 +125,8 @@ def find_numbers(cells: pd.Series) -> Found:
     parts = _taken_apart(texts.str.translate(_SAME))
     parts = parts[parts["unit"] != ""]
     units = parts["unit"].unique()
-    few = len({*parts["body"]}) < _FEWEST_WITH_UNIT
-    if len(units) > 1 or (few and not all(re.fullmatch(_SIGN, one) for one in units)):
+    alike = len({*parts["body"]}) < _FEWEST_WITH_UNIT
+    if len(units) > 1 or (alike and not all(re.fullmatch(_SIGN, one) for one in units)):
         return Found()
     ways = product(units if len(units) else [""], _CONVENTIONS)
     return _fitting(

@@ -8,9 +8,8 @@ H. Bozdogan. Model Selection and Akaike's Information Criterion (AIC). Psychomet
 
 import numpy as np
 
-from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.kernels import KERNELS
+from secret_jax.composed.kernel.kernels import KERNELS, Metric
 
 CRITERIA = ("icomp", "aic", "bic", "caic")
 # Variances below this share of the target's are rounding; of a constant target, those

@@ -10,9 +10,15 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.kernels import DEFINITE, KERNELS, blocks, products
+from secret_jax.composed.kernel.kernels import (
+    DEFINITE,
+    KERNELS,
+    SMOOTHERS,
+    Metric,
+    blocks,
+    products,
+)
 from secret_jax.composed.kernel.rbf import FittedBases, RadialBasis, without_own
 from secret_jax.runtime.values import at_least
 from secret_jax.tree.file import recorded

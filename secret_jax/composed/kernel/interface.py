@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS
-from secret_jax.composed.kernel.kernels import KERNELS
+from secret_jax.composed.kernel.kernels import KERNELS, SMOOTHERS
 from secret_jax.runtime.values import Value
 
 
@@ -67,7 +66,7 @@ class Head(Value, ABC):
         Name in `secret_jax.composed.kernel.kernels.KERNELS`.
     smoother : str
         Estimate of covariances: a name in
-        `secret_jax.composed.kernel.covariances.SMOOTHERS`.
+        `secret_jax.composed.kernel.kernels.SMOOTHERS`.
     columns : tuple of int, optional
         Places, among the standardised columns, of those that count for distances.
         None: all of them.

@@ -7,9 +7,8 @@ from typing import Annotated, NamedTuple, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.kernels import KERNELS, blocks
+from secret_jax.composed.kernel.kernels import KERNELS, Metric, blocks
 from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, in units of the root mean square distance of a row of
@@ -143,12 +142,12 @@ class _Sums(NamedTuple):
         total = weight.sum()
         mean = weight @ basis / total
         off, step = basis - mean, mean - self.mean
-        every = self.weight + total
-        between = self.weight * total / every * np.outer(step, step)
+        both = self.weight + total
+        between = self.weight * total / both * np.outer(step, step)
         weighted = weight[:, None] * off
         return _Sums(
-            every,
-            self.mean + step * (total / every),
+            both,
+            self.mean + step * (total / both),
             self.gram + weighted.T @ off + between,
             self.moment + basis.T @ (weight[:, None] * rest),
         )

@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple, TypeAlias
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS
 from secret_jax.composed.kernel.criteria import CRITERIA
 from secret_jax.composed.kernel.interface import Head
+from secret_jax.composed.kernel.kernels import SMOOTHERS
 from secret_jax.runtime.genetic import evolve
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.file import recorded
@@ -139,8 +139,8 @@ class GreedySearch(Search):
                 changed = best
                 n_turns += 1
                 yield n_turns, best
-                own = set(best.columns or ())
-                others = [own ^ {column} for column in range(n_columns)]
+                used = set(best.columns or ())
+                others = [used ^ {column} for column in range(n_columns)]
                 others = [tuple(sorted(one)) for one in others if one]
                 best = better(best, [replace(best, columns=one) for one in others])
 

@@ -8,9 +8,15 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
-from secret_jax.composed.kernel.kernels import KERNELS, WEIGHING, blocks, products
+from secret_jax.composed.kernel.kernels import (
+    KERNELS,
+    SMOOTHERS,
+    WEIGHING,
+    Metric,
+    blocks,
+    products,
+)
 from secret_jax.tree.file import recorded
 
 # Bandwidths that are compared, the widest first, in units of the root mean square
@@ -131,15 +137,11 @@ class LeafRows(NamedTuple):
     def _smoothed(
         self, place: np.ndarray, square: np.ndarray, bandwidth: float, how: Smoothing
     ) -> np.ndarray:
-        """Weighted means, or weighted linear models, at other rows.
-
-        ``place`` (n_others, n_columns): in coordinates of the metric; ``square``
-        (n_others, n_rows): squared distances, infinite where a row is not to count. Far
-        from all rows the nearest ones count: only ratios of weights matter.
-        """
+        """Weighted means, or linear models, at places of known squared distances."""
         log = KERNELS[how.kernel].log
         assert log is not None, "`Head.check` has seen to it"
         log_weight = log(square, bandwidth)
+        # Far from all rows the nearest ones count: only ratios of weights matter.
         share = self.weight * np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         value = share @ self.target

@@ -10,10 +10,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, ComposedEstimator, Given
-from secret_jax.composed.kernel.covariances import without_rounding
 from secret_jax.composed.kernel.criteria import of_classes, of_numbers
 from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
+from secret_jax.composed.kernel.kernels import without_rounding
 from secret_jax.composed.kernel.rbf import RadialBasis
 from secret_jax.composed.kernel.scoring import CumulativeScores, OptimalScores
 from secret_jax.composed.kernel.search import (
@@ -151,14 +151,12 @@ class KernelTree(ComposedEstimator):
     def _routed(
         self, tree: Any, X: TableLike, head: Head
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standardised columns of rows, their leaves, and what the head adds to.
-
-        Columns are the regressors, or if there are none all that are numeric.
-        """
+        """Standardised columns of rows, their leaves, and what the head adds to."""
         with tree._computing(X, fall_back=True):
             flat, table = tree._tree_and_rows(X)
             outputs, leaf = routing.predict(flat, table), routing.apply(flat, table)
         n_regressors = flat.schema.n_regressors
+        # If there are no regressors all that are numeric.
         columns = list(range(n_regressors) or flat.schema.continuous_positions)
         x = table.on_host().x[:, columns].astype(np.float64)
         prediction = self._base(outputs.reshape(len(x), -1))
@@ -172,12 +170,9 @@ def _regions(
     target: np.ndarray,
     weight: np.ndarray,
 ) -> Regions:
-    """Distinct rows: one is left out with all its copies, which would tell what it is.
-
-    Rows without weight are dropped. The order is that of their values, of which some
-    heads take every other one, and smoothers tell equal ones apart. Means that rows in
-    another order round otherwise leave it as it is.
-    """
+    """Distinct rows with weight, in an order that theirs does not change."""
+    # A row is left out with all its copies, which would tell what it is. Some heads
+    # take every other row, and smoothers tell equal ones apart.
     used = weight > 0
     parts = [leaf[:, None], x, target, base]
     table = np.column_stack(parts)[used]

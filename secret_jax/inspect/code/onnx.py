@@ -398,9 +398,9 @@ def _mixture(graph: Graph, program: Program) -> Iterator[str]:
     tree, n_leaves = program.tree, program.tree.n_leaves
     # The logarithms of the odds that rows go left at the inner nodes.
     inner = np.flatnonzero(~tree.is_leaf)
-    width, most = tree.gate_width[inner], graph.constant(HARD_LOGIT)
+    width, limit = tree.gate_width[inner], graph.constant(HARD_LOGIT)
     twice = graph.add("Mul", graph.to_double(_sides(graph, tree)), graph.constant(2.0))
-    hard = graph.add("Mul", most, graph.add("Sub", twice, graph.constant(1.0)))
+    hard = graph.add("Mul", limit, graph.add("Sub", twice, graph.constant(1.0)))
     direction = graph.constant(tree.direction[inner][:, graph.order].T)
     total = graph.add("MatMul", graph.x, direction)
     distance = graph.add("Sub", graph.constant([tree.threshold[inner]]), total)

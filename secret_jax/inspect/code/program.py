@@ -118,8 +118,8 @@ def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
             scaled = np.float32(np.clip(scaled, -FAR, FAR))
             return not direction * scaled <= tree.threshold[node]
 
-    most = int(np.finfo(np.float64).max.view(np.int64))
-    ranks = range(-most, 0) if goes_right(0) else range(most + 1)
+    largest = int(np.finfo(np.float64).max.view(np.int64))
+    ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)
     first = bisect_left(ranks, True, key=goes_right)
     return sign * value(ranks[max(first - 1, 0)])
 
@@ -221,8 +221,8 @@ class Writer(ABC):
                 by_column.setdefault(term.name, []).append(term)
                 continue
             if term.asks == "number":
-                held = self.column(term.name, term.missing_as)
-                value = self.clip(held, term.low, term.high)
+                cell = self.column(term.name, term.missing_as)
+                value = self.clip(cell, term.low, term.high)
             else:
                 value = self.indicator.format(self.missing(term.name))
             size = self.number(abs(term.factor)) + " * "
@@ -244,7 +244,7 @@ class Writer(ABC):
 
     def condition(self, conditions: Conditions, side: Side) -> str:
         """Write the condition under which a row goes to a side."""
-        either, both, no = self.logical
+        any_of, all_of, no = self.logical
         texts = []
         for split in conditions:
             if isinstance(split, CategorySplit):
@@ -255,8 +255,8 @@ class Writer(ABC):
             if split.missing_left is not None:
                 gap = self.missing(split.terms[0].name)
                 if split.missing_left == (side == "left"):
-                    text = f"({gap} {either} {text})"
+                    text = f"({gap} {any_of} {text})"
                 else:
-                    text = f"({no} {gap} {both} {text})"
+                    text = f"({no} {gap} {all_of} {text})"
             texts.append(text)
-        return f" {both if side == 'left' else either} ".join(texts)
+        return f" {all_of if side == 'left' else any_of} ".join(texts)

@@ -122,14 +122,14 @@ class _PythonWriter(Writer):
         return repr(float(value))
 
     def column(self, name: str, missing_as: float | None = None) -> str:
-        held = self._held(name)
+        cell = self._held(name)
         if missing_as is not None:
-            held = f"number({held}, {missing_as})"
+            cell = f"number({cell}, {missing_as})"
         elif self.schema.names.index(name) not in self.schema.discrete:
-            held = f"float({held})"
+            cell = f"float({cell})"
         elif self.schema.allow_missing:
-            held = f"None if missing({held}) else {held}"
-        self.cells[repr(name)] = held
+            cell = f"None if missing({cell}) else {cell}"
+        self.cells[repr(name)] = cell
         return f"row[{name!r}]"
 
     def missing(self, name: str) -> str:
@@ -139,8 +139,8 @@ class _PythonWriter(Writer):
     def _held(self, name: str) -> str:
         """Write what is given: of levels in an order the place."""
         levels = self.schema.origin(self.schema.names.index(name)).levels
-        places = {level: float(place) for place, level in enumerate(levels or ())}
-        return f"{places!r}.get(row[{name!r}])" if levels else f"row[{name!r}]"
+        codes = {level: float(code) for code, level in enumerate(levels or ())}
+        return f"{codes!r}.get(row[{name!r}])" if levels else f"row[{name!r}]"
 
     def member(self, split: CategorySplit, side: Side) -> str:
         inside, name = side == split.listed_side, self.column(split.name)

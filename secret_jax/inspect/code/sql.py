@@ -164,18 +164,18 @@ class _SqlWriter(Writer):
             return sums[0]
         # Of one score both shares are known; of a number it is the second that is
         # meant.
-        which = -1 if model.classes is None else 1 if model.only is None else model.only
+        shown = -1 if model.classes is None else 1 if model.only is None else model.only
         scores = "SELECT\n" + ",\n".join(_named(sums, names))
-        return _with({f"{self.prefix}scores": scores}, values[which])
+        return _with({f"{self.prefix}scores": scores}, values[shown])
 
     def query_of_classes(self, sums: list[str], column_name: str, table: str) -> str:
         """Write a query that adds scores, probabilities and the predicted class."""
-        taken = {name.lower() for name in (*self.schema.names, column_name)}
+        names = {name.lower() for name in (*self.schema.names, column_name)}
 
         def free(name: str) -> str:
-            while name.lower() in taken:
+            while name.lower() in names:
                 name += "_"
-            taken.add(name.lower())
+            names.add(name.lower())
             return _name(name)
 
         outputs, labels = self.model.trees[0].outputs, self.model.labels
@@ -224,9 +224,9 @@ class _SqlWriter(Writer):
                 values.append(f"({self.added(terms)})")
         *labels, last = [self._literal(label, "y") for label in self.model.labels]
         cases = ["CASE"]
-        for place, label in enumerate(labels):
-            others = values[place + 1 :]
-            best = " AND ".join(f"{values[place]} {better} {each}" for each in others)
+        for i, label in enumerate(labels):
+            others = values[i + 1 :]
+            best = " AND ".join(f"{values[i]} {better} {each}" for each in others)
             cases.append(f"WHEN {best} THEN {label}")
         return "\n".join([*cases, f"ELSE {last}", "END"])
 
@@ -250,8 +250,8 @@ def _select(columns: Sequence[str], source: str) -> str:
 
 def _stages(queries: Mapping[str, str]) -> str:
     """Name queries, each of which reads the one before."""
-    every = [f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items()]
-    return f"WITH {', '.join(every)}"
+    stages = [f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items()]
+    return f"WITH {', '.join(stages)}"
 
 
 def _with(queries: Mapping[str, str], value: str) -> str:

@@ -143,11 +143,7 @@ class _Box(NamedTuple):
 
 
 def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
-    """Boxes of the nodes that are drawn, the left side before the right.
-
-    Inner nodes of one level are at least two rows apart, so rows of half the height of
-    the tallest keep them apart.
-    """
+    """Boxes of the nodes that are drawn, the left side before the right."""
     tree, order = view.tree, in_order(view.tree, max_depth)
     ends = {n for n in order if tree.is_leaf[n] or tree.depth[n] == max_depth}
     inner = [node for node in order if node not in ends]
@@ -160,6 +156,7 @@ def _boxes_of(view: View, max_depth: int | None) -> dict[int, _Box]:
         + 2 * _PADDING
         for node in order
     }
+    # Inner nodes of one level are at least two rows apart.
     tallest = max((height[node] for node in inner), default=0.0)
     below, middle = _HEADER, {}
     for node in order:

@@ -20,8 +20,8 @@ from secret_jax.composed.kernel import (
     kernels,
     smoothing,
 )
-from secret_jax.composed.kernel.covariances import SMOOTHERS
 from secret_jax.composed.kernel.interface import Regions
+from secret_jax.composed.kernel.kernels import SMOOTHERS
 from secret_jax.data.encoding import encode
 from secret_jax.data.validation import validated
 from secret_jax.runtime.parallel import one_thread_for_products

@@ -12,8 +12,14 @@ from sklearn.metrics.pairwise import (
     sigmoid_kernel,
 )
 
-from secret_jax.composed.kernel.covariances import SMOOTHERS, Metric
-from secret_jax.composed.kernel.kernels import DEFINITE, KERNELS, WEIGHING, products
+from secret_jax.composed.kernel.kernels import (
+    DEFINITE,
+    KERNELS,
+    SMOOTHERS,
+    WEIGHING,
+    Metric,
+    products,
+)
 
 RNG = np.random.default_rng(0)
 X, OTHER = RNG.normal(size=(30, 4)), RNG.normal(size=(20, 4))

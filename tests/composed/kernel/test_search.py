@@ -16,6 +16,7 @@ from secret_jax.composed.kernel import (
     criteria,
 )
 from secret_jax.composed.kernel.interface import HeadFit, Regions
+from secret_jax.composed.kernel.trees import HEADS
 
 TREE = SecretRegressor(splits="cart", oblique=False, prune=None, leaf="constant")
 TREE.set_params(max_depth=3)
@@ -116,7 +117,7 @@ def test_the_head_of_the_least_criterion_is_taken():
         # A search of no turns scores nothing, so the criterion is asked for itself.
         one = KernelTreeRegressor(TREE, head=head)
         _, rows, fit = one._with_head(model.tree_, given, y[:200, None])
-        known[one._heads[0]] = criteria.of_numbers("icomp", fit, rows)
+        known[HEADS[head]] = criteria.of_numbers("icomp", fit, rows)
     assert model.head_ == min(known, key=known.__getitem__)
 
 
