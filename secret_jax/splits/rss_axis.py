@@ -212,7 +212,7 @@ def best_attribute(
     rows, xp = nodes.rows, nodes.rows.xp
     finalists = largest(attributes.gain, min(n_finalists, attributes.gain.shape[1]))
     screened, cut, chance = (
-        xp.take_along_axis(a, finalists, axis=1)
+        taken(a, finalists, 1)
         for a in (attributes.gain, attributes.cut, attributes.chance)
     )
     exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)

@@ -96,13 +96,14 @@ def _proposed(nodes: Nodes, options: Options) -> list[AnyArray]:
 
 
 def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray]:
-    """Versions of directions in few attributes."""
-    n_columns = direction.shape[2]
-    return [
-        oriented(sparse(direction, nodes.covariance, length, options.ridge))
-        for length in options.sparse_terms
-        if length < n_columns
-    ]
+    """Versions of directions in few attributes, if there are any."""
+    _, n_full, n_columns = direction.shape
+    lengths = [length for length in options.sparse_terms if length < n_columns]
+    if not lengths:
+        return []
+    every = nodes.rows.xp.concatenate([direction] * len(lengths), axis=1)
+    n_kept = np.repeat(lengths, n_full)
+    return [oriented(sparse(every, nodes.covariance, n_kept, options.ridge))]
 
 
 def _basis(nodes: Nodes) -> AnyArray:
