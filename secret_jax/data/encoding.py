@@ -33,7 +33,8 @@ class ReadColumns(NamedTuple):
         """Select rows, by their indices; None: all."""
         if index is None:
             return self
-        values = [column.take(index) for column in self.values]
+        # `numpy.take` would copy the whole of a column that is part of a table.
+        values = [column[index] for column in self.values]
         return ReadColumns(values, self.codes.take(index, axis=0))
 
     def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:

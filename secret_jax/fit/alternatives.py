@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +17,13 @@ from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import is_sharded
+from secret_jax.fit.axis_or_oblique import Overtaken
 from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.fit.refine.interface import Fold
+from secret_jax.fit.refine.interface import Candidate, Fold
 from secret_jax.models.errors import weighted_errors
 from secret_jax.runtime.warning import each_once
 from secret_jax.tree.routing import apply
@@ -39,8 +41,11 @@ _WORTH_LOGARITHMS = 0.05
 # those beyond this quantile count as much as those at it.
 _COUNTED = 0.98
 # Share of the error that is known to be saved before a tree is grown again without
-# regressors that harm. A smaller share of the target's variance is rounding.
-_LEAST_HARM, _ROUNDING = 0.02, 1e-10
+# regressors that harm: of small trees, as the terms of larger ones harm more. A smaller
+# share of the target's variance is rounding.
+_LEAST_HARM, _ROUNDING = 0.01, 1e-10
+# Only the family of trees that leads by more than this share is grown again.
+_CLEAR_LEAD = 0.05
 # Share of the grown leaves that pruning keeps where growth has ended too early, and
 # what ends growth and smaller leaves move: rows of a split and of a leaf, and gain in
 # noise variances for each coefficient.
@@ -62,10 +67,7 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
         chosen = with_better_scale(plan, data.schema, data.rows, lowest)
         if chosen is not plan:
             data = prepare(chosen, given, eval_set)
-        best = grow_and_prune(chosen, data)
-        # Rows that lie on devices stay there, as they are.
-        if not (is_resident(given.X) or is_sharded(given.X)):
-            best = _without_harmful_regressors(best, given, eval_set)
+        best = _grown(chosen, data, given, eval_set)
         alternative = plan.alternative_leaf
         if alternative and not alternative.of_logarithms and best.fitted.folds:
             other = plan.with_alternative_leaf()
@@ -145,27 +147,53 @@ def _squared_error(
     return float((weight @ np.minimum(square, most)).sum())
 
 
-def _without_harmful_regressors(
-    first: Fit, given: CheckedRows, eval_set: CheckedRows | None
+def _grown(
+    plan: Plan,
+    data: Prepared,
+    given: CheckedRows,
+    eval_set: CheckedRows | None,
+    most: float = np.inf,
 ) -> Fit:
-    """Grow a tree again without the regressors that harm, and take what errs less.
+    """Grow and prune a tree, without the regressors that harm if it then errs less.
 
     A column that says nothing of the target still takes a coefficient in every leaf,
-    and splits have to earn it. It may still be split on.
+    and splits have to earn it. It may still be split on. Which fit goes on is decided
+    when their trees are first compared, so that only one of them is grown to its end.
+    One whose value by then is not less than ``most`` is `Overtaken`.
     """
-    plan, schema = first.plan, first.data.schema
-    harmful = _harmful(schema, first.fitted.folds) if plan.leaf.drops_regressors else []
-    if not harmful:
-        return first
-    some = harmful[0] if len(harmful) == 1 else f"{len(harmful)} columns"
-    split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
-    plan = plan.variant(
-        f"equations without {some}",
-        columns=replace(plan.columns, split_features=split + harmful),
-        oblique=first.fitted.oblique,  # the race of families is most of a fit
-    )
-    second = grow_and_prune(plan, prepare(plan, given, eval_set))
-    return _lower_error(first, second)
+    rivals = list[Fit]()
+
+    def first_look(candidates: Sequence[Candidate], folds: Sequence[Fold]) -> None:
+        best, value = candidates[0], candidates[0].pruned.value
+        if value >= most:
+            raise Overtaken
+        harmful = _harmful(data.schema, folds)
+        if not harmful:
+            return
+        some = harmful[0] if len(harmful) == 1 else f"{len(harmful)} columns"
+        split = [data.schema.names[i] for i in data.schema.of_role(Role.SPLIT)]
+        leads = candidates[-1].pruned.value - value > _CLEAR_LEAD * abs(value)
+        other = plan.variant(
+            f"equations without {some}",
+            columns=replace(plan.columns, split_features=split + harmful),
+            oblique=best.oblique if leads else plan.oblique,
+        )
+        with suppress(Overtaken):
+            rows = prepare(other, given, eval_set)
+            less = value - _WORTH_IT * abs(value)
+            rivals.append(_grown(other, rows, given, eval_set, less))
+        if rivals:
+            raise Overtaken
+
+    # Rows that lie on devices stay there, as they are.
+    there = is_resident(given.X) or is_sharded(given.X)
+    looks = plan.leaf.drops_regressors and not there
+    try:
+        return grow_and_prune(plan, data, first_look=first_look if looks else None)
+    except Overtaken:
+        if not rivals:
+            raise
+        return rivals[0]
 
 
 def _harmful(schema: TableSchema, folds: Sequence[Fold]) -> list[str]:

@@ -4,6 +4,7 @@ Growth stops early where pruning would remove any further split, or a family has
 """
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.fit.refine.interface import Candidate
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import Grown
+from secret_jax.grow.grower import Grown, SoFar
 from secret_jax.grow.trees import Recipe
 from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.tree.structure import Tree
 
 # Growth ends this number of levels below the pruned tree: a split without gain of its
 # own may pay for the splits below it. Three levels err as two do, and take a fifth more
@@ -28,56 +30,98 @@ _FIRST_LOOK = 4
 _LOST = 1.1
 
 
-class EarlyStopping:
-    """Monitor of a growth that tells which trees are deep enough.
+# Told the candidates when they are first compared, on some levels of large trees: the
+# best one first. It may raise `Overtaken`.
+FirstLook: TypeAlias = Callable[[Sequence[Candidate]], None]
 
-    A family is deep enough when the tree that pruning keeps of it ends at least
-    `PATIENCE_LEVELS` levels above its frontier, or when another family errs far less.
+
+class Overtaken(Exception):
+    """Another fit errs less, and this one need not go on."""
+
+
+class EarlyStopping:
+    """Monitor of a growth that tells which nodes need not be split.
+
+    A branch is deep enough when the tree that pruning keeps of its tree ends at least
+    `PATIENCE_LEVELS` levels above, and a family when another one errs far less.
 
     ``judge``: fits and prunes the trees of a family, given its index; ``n_families``:
-    trees come from each family in turn. ``judged``: those that have stopped.
+    trees come from each family in turn; ``first_look``: see `FirstLook`, called once.
+    ``judged``: those that have stopped.
     """
 
     def __init__(
-        self, judge: Callable[[int, Sequence[Grown]], Candidate], n_families: int
+        self,
+        judge: Callable[[int, Sequence[Grown]], Candidate],
+        n_families: int,
+        first_look: FirstLook | None = None,
     ):
-        self._judge = judge
+        self._judge, self._first_look = judge, first_look
         self._next_look = [_FIRST_LOOK] * n_families
         self._values = [np.inf] * n_families
         self.judged: dict[int, Candidate] = {}
 
-    def __call__(
-        self, n_levels: int, current_trees: Callable[[], Sequence[Grown]]
-    ) -> Sequence[int]:
-        """Positions of the trees that need not grow further, after so many levels."""
+    def __call__(self, n_levels: int, so_far: SoFar) -> np.ndarray:
+        """Nodes that need not be split, after so many levels."""
         n_families = len(self._next_look)
         looked = [i for i, look in enumerate(self._next_look) if look == n_levels]
         if not looked:
-            return []
-        trees = current_trees()
+            return np.zeros(0, int)
+        trees, number = so_far()
         found = {i: self._judge(i, trees[i::n_families]) for i in looked}
         for i, candidate in found.items():
             self._values[i] = candidate.pruned.value
-        least, done = min(self._values), list[int]()
+        self.compared(list(found.values()))
+        least = min(self._values)
+        done = [np.zeros(each.tree.n_nodes, bool) for each in trees]
         for i, candidate in found.items():
             # A loss of one's own may be negative.
             has_lost = candidate.pruned.value - least > (_LOST - 1.0) * abs(least)
-            deepest = candidate.pruned.tree.max_depth + PATIENCE_LEVELS
+            kept = [candidate.pruned.tree, *candidate.pruned.fold_trees]
+            deepest = kept[0].max_depth + PATIENCE_LEVELS
             self._next_look[i] = 0 if has_lost else deepest
-            if self._next_look[i] <= n_levels:
+            ended = self._next_look[i] <= n_levels
+            if ended:
                 self.judged[i] = candidate
-                done += range(i, len(trees), n_families)
-        return done
+            for own, tree, subtree in zip(
+                done[i::n_families], candidate.trees, kept, strict=True
+            ):
+                own[:] = ended | (levels_below(tree, subtree) >= PATIENCE_LEVELS)
+        return np.flatnonzero(np.concatenate(done)[number])
+
+    def compared(self, candidates: Sequence[Candidate]) -> None:
+        """Show the candidates to who wants a first look, unless there was one."""
+        look, self._first_look = self._first_look, None
+        if look is not None:
+            look(sorted(candidates, key=lambda candidate: candidate.pruned.value))
+
+
+def levels_below(tree: Tree, subtree: Tree) -> np.ndarray:
+    """How many levels below the leaves of a pruned tree nodes lie, (n_nodes,), int."""
+    left, parent = tree.left.tolist(), tree.parent.tolist()
+    children = list(zip(subtree.left.tolist(), subtree.right.tolist(), strict=True))
+    place = [0] * tree.n_nodes
+    for node in range(1, tree.n_nodes):  # parents come first
+        above = place[parent[node]]
+        left_child, right_child = children[above]
+        child = left_child if left[parent[node]] == node else right_child
+        place[node] = child if child >= 0 else above
+    return tree.depth - subtree.depth[place]
 
 
 def compare_axis_and_oblique(
-    families: Sequence[bool], recipe: Recipe, rule: PruningRule, evidence: Evidence
+    families: Sequence[bool],
+    recipe: Recipe,
+    rule: PruningRule,
+    evidence: Evidence,
+    first_look: FirstLook | None = None,
 ) -> list[Candidate]:
     """Grow and prune the trees of each family; the best candidate comes first.
 
     Families are compared on the first division of the rows into folds. Only the best
     one is grown on further divisions, if its rule asks for them; they then choose its
-    size as well. ``families``: whether trees may split obliquely.
+    size as well. ``families``: whether trees may split obliquely; ``first_look``: see
+    `FirstLook`.
     """
     training, unseen = evidence.training, evidence.unseen
     every_row = np.arange(training.n_rows)
@@ -96,7 +140,7 @@ def compare_axis_and_oblique(
         return Candidate.of(trees, rule, evidence, families[i])
 
     # Other rules have penalties or errors of subtrees that need the whole trees.
-    stopping = EarlyStopping(judged, len(families))
+    stopping = EarlyStopping(judged, len(families), first_look)
     callback = stopping if isinstance(rule, CrossValidation) else None
     interleaved = [root for of_row in zip(*started, strict=True) for root in of_row]
     trees = recipe.grow(training, interleaved, enough=callback)
@@ -105,6 +149,7 @@ def compare_axis_and_oblique(
         stopping.judged.get(i) or judged(i, trees[i :: len(families)], stage)
         for i in range(len(families))
     ]
+    stopping.compared(candidates)
     least = min(candidate.pruned.value for candidate in candidates)
     # Of families that part the rows alike, but for rounding, the first.
     most = least + TIE * abs(least)

@@ -7,6 +7,7 @@ outside the sample are read once more, for the final models. What is tried besid
 plan stands in `secret_jax.fit.alternatives`.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,9 +22,9 @@ from secret_jax.fit.prune.cross_validation import (
     without_share,
 )
 from secret_jax.fit.prune.hold_out import HoldOut
-from secret_jax.fit.prune.interface import Evidence, PruningRule
+from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import of_size
-from secret_jax.fit.refine.interface import Fitted, Fold, Refined
+from secret_jax.fit.refine.interface import Candidate, Fitted, Fold, Refined
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
@@ -46,10 +47,17 @@ class Fit(NamedTuple):
     tree: Tree  # finished: with short equations, where ``fitted`` has the full models
 
 
-def grow_and_prune(plan: Plan, data: Prepared, rule: PruningRule | None = None) -> Fit:
+def grow_and_prune(
+    plan: Plan,
+    data: Prepared,
+    rule: PruningRule | None = None,
+    first_look: Callable[[Sequence[Candidate], Sequence[Fold]], None] | None = None,
+) -> Fit:
     """Grow trees of every family, prune them, and keep the best.
 
-    ``rule``: of pruning, by default that of the plan.
+    ``rule``: of pruning, by default that of the plan; ``first_look``: told the
+    candidates and the folds of the best one when they are first compared, see
+    `secret_jax.fit.axis_or_oblique.FirstLook`.
     """
     rule = rule or chosen_rule(plan, data)
     evidence = divided(data, rule)._replace(
@@ -59,20 +67,26 @@ def grow_and_prune(plan: Plan, data: Prepared, rule: PruningRule | None = None) 
     )
     training, held_out = evidence.training, evidence.held_out
     recipe = _recipe(plan, data, training.weight.sum())
-    candidates = compare_axis_and_oblique(plan.families, recipe, rule, evidence)
-    pruned = candidates[0].pruned
-    if held_out is not None:
-        folds = [Fold(pruned.tree, training, held_out)]
-    else:
+
+    def folds_of(pruned: Pruned) -> tuple[Fold, ...]:
+        if held_out is not None:
+            return (Fold(pruned.tree, training, held_out),)
         # Perhaps not all divisions were grown.
-        folds = [
+        return tuple(
             Fold(tree, training.take(~part), training.take(part))
             for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=False)
-        ]
+        )
+
+    def look(candidates: Sequence[Candidate]) -> None:
+        if first_look is not None:
+            first_look(candidates, folds_of(candidates[0].pruned))
+
+    candidates = compare_axis_and_oblique(plan.families, recipe, rule, evidence, look)
+    pruned = candidates[0].pruned
     fitted = Fitted(
         tree=pruned.tree,
         candidates=tuple(candidates),
-        folds=tuple(folds),
+        folds=folds_of(pruned),
         training=training,
         held_out=held_out,
         refit=rule.refit,

@@ -48,7 +48,9 @@ class Grown(NamedTuple):
     leaf: np.ndarray
 
 
-Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Grown]]], Sequence[int]]
+# The trees so far, and for every node, by the order of creation, its number in them.
+SoFar: TypeAlias = Callable[[], tuple[list[Grown], np.ndarray]]
+Enough: TypeAlias = Callable[[int, SoFar], np.ndarray]
 
 
 def grown(
@@ -66,7 +68,7 @@ def grown(
     ``rows``: encoded training rows of all trees, shuffled; ``roots``: one for every
     tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,
     each of one level of searches, and a function that gives the present trees, to the
-    trees that need not grow further.
+    nodes, by the order of creation, that need not be split.
     """
     places = Places.of(rows, roots)
     level = Frontier.of(roots, places, schema)
@@ -152,8 +154,7 @@ def grown(
             given = np.append(given, fixed.of_children(given[going.level.node[~light]]))
         n_turns += 1
         if enough is not None and len(level.node):
-            done = enough(n_turns, lambda: so_far()[0])
-            ended = np.isin(level.tree, done)
+            ended = np.isin(level.node, enough(n_turns, so_far))
             builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
             leaves.append(level.take(ended))
             level, full = level.take(~ended), full[~ended]

@@ -20,9 +20,10 @@ from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Conditions, Level, Roles, Split, SplitFinder
 
-# Rows of nodes that are searched together, unless one alone has more: enough for a
-# thread of its own. The same on every machine, as who is together may round otherwise.
-_ROWS_TOGETHER = 1 << 14
+# Rows of nodes that are searched together, unless one alone has more; more than the
+# second number are for an even number of threads. The same on every machine, as who is
+# together may round otherwise.
+_ROWS_TOGETHER, _SHARED = 3 << 13, 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +166,9 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
 
 def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
     """Nodes that are searched together, apart where oblique splits are looked for."""
-    for index in (np.flatnonzero(~oblique), np.flatnonzero(oblique)):
+    for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
         last = np.cumsum(n_rows[index])
-        cuts = np.flatnonzero(np.diff((last - 1) // _ROWS_TOGETHER)) + 1
-        yield from filter(len, np.split(index, cuts))
+        pairs = -(-last[-1] // (2 * _ROWS_TOGETHER))
+        n_parts = 2 * pairs if last[-1] > _SHARED else 1
+        cuts = np.flatnonzero(np.diff((last - 1) * n_parts // last[-1])) + 1
+        yield from np.split(index, cuts)

@@ -44,6 +44,7 @@ def node_errors(
     loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
     low, high = tree.clip_range()
+    slopes = tree.coefficient[..., 1:].transpose(0, 2, 1)
 
     def block(part: slice) -> np.ndarray:
         leaf = apply(tree, rows.table.take(part))
@@ -52,12 +53,13 @@ def node_errors(
         x = rows.table.on_host().x.take(order, axis=0)
         x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
         value = np.empty((np.sum(stop - start), tree.n_outputs))
-        for node in np.flatnonzero(stop > start).tolist():
-            first, last = last, last + stop[node] - start[node]
-            model = tree.coefficient[node].T
-            np.matmul(x[start[node] : stop[node]], model[1:], out=value[first:last])
-            value[first:last] += model[0]
+        for begin, end, model in zip(
+            start.tolist(), stop.tolist(), slopes, strict=True
+        ):
+            first, last = last, last + end - begin
+            np.matmul(x[begin:end], model, out=value[first:last])
         node = np.repeat(np.arange(tree.n_nodes), stop - start)
+        value += tree.coefficient[node, :, 0]
         np.clip(value, low[node], high[node], out=value)
         row = order[slice_positions(start, stop)]
         losses = loss.losses(rows.targets[row], value) @ weight

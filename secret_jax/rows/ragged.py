@@ -45,6 +45,7 @@ class RaggedRows:
     def __init__(self, length: Int[np.ndarray, " n_nodes"]):
         self.length = np.asarray(length)
         self._last_blocks: tuple[Any, list] = None, []
+        self._heads: dict[int, tuple[np.ndarray, np.ndarray | None]] = {}
 
     @property
     def n_nodes(self) -> int:
@@ -107,8 +108,10 @@ class RaggedRows:
             return np.stack(each, axis=1)
         dtype = np.result_type(left, right)
         found = np.empty((self.n_nodes, len(left), len(right)), dtype)
+        turned = right.T
+        product = np.matmul if self.longest < _SEVERAL else _product
         for one, rows in zip(found, self._slices, strict=True):
-            _product(left[:, rows], right[:, rows], one)
+            product(left[:, rows], turned[rows], out=one)
         return found
 
     def transformed(
@@ -181,10 +184,12 @@ class RaggedRows:
         cell = np.multiply(code, cells, dtype=dtype)
         cell += n_attributes * self._slot32.astype(dtype, copy=False)
         cell += np.arange(n_attributes, dtype=dtype)[:, None]
-        ones = np.ones(cell.size, np.float32)
-        starts = n_attributes * np.arange(n_rows + 1, dtype=dtype)
-        shape = n_codes * cells, n_rows
-        return csc_array((ones, cell.T.ravel(), starts), shape=shape)
+        member = csc_array((n_codes * cells, n_rows), dtype=np.float32)
+        # What is set afterwards is not looked through.
+        member.data = np.ones(cell.size, np.float32)
+        member.indices = cell.T.ravel()
+        member.indptr = n_attributes * np.arange(n_rows + 1, dtype=dtype)
+        return member
 
     def chosen(
         self,
@@ -207,7 +212,7 @@ class RaggedRows:
         """What the tables of each row's node have at its codes."""
         return table[self.slot, np.arange(len(code))[:, None], code]
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """Most rows of a node."""
         return int(self.length.max())
@@ -216,12 +221,15 @@ class RaggedRows:
         self, values: Shaped[np.ndarray, "... n_rows"], n: int
     ) -> Shaped[np.ndarray, "n_nodes ... n"]:
         """The first rows of each node, which are a random sample; zero beyond them."""
-        column = np.arange(n)
-        inside = column < self.length[:, None]
-        place = np.where(inside, self.first[:, None] + column, 0)
+        if n not in self._heads:
+            column = np.arange(n)
+            beyond = column >= self.length[:, None]
+            place = np.where(beyond, 0, self.first[:, None] + column)
+            self._heads[n] = place, beyond if beyond.any() else None
+        place, beyond = self._heads[n]
         found = values.take(place, axis=-1)
-        if not inside.all():
-            found[..., ~inside] = 0
+        if beyond is not None:
+            found[..., beyond] = 0
         return found.transpose(values.ndim - 1, *range(values.ndim - 1), values.ndim)
 
     def total(
@@ -385,23 +393,20 @@ def _of_blocks(
 
 
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """Product of matrices (m, n_rows) and (n, n_rows)."""
-    (m, n_rows), n = left.shape, len(right)
+    """Product of matrices (m, n_rows) and (n_rows, n), in pieces if there are many."""
+    (m, n_rows), n = left.shape, right.shape[1]
     # NumPy lets other threads run where it makes more than 500 numbers.
     n_pieces = 1 if n_rows < _SEVERAL else 500 // max(m * n, 1) + 1
     if n_pieces == 1:
-        np.matmul(left, right.T, out=out)
+        np.matmul(left, right, out=out)
         return
     length = n_rows // n_pieces
     stop = n_pieces * length
-    pieces = (
-        array[:, :stop].reshape(len(array), n_pieces, length).swapaxes(0, 1)
-        for array in (left, right)
-    )
-    first, second = pieces
+    first = left[:, :stop].reshape(m, n_pieces, length).swapaxes(0, 1)
+    second = right.T[:, :stop].reshape(n, n_pieces, length).swapaxes(0, 1)
     np.matmul(first, second.swapaxes(1, 2)).sum(axis=0, out=out)
     if stop < n_rows:
-        out += np.matmul(left[:, stop:], right[:, stop:].T)
+        out += np.matmul(left[:, stop:], right[stop:])
 
 
 def _added_up(member: csc_array, values: np.ndarray) -> np.ndarray:

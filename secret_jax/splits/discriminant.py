@@ -10,6 +10,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Bool, Float
 
+from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import AnyArray, guarded_solve, namespace, unit_vectors
 
 # A pivot of a correlation matrix below this is rounding: the column is dependent.
@@ -93,8 +94,8 @@ def oriented(direction: Float[AnyArray, "... n"]) -> AnyArray:
     Which class is called the first is chance; which side is left must not be.
     """
     xp = namespace(direction)
-    largest = xp.argmax(xp.abs(direction), axis=-1)[..., None]
-    turned = xp.take_along_axis(direction, largest, axis=-1) < 0
+    largest = xp.argmax(xp.abs(direction), axis=-1)
+    turned = taken(direction, largest, direction.ndim - 1)[..., None] < 0
     unit = unit_vectors(direction)
     return xp.where(turned, -unit, unit)
 

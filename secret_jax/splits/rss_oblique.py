@@ -93,14 +93,14 @@ def standardised(nodes: Nodes, direction: AnyArray) -> AnyArray:
 
 
 def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray]:
-    """Versions of directions in few attributes."""
-    _, n, n_columns = direction.shape
+    """Versions of directions in few attributes, if there are any."""
+    _, n_full, n_columns = direction.shape
     lengths = [length for length in options.sparse_terms if length < n_columns]
     if not lengths:
         return []
     every = nodes.rows.xp.concatenate([direction] * len(lengths), axis=1)
-    kept = np.repeat(lengths, n)
-    return [oriented(sparse(every, nodes.covariance, kept, options.ridge))]
+    n_kept = np.repeat(lengths, n_full)
+    return [oriented(sparse(every, nodes.covariance, n_kept, options.ridge))]
 
 
 def _basis(nodes: Nodes) -> AnyArray:
