@@ -258,7 +258,7 @@ def best_attribute(
         finalists = xp.concatenate([finalists, others.astype(finalists.dtype)], axis=1)
         known = np.append(known, [np.float32(1 - LEAST_RISE)] * n_directions)
     screened, cut, chance = (
-        xp.take_along_axis(a, finalists, axis=1)
+        taken(a, finalists, 1)
         for a in (attributes.gain, attributes.cut, attributes.chance)
     )
     exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
@@ -61,7 +62,7 @@ def cuts_of(
         passed = below[..., None, :] < enough[..., None]
         place = np.sum(passed, axis=-1, dtype=np.int32)
     place = np.broadcast_to(np.clip(place, 0, most - 1), (*head.shape[:-1], n))
-    return np.take_along_axis(head, place, axis=-1)
+    return taken(head, place, head.ndim - 1)
 
 
 def gains_of_cuts(
@@ -132,8 +133,8 @@ def _both_sides(left: AnyArray, whole: AnyArray) -> AnyArray:
 def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
     """The best gain along each direction, and its cut."""
     xp = namespace(gain)
-    best = xp.argmax(gain, axis=-1)[..., None]
-    return tuple(xp.take_along_axis(a, best, axis=-1)[..., 0] for a in (gain, value))
+    best = xp.argmax(gain, axis=-1)
+    return tuple(taken(array, best, gain.ndim - 1) for array in (gain, value))
 
 
 def screened(
@@ -176,13 +177,11 @@ def exact_sides(
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     first = nodes.n_outputs
     weight = sides[..., first, first]
-    share = 1 / xp.maximum(weight, ROUNDING)[..., None, None]
-    moment = sides[..., first:, :first]
-    matrix = sides[..., first:, first:] * share
+    moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
     penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
     penalty[0] = ROUNDING
-    matrix = matrix + np.diag(penalty)
-    models = definite_solve(matrix, moment * share)
+    mass = xp.maximum(weight, ROUNDING)[..., None, None]
+    models = definite_solve(matrix + mass * np.diag(penalty), moment)
     gain = xp.sum(models * moment, axis=(2, 3, 4))
     least = xp.min(weight, axis=2)
     enough = (least >= nodes.min_weight[:, None]) & (least > 0)
