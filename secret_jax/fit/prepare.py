@@ -21,7 +21,7 @@ from secret_jax.data.validation import scaled_weight
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.grow.fixed import columns_of_fixed
-from secret_jax.grow.grower import ROUNDING
+from secret_jax.grow.frontier import ROUNDING
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage

@@ -13,6 +13,9 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.shapes import slice_positions
 
+# Sums of float32 weights may miss a least weight by their rounding.
+ROUNDING = 1e-6
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Root:
@@ -95,7 +98,7 @@ class Frontier(NamedTuple):
     # (n_nodes,), float64: degrees of freedom that the models spent on the rows that are
     # searched.
     degrees: np.ndarray
-    # min_split_weight, min_leaf_weight (n_nodes,), float64.
+    # min_split_weight, min_leaf_weight (n_nodes,), float64; the second less `ROUNDING`.
     min_split_weight: np.ndarray
     min_leaf_weight: np.ndarray
     oblique: np.ndarray  # (n_nodes,), bool
@@ -120,7 +123,8 @@ class Frontier(NamedTuple):
             model=np.zeros((n_trees, n_outputs, 1 + schema.n_regressors)),
             degrees=np.zeros(n_trees),
             min_split_weight=np.array([root.min_split_weight for root in roots]),
-            min_leaf_weight=np.array([root.min_leaf_weight for root in roots]),
+            min_leaf_weight=(1 - ROUNDING)
+            * np.array([root.min_leaf_weight for root in roots]),
             oblique=np.array([root.oblique for root in roots]),
             allowed=np.array(
                 [everything if root.allowed is None else root.allowed for root in roots]

@@ -31,9 +31,6 @@ from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
-# Sums of float32 weights may miss a least weight by their rounding.
-ROUNDING = 1e-6
-
 
 class Grown(NamedTuple):
     """A grown tree."""
@@ -141,7 +138,7 @@ def grown(
         sides = rows_of_nodes.divide(going.level, going.splits, waiting.level)
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(sides.left_weight, sides.right_weight)
-        light = least < going.level.min_leaf_weight * (1 - ROUNDING)
+        light = least < going.level.min_leaf_weight
         few = going.level.take(light)
         builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
         leaves.append(few)

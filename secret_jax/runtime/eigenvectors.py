@@ -9,6 +9,7 @@ from secret_jax.runtime.linalg import (
     each,
     matmul,
     namespace,
+    safe_divide,
     small_matmul,
     unit_vectors,
 )
@@ -38,9 +39,9 @@ def leading_eigenvectors(
 
 
 def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
-    def normed(values):
-        largest = jnp.max(jnp.abs(values), keepdims=True)
-        return values / jnp.where(largest > 0, largest, 1.0)
+    def normed(matrix):
+        largest = jnp.max(jnp.abs(matrix), keepdims=True)
+        return matrix / jnp.where(largest > 0, largest, 1.0)
 
     # Eigenvalues of m x m numbers of at most one are at most m.
     together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
@@ -50,13 +51,14 @@ def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
         for i in range(_N_SQUARINGS):
             power = normed(power) if i and not i % together else power
             power = small_matmul(power, power)
-        # Nearly v v': every column is along v.
-        vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
+        # Nearly v v': every column is along v, none is longer than the diagonal says.
+        size = jnp.diagonal(power)
+        vector = safe_divide(power[jnp.argmax(size)], jnp.max(size))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
         image = matmul(rest, vector)
-        size = jnp.sqrt(jnp.sum(image**2))
-        same, opposite = image + size * vector, image - size * vector
-        vector = unit_vectors(jnp.where(jnp.sum(image * vector) >= 0, same, opposite))
+        size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
+        size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
+        vector = unit_vectors(image + size * vector)
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
         rest = small_matmul(outside, small_matmul(rest, outside))
         found.append(vector)

@@ -17,6 +17,7 @@ from secret_jax.runtime.linalg import (
     inverse_cholesky,
     matmul,
     namespace,
+    small_matmul,
 )
 from secret_jax.splits.interface import Level
 
@@ -208,7 +209,7 @@ def _whole(gram: AnyArray, whitener: AnyArray, first: int) -> AnyArray:
     one = gram[:, first - 1]
     parts = [one[:, first - 1 : first]]
     of_basis = gram[:, : first - 1, first : first + whitener.shape[-1]]
-    of_white = matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
+    of_white = small_matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
     for output in range(first - 1):
         parts += [one[:, output, None], of_white[:, output]]
     return namespace(gram).concatenate(parts, axis=1)

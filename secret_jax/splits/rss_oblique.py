@@ -134,16 +134,15 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
 
     Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
     """
-    rows, xp, first = nodes.rows, nodes.rows.xp, 1 + nodes.n_outputs
-    bounded = xp.clip(nodes.design[..., : first - 1, :], -_MOST_BENDING, _MOST_BENDING)
-    weight = nodes.weight[..., None, :]
-    mean = rows.sums(weight * bounded) / nodes.total[:, None]
-    bounded = bounded - rows.spread(mean)
-    by = bounded[..., :, None, :] * nodes.weighted[..., None, first:, :]
+    xp, n, total = nodes.rows.xp, nodes.n_outputs, nodes.total[:, None, None, None]
+    bounded = xp.clip(nodes.design[..., :n, :], -_MOST_BENDING, _MOST_BENDING)
+    by = bounded[..., :, None, :] * nodes.weighted[..., None, n:, :]
     flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
-    hessian = rows.products(flat, _basis(nodes)) / nodes.total[:, None, None]
-    n = nodes.n_coordinates
-    hessian = hessian.reshape(len(hessian), nodes.n_outputs, n, n)
+    sums = nodes.rows.products(flat, nodes.design)[..., n:]
+    sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total
+    # The one comes first: of the bounded residuals about their means.
+    about = sums[:, :, :1, :1] * nodes.gram[:, None, n:, n:] / total
+    hessian = (sums - about)[:, :, 1:, 1:]
     whitener = _whitener(nodes, options)
     whitened = matmul(whitener[:, None], hessian)
     whitened = matmul(whitened, xp.swapaxes(whitener, 1, 2)[:, None])
@@ -151,7 +150,8 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
         whitened = whitened[:, 0]
     else:  # the squares of several have the same eigenvectors, and add up
         whitened = xp.sum(matmul(whitened, whitened), axis=1)
-    leading = leading_eigenvectors(whitened, min(options.n_hessian, n))
+    n_leading = min(options.n_hessian, nodes.n_coordinates)
+    leading = leading_eigenvectors(whitened, n_leading)
     return matmul(leading, whitener)
 
 
@@ -161,18 +161,20 @@ def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
     Each counts by how much.
     """
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
-    # What errors differ in: a product of differences and of sums of what models say.
+    # What squared errors differ in: the difference of what models say, times the sum of
+    # both errors.
     left, right = (xp.swapaxes(best.models[:, side], 1, 2) for side in (0, 1))
-    both = xp.concatenate([left - right, left + right], axis=1)
-    said = rows.transformed(both, nodes.design[..., n : nodes.n_seen, :])
-    apart, together = said[..., :n, :], said[..., n:, :]
-    advantage = xp.sum(apart * (2 * nodes.design[..., :n, :] - together), axis=-2)
+    own = xp.broadcast_to(np.eye(n, dtype=left.dtype), (len(left), n, n))
+    apart = xp.concatenate([0 * own, left - right], axis=2)
+    both = xp.concatenate([apart, xp.concatenate([2 * own, -left - right], 2)], axis=1)
+    found = rows.transformed(both, nodes.design[..., : nodes.n_seen, :])
+    advantage = xp.sum(found[..., :n, :] * found[..., n:, :], axis=-2)
     size = xp.abs(advantage)
     cap = _MOST_WEIGHT * rows.sums(nodes.weight * size) / nodes.total
     size = nodes.weight * xp.minimum(size, rows.spread(cap))
-    first, design = xp.where(advantage > 0, size, 0.0), nodes.design[..., n:, :]
-    by = [first[..., None, :], size[..., None, :] * design]
-    sums = rows.products(xp.concatenate(by, axis=-2), design)
+    first = xp.where(advantage > 0, size, 0.0)[..., None, :]
+    by = [first, size[..., None, :] * nodes.design[..., n:, :]]
+    sums = rows.products(xp.concatenate(by, axis=-2), nodes.design)[..., n:]
     of_class = xp.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
     mass = of_class[:, :, 0]
     center = safe_divide(of_class[:, :, 1:], mass[..., None])
@@ -180,8 +182,8 @@ def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
     within = sums[:, 2:, 1:] - xp.sum(between, axis=1)
     within = safe_divide(within, xp.sum(mass, axis=1)[:, None, None])
     ridge = (options.ridge + ROUNDING) * np.eye(within.shape[-1], dtype=within.dtype)
-    found = definite_solve(within + ridge, center[:, 0] - center[:, 1])
-    return _in_columns(nodes, found[:, None], options)
+    normal = definite_solve(within + ridge, center[:, 0] - center[:, 1])
+    return _in_columns(nodes, normal[:, None], options)
 
 
 def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:

@@ -177,13 +177,11 @@ def exact_sides(
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     first = nodes.n_outputs
     weight = sides[..., first, first]
-    share = 1 / xp.maximum(weight, ROUNDING)[..., None, None]
-    moment = sides[..., first:, :first]
-    matrix = sides[..., first:, first:] * share
+    moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
     penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
     penalty[0] = ROUNDING
-    matrix = matrix + np.diag(penalty)
-    models = definite_solve(matrix, moment * share)
+    mass = xp.maximum(weight, ROUNDING)[..., None, None]
+    models = definite_solve(matrix + mass * np.diag(penalty), moment)
     gain = xp.sum(models * moment, axis=(2, 3, 4))
     least = xp.min(weight, axis=2)
     enough = (least >= nodes.min_weight[:, None]) & (least > 0)

@@ -18,7 +18,8 @@ from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS, EarlyStopping
 from secret_jax.fit.prune.interface import Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
 from secret_jax.fit.refine.interface import Candidate, Fitted
-from secret_jax.grow.grower import ROUNDING, Grown
+from secret_jax.grow.frontier import ROUNDING
+from secret_jax.grow.grower import Grown
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
