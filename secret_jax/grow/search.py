@@ -164,7 +164,11 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
 
 
 def _parts(n_rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Nodes that are searched together."""
-    last = np.cumsum(n_rows)
+    """Nodes that are searched together, of like numbers of rows.
+
+    What is made of nodes of one length takes fewer calls, and less padding.
+    """
+    order = np.argsort(n_rows, kind="stable")
+    last = np.cumsum(n_rows[order])
     cuts = np.flatnonzero(np.diff((last - 1) // _ROWS_TOGETHER)) + 1
-    yield from np.split(np.arange(len(n_rows)), cuts)
+    yield from np.split(order, cuts)

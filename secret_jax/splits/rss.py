@@ -113,8 +113,11 @@ class RssSplits(SplitFinder):
             )
             nodes = nodes._replace(min_weight=least)
         attributes = attributes_of(level, nodes, self.n_thresholds)
-        best = best_attribute(attributes, nodes, self.n_finalists, self.ridge)
-        if level.any_oblique and level.x.shape[-2] > 1:
+        alone = not (level.any_oblique and level.x.shape[-2] > 1)
+        best = best_attribute(
+            attributes, nodes, self.n_finalists, self.ridge, alone=alone
+        )
+        if not alone:
             best = improved(nodes, best, level.oblique, self)
         pick = picked(best, level, nodes, attributes)
         return split_of(

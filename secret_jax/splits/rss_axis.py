@@ -202,19 +202,27 @@ class Best(NamedTuple):
     candidate: AnyArray  # (n_nodes,): of `Attributes`; -1 for a direction
     direction: AnyArray  # (n_nodes, n_columns): in standardised columns
     cut: AnyArray  # (n_nodes,)
-    models: AnyArray  # (n_nodes, 2, 1 + n_model, n_outputs): of the sides
+    # (n_nodes, 2, 1 + n_model, n_outputs): of the sides, for oblique splits.
+    models: AnyArray | None
 
 
 def best_attribute(
-    attributes: Attributes, nodes: Nodes, n_finalists: int, ridge: float
+    attributes: Attributes, nodes: Nodes, n_finalists: int, ridge: float, *, alone: bool
 ) -> Best:
-    """Score the most promising attributes exactly, and take the best."""
+    """Score the most promising attributes exactly, and take the best.
+
+    ``alone``: whether no oblique split competes: then a single finalist needs no score.
+    """
     rows, xp = nodes.rows, nodes.rows.xp
-    finalists = largest(attributes.gain, min(n_finalists, attributes.gain.shape[1]))
+    n_finalists = min(n_finalists, attributes.gain.shape[1])
+    finalists = largest(attributes.gain, n_finalists)
     screened, cut, chance = (
         xp.take_along_axis(a, finalists, axis=1)
         for a in (attributes.gain, attributes.cut, attributes.chance)
     )
+    direction = xp.zeros((len(finalists), nodes.z.shape[-2]), nodes.z.dtype)
+    if alone and n_finalists == 1:
+        return Best(screened[:, 0], finalists[:, 0], direction, cut[:, 0], None)
     exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
@@ -222,6 +230,4 @@ def best_attribute(
     gain, candidate, cut, models = (
         taken(a, best, 1) for a in (gain, finalists, cut, exact.models)
     )
-    n_columns = nodes.z.shape[-2]
-    direction = xp.zeros((len(best), n_columns), nodes.z.dtype)
     return Best(gain, candidate, direction, cut, models)
