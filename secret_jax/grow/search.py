@@ -165,8 +165,13 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
 
 
 def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
-    """Nodes that are searched together, apart where oblique splits are looked for."""
+    """Nodes that are searched together, apart where oblique splits are looked for.
+
+    They are of like numbers of rows: what is made of nodes of one length takes fewer
+    calls, and less padding.
+    """
     for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
+        index = index[np.argsort(n_rows[index], kind="stable")]
         last = np.cumsum(n_rows[index])
         pairs = -(-last[-1] // (2 * _ROWS_TOGETHER))
         n_parts = 2 * pairs if last[-1] > _SHARED else 1

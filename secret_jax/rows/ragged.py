@@ -76,6 +76,14 @@ class RaggedRows:
         stop = self.first + self.length
         return list(map(slice, self.first.tolist(), stop.tolist()))
 
+    @cached_property
+    def _alike(self) -> list[tuple[slice, slice]]:
+        """Neighbouring nodes of one length, and their rows."""
+        edges = np.flatnonzero(np.diff(self.length, prepend=0, append=0))
+        row = np.append(self.first, self.n_rows)[edges].tolist()
+        nodes, rows = (map(slice, a[:-1], a[1:]) for a in (edges.tolist(), row))
+        return list(zip(nodes, rows, strict=True))
+
     def spread(
         self, values: Shaped[np.ndarray, "n_nodes ..."]
     ) -> Shaped[np.ndarray, "... n_rows"]:
@@ -110,8 +118,14 @@ class RaggedRows:
         found = np.empty((self.n_nodes, len(left), len(right)), dtype)
         turned = right.T
         product = np.matmul if self.longest < _SEVERAL else _product
-        for one, rows in zip(found, self._slices, strict=True):
-            product(left[:, rows], turned[rows], out=one)
+        for nodes, rows in self._alike:
+            n_nodes = nodes.stop - nodes.start
+            if n_nodes == 1:
+                product(left[:, rows], turned[rows], out=found[nodes.start])
+            else:
+                pair = (_by_node(array[:, rows], n_nodes) for array in (left, right))
+                first, second = pair
+                np.matmul(first, second.swapaxes(1, 2), out=found[nodes])
         return found
 
     def transformed(
@@ -121,8 +135,17 @@ class RaggedRows:
     ) -> Float[np.ndarray, "m n_rows"]:
         """Each row by the matrix of its node."""
         found = np.empty((matrices.shape[1], values.shape[1]), values.dtype)
-        for matrix, rows in zip(matrices, self._slices, strict=True):
-            np.matmul(matrix, values[:, rows], out=found[:, rows])
+        for nodes, rows in self._alike:
+            n_nodes, own, out = (
+                nodes.stop - nodes.start,
+                values[:, rows],
+                found[:, rows],
+            )
+            if n_nodes == 1:
+                np.matmul(matrices[nodes.start], own, out=out)
+            else:
+                pair = _by_node(own, n_nodes), _by_node(out, n_nodes)
+                np.matmul(matrices[nodes], pair[0], out=pair[1])
         return found
 
     def sums_by_code(
@@ -390,6 +413,11 @@ def _of_blocks(
     if len(blocks) < _SHARED:
         return list(map(of_block, blocks))
     return shared(of_block, blocks)
+
+
+def _by_node(values: np.ndarray, n_nodes: int) -> np.ndarray:
+    """Rows (m, n_nodes * length) of nodes of one length as (n_nodes, m, length)."""
+    return values.reshape(len(values), n_nodes, -1).swapaxes(0, 1)
 
 
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:

@@ -116,7 +116,9 @@ class RssSplits(SplitFinder):
         if oblique:
             direction = proposed(nodes, self)
         attributes = attributes_of(level, nodes, direction, self.n_thresholds)
-        best = best_attribute(attributes, nodes, self.n_finalists, self.ridge)
+        best = best_attribute(
+            attributes, nodes, self.n_finalists, self.ridge, alone=not oblique
+        )
         if oblique:
             best = improved(nodes, best, direction, level.oblique, self)
         pick = picked(best, level, nodes, attributes)

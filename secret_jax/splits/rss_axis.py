@@ -241,16 +241,21 @@ class Best(NamedTuple):
     candidate: AnyArray  # (n_nodes,): of `Attributes`; -1 for a direction
     direction: AnyArray  # (n_nodes, n_columns): in standardised columns
     cut: AnyArray  # (n_nodes,)
-    models: AnyArray  # (n_nodes, 2, 1 + n_model, n_outputs): of the sides
+    # (n_nodes, 2, 1 + n_model, n_outputs): of the sides, for oblique splits.
+    models: AnyArray | None
 
 
 def best_attribute(
-    attributes: Attributes, nodes: Nodes, n_finalists: int, ridge: float
+    attributes: Attributes, nodes: Nodes, n_finalists: int, ridge: float, *, alone: bool
 ) -> Best:
-    """Score directions and the most promising attributes exactly; take the best."""
+    """Score directions and the most promising attributes exactly; take the best.
+
+    ``alone``: whether no oblique split competes: then a single finalist needs no score.
+    """
     rows, xp, n = nodes.rows, nodes.rows.xp, attributes.n_attributes
-    finalists = largest(attributes.gain[:, :n], min(n_finalists, n))
-    known = np.ones(finalists.shape[1], np.float32)
+    n_finalists = min(n_finalists, n)
+    finalists = largest(attributes.gain[:, :n], n_finalists)
+    known = np.ones(n_finalists, np.float32)
     if attributes.direction is not None:
         n_directions = attributes.direction.shape[1]
         shape = len(finalists), n_directions
@@ -261,6 +266,9 @@ def best_attribute(
         taken(a, finalists, 1)
         for a in (attributes.gain, attributes.cut, attributes.chance)
     )
+    direction = xp.zeros((len(finalists), nodes.z.shape[-2]), nodes.z.dtype)
+    if alone and n_finalists == 1:
+        return Best(screened[:, 0], finalists[:, 0], direction, cut[:, 0], None)
     exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
@@ -268,7 +276,6 @@ def best_attribute(
     gain, candidate, cut, models = (
         taken(a, best, 1) for a in (gain, finalists, cut, exact.models)
     )
-    direction = xp.zeros((len(best), nodes.z.shape[-2]), nodes.z.dtype)
     if attributes.direction is not None:
         own = taken(attributes.direction, xp.maximum(candidate - n, 0), 1)
         direction = xp.where((candidate >= n)[:, None], own, direction)

@@ -287,7 +287,7 @@ def test_hinge_steps_are_fishers_discriminant():
     nodes = prepared(level)
     with np.errstate(all="ignore"):
         attributes = rss_axis.attributes_of(level, nodes, None, 16)
-        best = rss_axis.best_attribute(attributes, nodes, 5, RIDGE)
+        best = rss_axis.best_attribute(attributes, nodes, 5, RIDGE, alone=True)
         found = rss_oblique._hinge(
             nodes, best, replace(FINDER, max_split_features=None)
         )
