@@ -17,8 +17,9 @@ from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.learners.conjunctions import Condition, split_on
-from secret_jax.learners.residuals import Residuals, quantiles, residuals
+from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.screened import Cuts, Screen
+from secret_jax.learners.thresholds import quantiles
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Range, at_least, real
 from secret_jax.splits.chosen import Pick, chosen_rows

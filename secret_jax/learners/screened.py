@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from secret_jax.learners.residuals import Residuals, quantiles
-from secret_jax.learners.thresholds import ROUNDING, moments
+from secret_jax.learners.residuals import Residuals
+from secret_jax.learners.thresholds import ROUNDING, moments, quantiles
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.splits.axis import CATEGORY_PRIOR, Attributes, attributes
+from secret_jax.splits.axis import CATEGORY_PRIOR, Projections, attributes
 from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
 
@@ -35,7 +35,7 @@ class Screen(NamedTuple):
 
     level: Level
     left: Residuals
-    axis: Attributes
+    axis: Projections
     code: Int[np.ndarray, "n_numbers rows"]
     cuts: Float[np.ndarray, "n_nodes n_numbers n_cuts"]
     # (n_nodes, n_numbers, 2, 1 + n_cuts): means of a number of unit variance, and of
