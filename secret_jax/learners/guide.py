@@ -18,7 +18,7 @@ from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.thresholds import (
     Ranked,
     Thresholds,
-    quantile_places,
+    quantiles,
     ranked,
     running,
     tried_cuts,
@@ -148,19 +148,16 @@ def _chosen(
     )
     # Of two continuous attributes the better split, else the clearer curvature. One
     # split each: the best of many would favour attributes with many values.
-    node = np.arange(level.n_nodes)
-    place = quantile_places(level, order, node, np.full(level.n_nodes, 0.5))
-    sides = []
-    for which in two.T:
-        median = level.rows.spread(order.value[which, place[which, node]])
-        sides.append(chosen_rows(axis.projection, which, level) <= median)
-    preferred = left.models.saved(np.stack(sides), left.least)
+    node, rows = np.arange(level.n_nodes)[:, None], level.rows
+    median = quantiles(level, order, [0.5])[node, two, 0]
+    sides = rows.chosen(two, axis.projection) <= rows.spread(median)
+    preferred = left.models.saved(sides, left.least)
     by_curvature = (axis.kind == SplitKind.DISCRETE)[two] | ~np.isfinite(preferred)
     own = np.take_along_axis(curvature, two, axis=1)
     preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
     can_be = np.take_along_axis(usable, two, axis=1)
     best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
-    return two[node, best]
+    return two[node[:, 0], best]
 
 
 def _clearest(
@@ -221,16 +218,10 @@ class Scores(NamedTuple):
 
 def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
     """Divide the rows of nodes by quartiles, medians and categories."""
-    every = np.arange(level.n_nodes)
     is_discrete = axis.kind == SplitKind.DISCRETE
-    above = []
-    for quartile in _QUARTILES:
-        place = quantile_places(level, order, every, np.full(level.n_nodes, quartile))
-        cut = np.take_along_axis(order.value, place, axis=1)
-        above.append(axis.projection > level.rows.spread(cut.T))
-    quarter = np.zeros(axis.projection.shape, np.int32)
-    for each in above:
-        quarter += each
+    cuts = np.moveaxis(quantiles(level, order, _QUARTILES), 2, 0)
+    above = [axis.projection > level.rows.spread(cut) for cut in cuts]
+    quarter = np.sum(above, axis=0, dtype=np.int32)
     half = above[_MEDIAN].astype(np.int32)
     quarter[is_discrete] = half[is_discrete] = level.codes
     return Groups(level, quarter, half, is_discrete)

@@ -6,7 +6,7 @@ within their nodes, sums over those up to each, and the best of the cuts between
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -194,12 +194,9 @@ def quantile_places(
 
 
 def quantiles(
-    level: Level,
-    projection: Float[np.ndarray, "n rows"],
-    share: Float[np.ndarray, " k"],
+    level: Level, order: Ranked, share: Sequence[float]
 ) -> Float[np.ndarray, "n_nodes n k"]:
-    """Quantiles of projections over every node."""
-    order = ranked(level, projection, level.min_weight)
+    """Quantiles of projections over every node: values that occur."""
     node = np.repeat(np.arange(level.n_nodes), len(share))
     place = quantile_places(level, order, node, np.tile(share, level.n_nodes))
     found = np.take_along_axis(order.value, place, axis=1)
