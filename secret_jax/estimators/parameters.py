@@ -19,8 +19,7 @@ from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.conjunctive import ConjunctiveSplits
 from secret_jax.learners.guide import GuideSplits
-from secret_jax.learners.m5 import M5Pruning, M5Splits
-from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits

@@ -10,8 +10,7 @@ from secret_jax.fit.prune.cross_validation import StandardErrors
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
-from secret_jax.learners.m5 import M5Pruning, M5Splits
-from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
 from secret_jax.models.glm import ClassFrequencies

@@ -25,7 +25,7 @@ class Found(NamedTuple):
     share: np.ndarray
 
 
-class Sides(NamedTuple):
+class Division(NamedTuple):
     """How the rows of split nodes were divided.
 
     Attributes
@@ -39,9 +39,9 @@ class Sides(NamedTuple):
     left_weight: np.ndarray
     right_weight: np.ndarray
 
-    def take(self, chosen: np.ndarray) -> Sides:
+    def take(self, chosen: np.ndarray) -> Division:
         """Select nodes by a mask."""
-        return Sides(*(array[chosen] for array in self))
+        return Division(*(array[chosen] for array in self))
 
 
 class Execution(ABC):
@@ -66,7 +66,7 @@ class Execution(ABC):
         """
 
     @abstractmethod
-    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Sides:
+    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
         """Divide the rows of nodes by their splits, stably, each within its slice.
 
         ``others``: nodes that may be divided later; no more is asked of the rest.

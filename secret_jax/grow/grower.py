@@ -18,7 +18,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.execution import Execution, Found, Sides
+from secret_jax.grow.execution import Division, Execution, Found
 from secret_jax.grow.frontier import Frontier, Places, Root
 from secret_jax.grow.node_models import NodeModels
 from secret_jax.grow.on_device import OnDevice
@@ -183,7 +183,7 @@ class _Waiting(NamedTuple):
         return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
 
 
-def _children(parents: _Waiting, sides: Sides, builder: Builder) -> Frontier:
+def _children(parents: _Waiting, sides: Division, builder: Builder) -> Frontier:
     """Both children of nodes whose rows were divided, as the next frontier."""
     level, (middle, left, right) = parents.level, sides
     child = builder.split(level, parents.splits, left >= right)

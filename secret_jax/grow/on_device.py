@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.execution import Execution, Found, Sides
+from secret_jax.grow.execution import Division, Execution, Found
 from secret_jax.grow.frontier import Frontier, Places
 from secret_jax.grow.level_programs import (
     Asked,
@@ -135,7 +135,7 @@ class OnDevice(Execution):
         del n_rows
         return self._statistics.take(self._slots(level))
 
-    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Sides:
+    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
         """Divide the rows of nodes, and add up those of their children."""
         given, slot = self._given(), self._slots(parents)
         n_new = np.zeros(len(self._start), int)
@@ -151,7 +151,7 @@ class OnDevice(Execution):
         middle = parents.start + self._length[left]
         self._start[left + 1] = middle
         weight = self._statistics.weight
-        return Sides(middle, weight[left], weight[left + 1])
+        return Division(middle, weight[left], weight[left + 1])
 
     def order(self) -> np.ndarray:
         """The order of all rows, read from the device."""

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.execution import Execution, Found, Sides
+from secret_jax.grow.execution import Division, Execution, Found
 from secret_jax.grow.frontier import Frontier, Places, partition
 from secret_jax.grow.search import GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
@@ -37,13 +37,13 @@ class OnHost(Execution):
         n = self._n_regressors
         return slice_statistics(table.x, row, targets, weight, n, order, *some)
 
-    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Sides:
+    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
         """Divide the rows of nodes, in place."""
         del others  # their rows stay where they are
         go_left, left_weight, right_weight = _decided(parents, splits, self._places)
         slices = parents.start, parents.stop
         middle = partition(self._places.order, *slices, go_left)
-        return Sides(middle, left_weight, right_weight)
+        return Division(middle, left_weight, right_weight)
 
     def order(self) -> np.ndarray:
         """The order of all rows."""

@@ -17,8 +17,9 @@ from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.learners.conjunctions import Condition, split_on
-from secret_jax.learners.residuals import Residuals, quantiles, residuals
+from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.screened import Cuts, Screen
+from secret_jax.learners.thresholds import quantiles, ranked
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Range, at_least, real
 from secret_jax.splits.chosen import Pick, chosen_rows
@@ -314,7 +315,8 @@ def _quantiles(
 ) -> Float[np.ndarray, "n_nodes k"]:
     """Quantiles of the rows inside."""
     part = replace(level, weight=np.where(inside, level.weight, 0.0))
-    return quantiles(part, values[None], share)[:, 0]
+    order = ranked(part, values[None], part.min_weight)
+    return quantiles(part, order, share)[:, 0]
 
 
 def _by_chance(left: Residuals, level: Level) -> tuple[np.ndarray, np.ndarray]:

@@ -1,37 +1,52 @@
-"""GUIDE's split finder: tests of residual signs choose the attribute.
+"""GUIDE: chi-squared tests of residual signs choose the attribute.
 
 The attribute is chosen by the association of its values with the signs of the
 residuals, not by the gain of the best of its thresholds: attributes with many
-thresholds have no advantage (Loh 2002).
+thresholds have no advantage (Loh 2002). All statistics are converted to scores that are
+standard normal under independence, so that they can be compared.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
-from secret_jax.learners.residuals import (
-    Residuals,
+from secret_jax.learners.residuals import Residuals, residuals
+from secret_jax.learners.thresholds import (
+    Ranked,
     Thresholds,
-    quantile_places,
-    residuals,
+    quantiles,
+    ranked,
+    running,
     tried_cuts,
 )
-from secret_jax.learners.sign_tests import (
-    Groups,
-    advantage_of_discrete,
-    chance_scores,
-    groups_of,
-    sign_scores,
-)
-from secret_jax.learners.thresholds import Ranked, ranked
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
+from secret_jax.rows.ragged import RaggedRows
+from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import POSITIVE, at_least
-from secret_jax.splits.axis import Attributes, AxisGains, AxisSplits, attributes
+from secret_jax.splits.axis import (
+    AxisGains,
+    AxisSplits,
+    Projections,
+    attributes,
+    leading_component,
+)
 from secret_jax.splits.chosen import chosen_rows
 from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
+
+# A curvature test looks at quartiles, an interaction test at both sides of the median
+# (Loh 2002, algorithms 1 and 2).
+_QUARTILES = (0.25, 0.5, 0.75)
+_MEDIAN = 1
+# Bits of a random number in (0, 1) that become a seed.
+_SEED_BITS = 24
+# Numbers that are counted, or counts that are made, at once.
+_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +138,7 @@ def _chosen(
     finder: GuideSplits,
     level: Level,
     left: Residuals,
-    axis: Attributes,
+    axis: Projections,
     order: Ranked,
     usable: np.ndarray,
 ) -> np.ndarray:
@@ -133,26 +148,23 @@ def _chosen(
     )
     # Of two continuous attributes the better split, else the clearer curvature. One
     # split each: the best of many would favour attributes with many values.
-    node = np.arange(level.n_nodes)
-    place = quantile_places(level, order, node, np.full(level.n_nodes, 0.5))
-    sides = []
-    for which in two.T:
-        median = level.rows.spread(order.value[which, place[which, node]])
-        sides.append(chosen_rows(axis.projection, which, level) <= median)
-    preferred = left.models.saved(np.stack(sides), left.least)
+    node, rows = np.arange(level.n_nodes)[:, None], level.rows
+    median = quantiles(level, order, [0.5])[node, two, 0]
+    sides = rows.chosen(two, axis.projection) <= rows.spread(median)
+    preferred = left.models.saved(sides, left.least)
     by_curvature = (axis.kind == SplitKind.DISCRETE)[two] | ~np.isfinite(preferred)
     own = np.take_along_axis(curvature, two, axis=1)
     preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
     can_be = np.take_along_axis(usable, two, axis=1)
     best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
-    return two[node, best]
+    return two[node[:, 0], best]
 
 
 def _clearest(
     finder: GuideSplits,
     level: Level,
     left: Residuals,
-    axis: Attributes,
+    axis: Projections,
     groups: Groups,
     usable: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -179,3 +191,197 @@ def _clearest(
         pair = pairs[np.argmax(interaction, axis=1)]
         two = np.where(clearer[:, None], pair, two)
     return two, curvature
+
+
+class Groups(NamedTuple):
+    """Groups of the rows of a level by its attributes."""
+
+    level: Level
+    fine: Int[np.ndarray, "n rows"]  # quarters of a number, categories
+    coarse: Int[np.ndarray, "n rows"]  # halves of a number, categories
+    is_discrete: Bool[np.ndarray, " n"]
+
+    @property
+    def pairs(self) -> Int[np.ndarray, "n_pairs 2"]:
+        """Attributes that may interact: of both kinds the number first."""
+        pairs = np.stack(np.triu_indices(len(self.fine), 1), axis=1)
+        swapped = self.is_discrete[pairs[:, :1]] > self.is_discrete[pairs[:, 1:]]
+        return np.where(swapped, pairs[:, ::-1], pairs)
+
+
+class Scores(NamedTuple):
+    """Test scores of each node for each set of signs."""
+
+    curvature: Float[np.ndarray, "n_nodes n_sets n"]
+    interaction: Float[np.ndarray, "n_nodes n_sets n_pairs"]
+
+
+def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
+    """Divide the rows of nodes by quartiles, medians and categories."""
+    is_discrete = axis.kind == SplitKind.DISCRETE
+    cuts = np.moveaxis(quantiles(level, order, _QUARTILES), 2, 0)
+    above = [axis.projection > level.rows.spread(cut) for cut in cuts]
+    quarter = np.sum(above, axis=0, dtype=np.int32)
+    half = above[_MEDIAN].astype(np.int32)
+    quarter[is_discrete] = half[is_discrete] = level.codes
+    return Groups(level, quarter, half, is_discrete)
+
+
+def sign_scores(
+    positive: Bool[np.ndarray, "n_sets rows"], groups: Groups, *, interactions: bool
+) -> Scores:
+    """Score the association of groups with the signs of residuals.
+
+    ``positive``: whether a residual is; ``interactions``: whether pairs are tested.
+    Minus infinity where all rows are in one group.
+    """
+    level, pairs = groups.level, groups.pairs[: None if interactions else 0]
+    values = np.concatenate([level.weight[None], level.weight * positive])
+    shape = level.n_nodes, len(positive)
+    curvature = np.empty((*shape, len(groups.fine)))
+    for which, n in (
+        (~groups.is_discrete, 4),
+        (groups.is_discrete, level.n_categories),
+    ):
+        curvature[..., which] = table_scores(level.rows, groups.fine[which], n, values)
+    interaction = np.empty((*shape, len(pairs)))
+    n_groups = np.where(groups.is_discrete, level.n_categories, 2)[pairs]
+    step = max(_AT_ONCE // len(level.weight), 1)
+    for n in np.unique(n_groups.prod(axis=1)):
+        alike = np.flatnonzero(n_groups.prod(axis=1) == n)
+        for start in range(0, len(alike), step):
+            some = alike[start : start + step]
+            one, other = groups.coarse[pairs[some].T]
+            code = one * n_groups[some, 1:].astype(np.int32) + other
+            interaction[..., some] = table_scores(level.rows, code, int(n), values)
+    return Scores(curvature, interaction)
+
+
+def table_scores(
+    rows: RaggedRows,
+    code: Int[np.ndarray, "a rows"],
+    n_codes: int,
+    values: Float[np.ndarray, "1+n_sets rows"],
+) -> Float[np.ndarray, "n_nodes n_sets a"]:
+    """Scores of some attributes: ``values`` are weights, and those of each set."""
+    n_nodes = rows.n_nodes
+    if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
+        found = []
+        for some in np.array_split(np.arange(n_nodes), 2):
+            own, place = rows.take(some)
+            found.append(table_scores(own, code[:, place], n_codes, values[:, place]))
+        return np.concatenate(found)
+    table = np.moveaxis(rows.sums_by_code(code, n_codes, values), -1, 0)
+    return np.swapaxes(chi_squared_score(table[..., 1:], table[..., :1]), 1, 2)
+
+
+def chance_scores(
+    level: Level,
+    left: Residuals,
+    groups: Groups,
+    n_samples: int,
+    *,
+    interactions: bool,
+) -> Scores:
+    """Scores of bootstrap samples: attributes as they are, outputs drawn for every row.
+
+    The tests find only chance. A node's first random number seeds its samples.
+    """
+    rows, n_model = level.rows, left.models.penalty.shape[1]
+    weight = level.weight.astype(np.float64)
+    total = rows.sums(weight)
+    output = leading_component(level.targets, level)
+    below, random, equal = running(rows, weight), [], np.ptp(weight) == 0
+    for seed, first, length, most in zip(
+        level.random[:, 0], rows.first, rows.length, total, strict=True
+    ):
+        generator = np.random.default_rng(int(seed * 2**_SEED_BITS))
+        number = generator.random((n_samples, length), np.float32) * most
+        if equal:
+            place = (number * (length / most)).astype(int)
+        else:
+            own = below[first : first + length]
+            place = np.searchsorted(own, number, side="right")
+        random.append(first + np.minimum(place, length - 1))
+    drawn = output[np.concatenate(random, axis=1)].astype(np.float64)
+    basis = left.models.design[:n_model]
+    coefficient = rows.products(weight * drawn, basis) / total[:, None, None]
+    residual = drawn - rows.transformed(coefficient, basis)
+    return sign_scores(residual > 0, groups, interactions=interactions)
+
+
+def advantage_of_discrete(
+    chance: Scores,
+    groups: Groups,
+    allowed: Bool[np.ndarray, "n_nodes n"],
+    pair_allowed: Bool[np.ndarray, "n_nodes n_pairs"],
+) -> Float[np.ndarray, " n_nodes"]:
+    """Estimate the advantage of discrete attributes from scores of chance.
+
+    With the returned number taken from their scores, continuous attributes are chosen
+    as often as there are of them among all (Loh 2002, algorithm 3, where scores are
+    multiplied): by the clearest test, or as the one with the clearer test of its own
+    from the clearest pair of both kinds. Zero where all attributes that are allowed are
+    of one kind.
+    """
+    is_discrete, pairs = groups.is_discrete, groups.pairs
+    curvature = np.where(allowed[:, None], chance.curvature, -np.inf)
+    n_pairs = chance.interaction.shape[2]
+    kind = is_discrete[pairs].sum(axis=1)[:n_pairs]
+    pair = np.where(pair_allowed[:, None, :n_pairs], chance.interaction, -np.inf)
+
+    def clearest(of_one: np.ndarray, of_pairs: np.ndarray) -> np.ndarray:
+        both = [curvature[..., of_one], pair[..., of_pairs]]
+        return np.concatenate(both, axis=2).max(axis=2, initial=-np.inf)
+
+    discrete = clearest(is_discrete, kind > 0)
+    lacking = discrete - clearest(~is_discrete, kind == 0)
+    if (kind == 1).any():
+        # Of a pair of both kinds the number is chosen where its own test is clearer.
+        mixed = np.where(kind == 1, pair, -np.inf)
+        two = pairs[np.argmax(mixed, axis=2)]
+        number, other = np.moveaxis(np.take_along_axis(curvature, two, axis=2), -1, 0)
+        own = other - number
+        is_mixed = mixed.max(axis=2) >= discrete
+        lacking = np.where(is_mixed, np.minimum(lacking, own), lacking)
+    n_discrete = np.count_nonzero(allowed & is_discrete, axis=1)
+    n_continuous = np.count_nonzero(allowed & ~is_discrete, axis=1)
+    both = (n_discrete > 0) & (n_continuous > 0)
+    share = safe_divide(n_continuous, n_continuous + n_discrete)
+    lacking = np.where(np.isfinite(lacking), lacking, 0.0)
+    enough = [np.quantile(*pair) for pair in zip(lacking, share, strict=True)]
+    return np.where(both, enough, 0.0)
+
+
+def chi_squared_score(
+    positive: Float[np.ndarray, "n_groups ..."],
+    weight: Float[np.ndarray, "n_groups ..."],
+) -> Float[np.ndarray, ...]:
+    """Score the chi-squared statistic of signs and groups as standard normal.
+
+    ``positive``: weights of the rows of each group with positive residuals; ``weight``:
+    of all its rows. Minus infinity with a single group.
+    """
+    share = positive.sum(axis=0) / weight.sum(axis=0)
+    squares = np.zeros_like(share)
+    for own, all_of_it in zip(positive, weight, strict=True):
+        apart = own - all_of_it * share
+        apart *= apart
+        squares += safe_divide(apart, all_of_it)
+    statistic = safe_divide(squares, share * (1 - share))
+    n_groups = np.count_nonzero(weight > 0, axis=0)
+    return normal_score(statistic.astype(np.float64), n_groups - 1.0)
+
+
+def normal_score(
+    statistic: Float[np.ndarray, ...], degrees: Float[np.ndarray, ...]
+) -> Float[np.ndarray, ...]:
+    """Convert a chi-squared statistic to a normal score of the same p-value.
+
+    By the cube root of Wilson & Hilferty (1931); minus infinity without degrees of
+    freedom.
+    """
+    safe = np.maximum(degrees, 1.0)
+    share = 2.0 / (9.0 * safe)
+    score = (np.cbrt(statistic / safe) - (1.0 - share)) / np.sqrt(share)
+    return np.where(degrees > 0, score, -np.inf)

@@ -1,18 +1,23 @@
-"""M5: splits on one attribute by standard deviations, and pruning bottom-up."""
+"""M5: splits by standard deviations, models of few terms, smoothing, pruning."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
-from secret_jax.learners.m5_leaves import M5Linear
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
+from secret_jax.models.interface import LeafModel, Levels, Models
+from secret_jax.models.linear import means
+from secret_jax.models.selection import CONSTANT, selected_forward
+from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.linalg import safe_divide
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import real
 from secret_jax.splits.axis import (
     AxisGains,
@@ -23,10 +28,14 @@ from secret_jax.splits.axis import (
 from secret_jax.splits.interface import Level
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Of no rows sums are zero, and so are their means.
 _NO_WEIGHT = 1e-30
+# Squared errors below this share of the output's are rounding.
+_ROUNDING = 1e-12
+# Estimated errors closer than this are equal up to rounding, and fewer terms win.
+_TIE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +102,158 @@ class M5Splits(AxisSplits):
 
 
 @dataclass(frozen=True, kw_only=True)
+class M5Linear(LeafModel):
+    """Least squares with few terms, smoothed along the path to the root.
+
+    Regressors are dropped one by one, each time the one that raises the squared error
+    least. Of these models the one is kept whose error times ``(n + v) / (n - v)`` is
+    least, with n the number of rows of the node and v that of its parameters.
+    The prediction of a leaf is then averaged with those of its ancestors: on the path
+    to the root the prediction p of a node with n rows becomes
+    ``(n p + k q) / (n + k)``, where q is the prediction of its parent's own model.
+    The result is a linear model again.
+
+    Attributes
+    ----------
+    smoothing : float, default=15.0
+        The k above; 0: none.
+    attributes : {"all", "tested"}, default="all"
+        Which regressors a model starts from. ``"tested"``, as in the literature: those
+        that splits below the node ask for in the tree as it was grown. What growth has
+        left a leaf is a constant; a leaf that pruning made has a linear model.
+
+    Notes
+    -----
+    Quinlan measures the mean absolute residual; here it is the root of the mean square,
+    which follows from statistics, and is proportional to it for normal residuals.
+    He stops at the first term that pays; here all shorter models are looked at as well.
+
+    References
+    ----------
+    Quinlan (1992), and Wang & Witten (1997): see `M5Splits`.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import M5Linear
+    >>> SecretRegressor(leaf=M5Linear(smoothing=0.0)).leaf.smoothing
+    0.0
+    """
+
+    smoothing: Annotated[float, real(0.0)] = 15.0
+    attributes: Literal["all", "tested"] = "all"
+
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Fit the nodes' own models after elimination, not smoothed yet."""
+        model, spent = means(statistics), np.ones(len(statistics.weight))
+        for which in range(statistics.n_outputs):
+            own = statistics.output(which)
+            slopes = eliminated(own)
+            model[:, which, 1:] = slopes
+            model[:, which, 0] -= np.einsum("ni,ni->n", slopes, own.mean[:, :-1])
+            used = np.count_nonzero(slopes, axis=1)
+            spent += used / statistics.n_outputs
+        return Models(model, np.minimum(statistics.weight, spent), False)
+
+    def fit_tree(
+        self,
+        tree: Tree,
+        statistics: NodeStatistics,
+        levels: Levels,
+        stage: Stage = UNTOLD,
+    ) -> Models:
+        """Fit the nodes' own models and smooth them; the degrees are those before."""
+        if self.attributes == "tested":
+            scatter = statistics.scatter.copy()
+            node, column = np.nonzero(~asked_below(tree))
+            scatter[node, column] = scatter[node, :, column] = 0.0
+            statistics = statistics._replace(scatter=scatter)
+        own = super().fit_tree(tree, statistics, levels, stage)
+        coefficient = own.coefficient.copy()
+        # A prediction is a share of the node's own, plus a model from above.
+        share = np.ones(len(tree.parent))
+        above = np.zeros_like(coefficient)
+        for node in np.flatnonzero(tree.parent >= 0):  # parents come first
+            parent = tree.parent[node]
+            total = statistics.weight[node] + self.smoothing
+            part = self.smoothing / total if total > 0 else 1.0
+            share[node] = share[parent] * (1.0 - part)
+            above[node] = share[parent] * part * own.coefficient[parent] + above[parent]
+            coefficient[node] = share[node] * own.coefficient[node] + above[node]
+        return own._replace(coefficient=coefficient)
+
+
+def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
+    """Mask of regressors used by the split of a node or by splits below it.
+
+    A leaf that pruning made has those of its own model, since its subtree is gone.
+    """
+    n, schema = tree.schema.n_regressors, tree.schema
+    column = np.array(schema.input_columns, int)
+    found = np.zeros((tree.n_nodes, n), bool)
+    was_split = tree.stop_reason == StopReason.PRUNED
+    found[was_split] = (tree.coefficient[was_split, :, 1:] != 0).any(axis=1)
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
+        found[node] = found[tree.left[node]] | found[tree.right[node]]
+        for part in tree.comparisons:
+            asked = column[part.direction[node] != 0]
+            if part.kind[node] == SplitKind.DISCRETE:
+                asked = [schema.discrete[part.attribute[node]]]
+            found[node] |= np.isin(column[:n], asked)
+    return found
+
+
+def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
+    """Slopes of each node after backward elimination of terms.
+
+    ``statistics``: statistics of one output. 0 for terms that are left out,
+    among them copies of others and constants.
+    """
+    n, weight = statistics.n_regressors, statistics.weight
+    table = statistics.scatter / np.where(weight > 0, weight, 1.0)[:, None, None]
+    square, variance = table[:, -1, -1], np.einsum("nii->ni", table)[:, :n]
+    scale = np.sqrt(np.where(variance > CONSTANT, variance, 1.0))
+    gram = table[:, :n, :n] / (scale[:, :, None] * scale[:, None])
+    moment = table[:, :n, -1] / scale
+    gram[variance <= CONSTANT] = 0.0
+    copies = n * statistics.rounding[:, None]
+    chosen, _ = selected_forward(gram, moment, square, square - np.inf, copies)
+    chosen[np.arange(n) + 2 >= weight[:, None]] = n  # more than there are rows for
+    used = (chosen[:, :, None] == np.arange(n)).any(axis=1)
+    both = used[:, :, None] & used[:, None]
+    inverse = np.linalg.inv(np.where(both, gram, np.eye(n)))
+    slopes = np.einsum("nij,nj->ni", inverse, np.where(used, moment, 0.0))
+    left = square - np.einsum("ni,ni->n", slopes, moment)
+    best, kept = _error_estimate(left, square, used, weight), slopes
+    node = np.arange(len(weight))
+    for _ in range(n):
+        pivot = np.where(used, np.einsum("nii->ni", inverse), 1.0)
+        gone = np.argmin(np.where(used, slopes**2 / pivot, np.inf), axis=1)
+        column, own, pivot = inverse[node, gone], slopes[node, gone], pivot[node, gone]
+        left = left + own**2 / pivot
+        inverse -= column[:, :, None] * column[:, None] / pivot[:, None, None]
+        used[node, gone] = False
+        slopes = np.where(used, slopes - (own / pivot)[:, None] * column, 0.0)
+        error = _error_estimate(left, square, used, weight)
+        better = error <= best * (1.0 + _TIE)
+        best = np.where(better, np.minimum(error, best), best)
+        kept = np.where(better[:, None], slopes, kept)
+    return kept / scale
+
+
+def _error_estimate(
+    left: np.ndarray, square: np.ndarray, used: np.ndarray, weight: np.ndarray
+) -> Float[np.ndarray, " n_nodes"]:
+    """Root of the mean square, corrected for the number of parameters."""
+    spent = 1.0 + np.count_nonzero(used, axis=1)
+    spare = weight - spent
+    factor = (weight + spent) / np.where(spare > 0, spare, 1.0)
+    error = factor * np.sqrt(np.maximum(left, _ROUNDING * square))
+    # Without a row to spare no error can be told: any shorter model is better.
+    return np.where(spare > 0, error, np.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
 class M5Pruning(PruningRule):
     """Bottom-up pruning by the estimated error of a node against its subtree.
 
@@ -101,7 +262,7 @@ class M5Pruning(PruningRule):
     rows. So it does for the subtree below the node, which is one model of the same n
     rows: its v are the parameters of all its leaves, and one for every split. It needs
     no other rows. With a loss the mean loss replaces the mean absolute
-    residual. M5's leaf models (`secret_jax.learners.M5Linear`) are judged before they
+    residual. M5's leaf models (`M5Linear`) are judged before they
     are smoothed.
 
     Notes

@@ -8,12 +8,11 @@ from jaxtyping import Float
 
 from secret_jax.learners.residuals import (
     Residuals,
-    Thresholds,
     best_thresholds,
     components,
     residuals,
 )
-from secret_jax.learners.thresholds import PURE
+from secret_jax.learners.thresholds import PURE, Thresholds
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import unit_vectors

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from secret_jax.learners.residuals import Thresholds, best_thresholds, residuals
+from secret_jax.learners.residuals import best_thresholds, residuals
+from secret_jax.learners.thresholds import Thresholds
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, attributes

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
+from secret_jax.learners.guide import normal_score, table_scores
 from secret_jax.learners.residuals import residuals
-from secret_jax.learners.sign_tests import normal_score, table_scores
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import safe_divide

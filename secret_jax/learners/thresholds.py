@@ -6,13 +6,14 @@ within their nodes, sums over those up to each, and the best of the cuts between
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.rows.ragged import RaggedRows
+from secret_jax.runtime.values import SHARE, at_least, is_integer
 from secret_jax.splits.interface import Level
 
 # A deviation below this, in units of the whole table, is rounding.
@@ -21,6 +22,14 @@ PURE = 1e-6
 ROUNDING = 1e-6
 # Numbers that are worked on at once.
 _AT_ONCE = 1 << 17
+# Multiples of it, less their whole parts, fill an interval as evenly as can be.
+_GOLDEN = 0.618033988749895
+
+Thresholds: TypeAlias = (
+    Literal["all"] | Annotated[int, at_least(1)] | Annotated[float, SHARE]
+)
+"""Thresholds to try: all, a number of quantiles, or a share of the rows' values from a
+random start on."""
 
 Purity = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From sums of values (k, ...) and of weights (...) over rows to what they gain."""
@@ -105,10 +114,10 @@ def best_cuts(
     cut is allowed; ``threshold``: the largest value on the left.
     """
     rows, weighted = level.rows, level.weight * values
-    last = rows.first + rows.length - 1
-    found = []
-    for some in blocks(projection, len(values)):
-        order = ranked(level, some, level.min_weight)
+    last, found = rows.first + rows.length - 1, []
+    step = max(_AT_ONCE // values.size, 1)  # as many projections as a cache holds
+    for start in range(0, max(len(projection), 1), step):
+        order = ranked(level, projection[start : start + step], level.min_weight)
         left = running(rows, weighted[:, order.order])
         whole = np.repeat(left[..., last], rows.length, axis=-1)
         gain = purity(left, order.left) + purity(whole - left, order.right)
@@ -121,11 +130,74 @@ def best_cuts(
     return gain, threshold
 
 
-def blocks(
-    projection: Float[np.ndarray, "n rows"], k: int
-) -> Iterator[Float[np.ndarray, "m rows"]]:
-    """Some projections at a time, as many as a cache holds of ``k`` numbers each."""
-    n, n_rows = projection.shape
-    step = max(_AT_ONCE // (n_rows * k), 1)
-    for start in range(0, max(n, 1), step):
-        yield projection[start : start + step]
+def tried_cuts(
+    level: Level,
+    order: Ranked,
+    thresholds: Thresholds,
+    least: Float[np.ndarray, " n_nodes"],
+) -> Bool[np.ndarray, "n rows"]:
+    """Which of the cuts are tried; ``least``: least weight of a side.
+
+    A share of the values starts from the last random number of its node.
+    """
+    if thresholds == "all":
+        return order.cut
+    rows = level.rows
+    n_each = np.full(level.n_nodes, thresholds)
+    if not is_integer(thresholds):
+        n_each = np.ceil(thresholds * rows.sums((level.weight > 0).astype(int)))
+        n_each = n_each.astype(int)
+    node = np.repeat(np.arange(level.n_nodes), n_each)
+    nth = np.arange(len(node)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
+    if is_integer(thresholds):
+        share = (nth + 0.5) / thresholds
+        if thresholds > 1:
+            share[nth == 0] = 0.0  # the smallest value: its group may be rare
+    else:
+        share = (level.random[node, -1] + _GOLDEN * nth) % 1.0
+        # Of few there should be none that leaves a side too little.
+        total = rows.sums(level.weight.astype(np.float64))
+        lowest = np.minimum(least / total, 0.5)[node]
+        share = lowest + share * (1.0 - 2.0 * lowest)
+    tried = np.zeros(order.cut.shape, bool)
+    np.put_along_axis(tried, quantile_places(level, order, node, share), True, axis=1)
+    return tried & order.cut
+
+
+def quantile_places(
+    level: Level,
+    order: Ranked,
+    node: np.ndarray,
+    share: np.ndarray,
+) -> np.ndarray:
+    """Where quantiles of nodes stand in the order: the last row of their value.
+
+    ``node``, ``share`` (m,). Returns (n, m).
+    """
+    rows, last = level.rows, level.rows.first + level.rows.length - 1
+    total = order.left[:, last]
+    # Weights of all nodes one after the other, so that one search finds them all.
+    before = np.cumsum(total, axis=1) - total
+    below = order.left + np.repeat(before, rows.length, axis=1)
+    enough = before[:, node] + share * total[:, node] * (1 - ROUNDING)
+    place = np.array(list(map(np.searchsorted, below, enough)), int)
+    place = place.reshape(enough.shape)
+    place = np.clip(place, rows.first[node], last[node])
+    # All rows of one value are on one side.
+    number = np.arange(order.value.shape[1])
+    ends = np.full(order.value.shape, number[-1])
+    differs = order.value[:, 1:] != order.value[:, :-1]
+    ends[:, :-1] = np.where(differs, number[:-1], number[-1])
+    ends[:, last] = last
+    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    return np.take_along_axis(ends, place, axis=1)
+
+
+def quantiles(
+    level: Level, order: Ranked, share: Sequence[float]
+) -> Float[np.ndarray, "n_nodes n k"]:
+    """Quantiles of projections over every node: values that occur."""
+    node = np.repeat(np.arange(level.n_nodes), len(share))
+    place = quantile_places(level, order, node, np.tile(share, level.n_nodes))
+    found = np.take_along_axis(order.value, place, axis=1)
+    return found.reshape(len(found), level.n_nodes, len(share)).swapaxes(0, 1)

@@ -14,7 +14,7 @@ def selected_forward(
     moment: Float[np.ndarray, "n_nodes n_terms"],
     unexplained: Float[np.ndarray, " n_nodes"],
     limit: Float[np.ndarray, " n_nodes"],
-    copy: float,
+    copy: float | Float[np.ndarray, "n_nodes 1"],
     most: int | None = None,
 ) -> tuple[Int[np.ndarray, "n_nodes n_steps"], Float[np.ndarray, " n_nodes"]]:
     """Select terms by pivoted partial Cholesky; return them and what is unexplained.

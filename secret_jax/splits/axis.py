@@ -25,7 +25,7 @@ CATEGORY_PRIOR = 2.0
 _FREE_CATEGORIES = 7
 
 
-class Attributes(NamedTuple):
+class Projections(NamedTuple):
     """The attributes that a split may cut, as projections of the rows of a level.
 
     Numbers first, then discrete ones, then those with gaps, twice: once with missing
@@ -70,7 +70,7 @@ class Attributes(NamedTuple):
         )
 
 
-def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
+def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Projections:
     """Every continuous attribute, and every discrete one by its mean score.
 
     ``score`` (rows,): orders the categories: of the best binary split for one output
@@ -105,7 +105,7 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Attributes:
         parts += _beyond(level, given, seen)
         chance.append(xp.zeros((level.n_nodes, n_missing), dtype))
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
-    return Attributes(
+    return Projections(
         projection=xp.concatenate(parts, axis=-2),
         kind=kind,
         attribute=attribute,
@@ -161,7 +161,7 @@ def _beyond(level: Level, value: AnyArray, seen: AnyArray) -> list[AnyArray]:
     return [xp.where(seen, value, rows.spread(bound)) for bound in (lowest, after)]
 
 
-AxisGains: TypeAlias = tuple[Attributes, AnyArray, AnyArray, AnyArray]
+AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
 """Attributes, gain and threshold of each (n_nodes, n), whether nodes are pure."""
 
 

@@ -16,7 +16,7 @@ class Pick(NamedTuple):
 
     ``direction``: of an oblique split, in standardised columns; of one on an attribute
     with gaps the side that missing values go to, see
-    `secret_jax.splits.axis.Attributes`; else zero.
+    `secret_jax.splits.axis.Projections`; else zero.
     """
 
     gain: AnyArray  # (n_nodes,)

@@ -31,8 +31,7 @@ class Node:
     """A node with its rows, or a sample of them, padded by rows without weight.
 
     Attributes are those of `Level`, without the axis of nodes, and with the rows first:
-    ``x`` (n_rows, n_columns), ``codes`` (n_rows, n_discrete), ``targets`` (n_rows,
-    n_outputs) and ``weight`` (n_rows,), which is zero for padding.
+    ``x`` has the shape (n_rows, n_columns), ``weight`` (n_rows,): zero for padding.
     """
 
     x: AnyArray
@@ -62,17 +61,18 @@ class OneNodeFinder(SplitFinder):
     def find(self, level: Level) -> Split:
         """Search nodes of like size side by side, padded to few shapes."""
         size = [bucket(n, smallest=_FEWEST_ROWS) for n in level.rows.length.tolist()]
-        found, order = [], np.argsort(size, kind="stable")
-        for some in np.split(order, np.flatnonzero(np.diff(np.sort(size))) + 1):
+        found, nodes = [], []
+        for width in sorted(set(size)):
+            some = np.flatnonzero(np.equal(size, width))
             # Some come twice, so that there is a program for few numbers of nodes.
-            nodes = np.resize(some, bucket(len(some), smallest=_FEWEST_NODES))
-            part, width = level.take(nodes), size[some[0]]
+            nodes.append(np.resize(some, bucket(len(some), smallest=_FEWEST_NODES)))
+            part = level.take(nodes[-1])
             own = {name: getattr(part, name) for name in _OF_ROWS + _OF_NODE + _STATIC}
             for name in _OF_ROWS:
                 own[name] = np.moveaxis(part.rows.head(own[name], width), -1, 1)
-            splits = _splits(Node(**own), level.roles, finder=self)
-            found.append(jax.tree.map(lambda a, n=len(some): np.asarray(a)[:n], splits))
-        return jax.tree.map(lambda *a: np.concatenate(a)[np.argsort(order)], *found)
+            found.append(_splits(Node(**own), level.roles, finder=self))
+        first = np.unique(np.concatenate(nodes), return_index=True)[1]
+        return jax.tree.map(lambda *a: np.concatenate(a)[first], *found)
 
 
 @program(static_argnames=("finder",))

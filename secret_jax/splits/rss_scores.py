@@ -66,7 +66,7 @@ def cuts_of(
 
 
 def gains_of_cuts(
-    nodes: Nodes,
+    nodes: Any,
     left: Float[AnyArray, "n_nodes n_directions n_sums n_cuts"],
     own: Float[AnyArray, "n_nodes n_directions 2 n_cuts"],
     slope: Float[AnyArray, "n_nodes n_directions n_model"],
@@ -88,6 +88,7 @@ def gains_of_cuts(
     whose inverse is :math:`I + (1 - v) s s^T / (1 - (1 - v) s^T s)` (Sherman &
     Morrison 1950): a few sums for each cut, and no matrix.
 
+    ``nodes``: `Nodes`, or what has ``whole``, ``n_model`` and ``min_weight`` of them;
     ``left``: sums of the moments left of each cut; ``own``: of the projection that is
     cut, of mean zero and unit variance in the node, and of its square; ``slope``: of
     whitened coordinates on it. Minus infinity where a side has too little weight.

@@ -9,7 +9,7 @@ from scipy import stats
 
 from secret_jax import SecretRegressor
 from secret_jax.learners import GuideSplits
-from secret_jax.learners.sign_tests import chi_squared_score, groups_of, sign_scores
+from secret_jax.learners.guide import chi_squared_score, groups_of, sign_scores
 from secret_jax.learners.thresholds import ranked
 from secret_jax.splits.axis import attributes
 from secret_jax.tree.structure import SplitKind

@@ -7,8 +7,7 @@ import pytest
 from level_batches import NodeRows, level_of
 
 from secret_jax.learners import RetisSplits
-from secret_jax.learners.residuals import residuals
-from secret_jax.learners.side_models import explained
+from secret_jax.learners.residuals import explained, residuals
 from secret_jax.learners.thresholds import moments, ranked, running
 from secret_jax.rows.ragged import RaggedRows
 from secret_jax.splits.axis import attributes

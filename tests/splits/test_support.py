@@ -9,7 +9,7 @@ from scipy import stats
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import SupportSplits
-from secret_jax.learners.sign_tests import normal_score
+from secret_jax.learners.guide import normal_score
 from secret_jax.learners.support import class_means, t_statistics
 
 
