@@ -109,7 +109,7 @@ class TableSource:
     def take(self, index: np.ndarray | None) -> Rows:
         """Encode rows (sorted indices, or all)."""
         rows = self.on_host(index)
-        table = Unencoded(self.schema, rows.columns).encoded()
+        table = Unencoded(self.schema, rows.columns.take(None)).encoded()
         targets = self.schema.scale_targets(rows.targets)
         return Rows(table, targets, rows.weight, rows.group)
 

@@ -230,7 +230,7 @@ class FirstPass:
         schema = with_units_of(loss, schema, source.targets, source.weight)
         schema = with_flat_tails(
             schema,
-            source.columns.values,
+            source.columns.take(None).values,
             loss.targets_of_lines(source.targets),
             source.weight,
             learner.options.tail_share,
