@@ -42,7 +42,7 @@ _OF_TERM = {"node": _WHOLE, "term": _TEXT, "column": _TEXT}
 _OF_TERM |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), _FLOAT)
 _OF_TERM |= dict.fromkeys(("center", "effect"), _FLOAT)
 _NEIGHBOURS = "parent", "left", "right", "depth"
-_OF_NODE = dict.fromkeys(("node", *_NEIGHBOURS), _WHOLE)
+_OF_NODE: dict[str, str] = dict.fromkeys(("node", *_NEIGHBOURS), _WHOLE)
 _OF_NODE |= dict.fromkeys(("kind", "split", "attribute", "factors"), _TEXT)
 _OF_NODE |= dict.fromkeys(("threshold", "rows", "share", "gain"), _FLOAT)
 _OF_NODE |= {"stop_reason": _TEXT}
@@ -402,8 +402,9 @@ def _normal_width(coverage: Any) -> float:
 def _view_of_all(tree: Readable, output: int | str | None) -> View:
     """View of all outputs, or of one that is named; an equation of each."""
     view = as_view(tree, output, several=True)
-    named = view.tree.n_outputs == 1 and output is not None
-    if view.classes and named and view.classes.position(output) == 0:
+    if view.classes is None or view.tree.n_outputs > 1 or output is None:
+        return view
+    if view.classes.position(output) == 0:
         raise ValueError(
             "Of two classes the tree has the equation of the second, "
             f"{view.classes.labels[1]!r}; leave output={output!r} out."

@@ -157,7 +157,7 @@ def test_the_names_that_the_package_offers():
     assert secret_jax.SecretRegressor is SecretRegressor
     assert issubclass(secret_jax.UnseenCategoryWarning, UserWarning)
     assert set(dir(secret_jax)) == {*secret_jax.__all__, "__version__"}
-    assert len(secret_jax.__all__) <= 40
+    assert len(secret_jax.__all__) <= 27
     for home in (secret_jax, learners, interfaces):
         for name in home.__all__:
             assert getattr(home, name).__name__ == name

@@ -46,6 +46,8 @@ def test_the_constructor_is_short():
     assert set(parameters) == set(constraints_of(SecretRegressor))
     # What is not about one of its parts is left to their fields.
     assert set(NAMED) <= set(parameters)
+    public = {name for name in dir(SecretRegressor()) if not name.startswith("_")}
+    assert len(public - set(parameters)) <= 35
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)

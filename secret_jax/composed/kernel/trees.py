@@ -95,11 +95,11 @@ class KernelTree(ComposedEstimator):
         self, tree: Any, given: Given, target: np.ndarray
     ) -> tuple[dict[str, Any], Regions, HeadFit]:
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
-        heads, weight, best = [self.head], given.weight, 0
-        if isinstance(self.head, str):
-            heads = [*HEADS.values()] if self.head == "auto" else [HEADS[self.head]]
+        named = {"auto": [*HEADS.values()]} | {n: [one] for n, one in HEADS.items()}
+        heads = named[self.head] if isinstance(self.head, str) else [self.head]
         for head in heads:
             head.check()
+        weight, best = given.weight, 0
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
         if search is not None:
             search.check()
