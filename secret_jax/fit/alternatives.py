@@ -45,7 +45,7 @@ _COUNTED = 0.98
 # share of the target's variance is rounding.
 _LEAST_HARM, _ROUNDING = 0.01, 1e-10
 # Only the family of trees that leads by more than this share is grown again.
-_CLEAR_LEAD = 0.05
+_CLEAR_LEAD = 0.02
 # Share of the grown leaves that pruning keeps where growth has ended too early, and
 # what ends growth and smaller leaves move: rows of a split and of a leaf, and gain in
 # noise variances for each coefficient.

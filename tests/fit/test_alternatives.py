@@ -276,8 +276,8 @@ def test_what_a_finer_growth_cannot_change_is_fitted_once(options, monkeypatch):
     y = y if "max_depth" in options else np.random.default_rng(0).normal(size=len(y))
     fits = []
 
-    def counted(*given):
-        fits.append(grow_and_prune(*given))
+    def counted(*given, **options):
+        fits.append(grow_and_prune(*given, **options))
         return fits[-1]
 
     monkeypatch.setattr(alternatives, "grow_and_prune", counted)

@@ -15,6 +15,7 @@ from secret_jax.fit.alternatives import Equations
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
 from secret_jax.fit.refine.distillation import Distillation
+from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import total_error
 
 N_USEFUL, N_USELESS = 3, 15
@@ -71,6 +72,21 @@ def test_only_the_winner_is_distilled(monkeypatch):
     model = SecretRegressor().fit(*table(500))
     assert len(regressors_of(model)) < N_USEFUL + N_USELESS  # the second tree has won
     assert taught == [model.tree_.schema.roles]
+
+
+def test_what_is_overtaken_is_not_grown_to_its_end(monkeypatch):
+    begun, ended, grow = [], [], Recipe.grow
+
+    def recorded(recipe, *arguments, **options):
+        begun.append(recipe.schema.n_regressors)
+        found = grow(recipe, *arguments, **options)
+        ended.append(recipe.schema.n_regressors)
+        return found
+
+    monkeypatch.setattr(Recipe, "grow", recorded)
+    model = regressor(distill=False).fit(*table(500))
+    assert begun[0] == N_USEFUL + N_USELESS
+    assert {*ended} == {len(regressors_of(model))}
 
 
 def test_useful_columns_all_stay_and_exact_targets_leave_nothing_to_judge():
