@@ -42,7 +42,8 @@ class Nodes(NamedTuple):
     # Row arrays:
     z: AnyArray  # (n_columns, rows): standardised; zero where constant
     design: AnyArray  # (n_outputs + 1 + n_coordinates, rows)
-    weighted: AnyArray  # the same times the weight
+    weight: AnyArray  # (rows,)
+    weighted: AnyArray  # the design times the weight
     # (1 + n_outputs * (1 + n_model), rows): weighted [1, residual, residual * whitened
     # coordinates], the last two of every output.
     moments: AnyArray
@@ -82,11 +83,6 @@ class Nodes(NamedTuple):
     def n_seen(self) -> int:
         """Length of the part of the design that models need: its first numbers."""
         return 1 + self.n_outputs + self.n_model
-
-    @property
-    def weight(self) -> AnyArray:
-        """Weight of the rows."""
-        return self.weighted[..., self.n_outputs, :]
 
 
 class Units(NamedTuple):
@@ -146,8 +142,9 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
         rows=rows,
         z=z,
         design=design,
+        weight=level.weight,
         weighted=weighted,
-        moments=_moments(rows, design, weighted, whitener, first),
+        moments=_moments(rows, design, weighted, weight, whitener, first - 1),
         total=total,
         whole=_whole(gram, whitener, first),
         gram=gram,
@@ -189,14 +186,18 @@ def _centred(level: Level) -> _Centred:
 
 
 def _moments(
-    rows: Any, design: AnyArray, weighted: AnyArray, whitener: AnyArray, first: int
+    rows: Any,
+    design: AnyArray,
+    weighted: AnyArray,
+    weight: AnyArray,
+    whitener: AnyArray,
+    n_outputs: int,
 ) -> AnyArray:
-    """See `Nodes`; ``first``: coordinate in the design."""
-    xp = rows.xp
-    n_model = whitener.shape[-1]
-    white = rows.transformed(whitener, design[..., first : first + n_model, :])
-    parts = [weighted[..., first - 1 : first, :]]
-    for output in range(first - 1):
+    """See `Nodes`."""
+    xp, first = rows.xp, 1 + n_outputs
+    seen = design[..., first : first + whitener.shape[-1], :]
+    white, parts = rows.transformed(whitener, seen), [weight]
+    for output in range(n_outputs):
         residual = weighted[..., output : output + 1, :]
         parts += [residual, residual * white]
     found = xp.concatenate(parts, axis=-2)

@@ -139,3 +139,23 @@ def test_trees_of_one_key_get_the_same_random_numbers(table):
     first, second, other = map(tree_bytes, grow(rows, schema, options, roots))
     assert first == second
     assert first != other
+
+
+@every_finder
+def test_a_side_of_just_the_least_weight_is_one(finder):
+    """Whatever float32 makes of the sum of its weights."""
+    weight = np.float32(0.7)
+    assert np.sum(np.full(10, weight)) < 7
+    rng = np.random.default_rng(0)
+    x = np.c_[np.repeat([0.0, 1.0], [10, 30]), rng.normal(size=40)]
+    y = np.where(x[:, 0] > 0, 3.0 + x[:, 1], -x[:, 1]) + 0.1 * rng.normal(size=40)
+    rows, schema = encoded(x, y)
+    root = Root(
+        rows=rng.permutation(40),
+        weight=np.full(40, 0.7),
+        allowed=np.array([True, False]),
+        min_split_weight=8.0,
+        min_leaf_weight=7.0,
+    )
+    (tree,) = grow(rows, schema, GrowOptions(finder=finder), [root])
+    assert tree.n_leaves == 2

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from unittest import mock
+
 import jax
 import numpy as np
 import pytest
 from sklearn import config_context
 
+from benchmarks.device import as_on_accelerator
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
+from secret_jax.grow import on_device
 from secret_jax.runtime import devices
 from secret_jax.runtime.devices import (
     carried,
@@ -86,27 +91,43 @@ def test_programs_have_32_bits_whatever_the_caller_has():
         jax.config.update("jax_enable_x64", before)
 
 
+def predictions(where):
+    """Of a default tree and the paper's, grown as on processors or accelerators."""
+    X, y = make_fried(300, n_features=5, random_state=0)
+    default = SecretRegressor(max_depth=2, prune=None, oblique=True, random_state=0)
+    few = mock.patch.multiple(on_device, _NODES=8, _FEWEST_ROWS=1 << 10)
+    with few, as_on_accelerator() if where == "accelerator" else nullcontext():
+        models = [model.fit(X, y) for model in (default, SecretRegressor.paper())]
+    return np.stack([model.predict(X) for model in models])
+
+
+SETTINGS = {
+    "jax_enable_x64": True,
+    "jax_disable_jit": True,
+    "jax_debug_nans": True,
+    "jax_debug_infs": True,
+    "jax_numpy_dtype_promotion": "strict",
+    "jax_numpy_rank_promotion": "raise",
+    "jax_transfer_guard": "disallow",
+    "jax_default_matmul_precision": "bfloat16",
+    "jax_default_prng_impl": "rbg",
+}
+
+
 @pytest.mark.parametrize(
-    "setting",
-    [
-        {"jax_disable_jit": True},
-        {"jax_transfer_guard": "disallow"},
-        {"jax_numpy_rank_promotion": "raise"},
-    ],
-    ids=str,
+    "where", ["host", pytest.param("accelerator", marks=pytest.mark.device)]
 )
-def test_fits_go_on_under_the_settings_of_others(data, setting):
-    X, y = data
-    expected = SecretRegressor(**SMALL).fit(X, y).predict(X)
-    ((name, value),) = setting.items()
-    before = getattr(jax.config, name)
-    jax.config.update(name, value)  # in every thread
-    try:
-        found = SecretRegressor(**SMALL).fit(X, y).predict(X)
-        assert getattr(jax.config, name) == value
-    finally:
-        jax.config.update(name, before)
-    np.testing.assert_array_equal(found, expected)
+def test_the_settings_of_others_change_no_tree(where):
+    expected = predictions(where)
+    for name, value in SETTINGS.items():
+        before = getattr(jax.config, name)
+        jax.config.update(name, value)  # in every thread
+        try:
+            found = predictions(where)
+            assert getattr(jax.config, name) == value
+        finally:
+            jax.config.update(name, before)
+        np.testing.assert_array_equal(found, expected, err_msg=name)
 
 
 @pytest.mark.parametrize("limit", [3, 8])
