@@ -143,7 +143,9 @@ def _ridge_by_cross_validation(
     paths = penalty_paths(correlation, slope, _STRENGTHS)
     if paths.indefinite.any():  # as rounding of float32 sums makes them
         some = paths.indefinite
-        correlation[some] = _without_negative(correlation[some])
+        value, vector = np.linalg.eigh(correlation[some])
+        positive = vector * np.maximum(value, 0.0)[:, None, :]
+        correlation[some] = np.matmul(positive, vector.transpose(0, 2, 1))
         again = penalty_paths(correlation[some], slope[some], _STRENGTHS)
         for every, part in zip(paths, again, strict=True):
             every[some] = part
@@ -168,15 +170,6 @@ def _ridge_by_cross_validation(
         slopes = slopes[:, :-1]
     slopes = slopes / scale
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
-
-
-def _without_negative(
-    matrix: Float[np.ndarray, "n_nodes n n"],
-) -> Float[np.ndarray, "n_nodes n n"]:
-    """Symmetric matrices whose negative eigenvalues are zero."""
-    value, vector = np.linalg.eigh(matrix)
-    flat = np.maximum(value, 0.0)[:, None, :]
-    return np.matmul(vector * flat, vector.transpose(0, 2, 1))
 
 
 def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:

@@ -109,13 +109,25 @@ def inverse_cholesky(
     >>> (inverse + 0.0).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    if matrix.shape[-1] == 0:
-        return matrix, namespace(matrix).ones(matrix.shape[:-1], bool)
-    if namespace(matrix) is np:
-        inverse = _inverse_at_once(matrix, tolerance)
-    else:
-        inverse = _inverse_traced(matrix, tolerance)
-    xp = namespace(inverse)
+    xp, n = namespace(matrix), matrix.shape[-1]
+    if n == 0:
+        return matrix, xp.ones(matrix.shape[:-1], bool)
+    identity = xp.broadcast_to(xp.eye(n, dtype=matrix.dtype), matrix.shape)
+    inverse = None
+    if xp is jnp:
+        both = jnp.concatenate([matrix, identity], axis=-1)
+        both = _traced_elimination(both, tolerance, upwards=False)
+        pivot = jnp.diagonal(both, axis1=-2, axis2=-1)[..., None]
+        ok = pivot > tolerance
+        root = jnp.sqrt(jnp.where(ok, pivot, 1.0))
+        inverse = jnp.where(ok, both[..., n:] / root, 0.0)
+    elif tolerance == 0 and matrix.size <= _FEW * n * n:
+        with contextlib.suppress(np.linalg.LinAlgError):  # not definite
+            inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+    if inverse is None:
+        both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
+        rows = both[:, n:] * np.sqrt(factor)[:, None]
+        inverse = _problems_first(rows, matrix.shape)
     return inverse, xp.diagonal(inverse, axis1=-2, axis2=-1) > 0
 
 
@@ -152,16 +164,6 @@ def _traced_elimination(both: Array, tolerance: Any, *, upwards: bool) -> Array:
             both = both - share[..., None] * row[..., None, :]
         both = jax.lax.optimization_barrier(both)
     return both
-
-
-def _inverse_traced(matrix: Array, tolerance: Any) -> Array:
-    n = matrix.shape[-1]
-    one = jnp.broadcast_to(jnp.eye(n, dtype=matrix.dtype), matrix.shape)
-    both = jnp.concatenate([matrix, one], axis=-1)
-    both = _traced_elimination(both, tolerance, upwards=False)
-    pivot = jnp.diagonal(both, axis1=-2, axis2=-1)[..., None]
-    ok = pivot > tolerance
-    return jnp.where(ok, both[..., n:] / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
 
 
 def guarded_solve(
@@ -216,17 +218,6 @@ def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     n_numbers = shape[-2] * shape[-1]
     found = found.reshape(n_numbers, found.shape[-1])
     return np.ascontiguousarray(found.T).reshape(shape)
-
-
-def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:
-    n = matrix.shape[-1]
-    if tolerance == 0 and matrix.size <= _FEW * n * n:
-        with contextlib.suppress(np.linalg.LinAlgError):  # not definite
-            return np.linalg.inv(np.linalg.cholesky(matrix))
-    identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
-    both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
-    rows = both[:, n:] * np.sqrt(factor)[:, None]
-    return _problems_first(rows, matrix.shape)
 
 
 def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
