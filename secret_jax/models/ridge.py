@@ -187,10 +187,7 @@ def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
 def _most_useful(
     correlation: np.ndarray, moment: np.ndarray, variance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Select regressors forward, and tell where there is one, (n_nodes, n_kept) each.
-
-    Each step adds the one that lowers the squared error of least squares most.
-    """
+    """Select regressors forward by least squares; tell where there is one."""
     without_limit = np.full(len(moment), -np.inf)
     kept, _ = selected_forward(
         *(correlation, moment, variance, without_limit, _LEAST_UNEXPLAINED),

@@ -86,10 +86,7 @@ def _errors(
     curvature: Float[np.ndarray, " n_rows"],
     squares: Float[np.ndarray, " n_rows"],
 ) -> Float[np.ndarray, " _"]:
-    """Standard errors of the value at the center and of the slopes.
-
-    Zero of columns without a term; NaN where rows leave a coefficient open, or all.
-    """
+    """Standard errors at the center and of slopes: 0 without a term, NaN if open."""
     design = np.column_stack([np.ones(len(x)), x @ member])
     bread = (curvature[:, None] * design).T @ design
     if curvature.sum() ** 2 < _FEWEST * len(bread) * (curvature @ curvature):

@@ -185,15 +185,11 @@ def guarded_solve(
 def _eliminated(
     matrix: np.ndarray, right: np.ndarray, tolerance: Any, *, triangular: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Apply Gaussian elimination without pivoting to many problems at once.
+    """Eliminate without pivoting many problems, which come last, in long operations.
 
-    The problems are the last axis of what is computed: a step is a few operations on
-    long runs of numbers.
-
-    ``matrix`` (..., n, n): symmetric; ``right`` (..., n, k); ``triangular``: whether
-    what is right of the diagonal of ``right`` is zero. Returns ``both`` (n, n + k,
-    n_problems): the upper triangle that is left, and the right-hand sides; ``factor``
-    (n, n_problems): one over the pivots; zero for dependent columns.
+    Returns the upper triangles and right-hand sides (n, n + k, n_problems), and one
+    over the pivots (n, n_problems), zero for dependent columns. ``triangular``: what is
+    right of the diagonal of ``right`` is zero.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -211,10 +207,7 @@ def _eliminated(
 
 
 def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Results of many problems, in the order of memory that one alone would have.
-
-    What reads strided arrays adds up in another order, and so rounds otherwise.
-    """
+    """Put problems first, in the memory order of one alone: sums round alike."""
     n_numbers = shape[-2] * shape[-1]
     found = found.reshape(n_numbers, found.shape[-1])
     return np.ascontiguousarray(found.T).reshape(shape)
