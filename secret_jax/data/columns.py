@@ -191,10 +191,7 @@ def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:
-    """Convert an object column to numbers or dates unless it holds others.
-
-    Truth values are none: beside gaps pandas keeps them as objects.
-    """
+    """Convert objects to numbers or dates, unless some are others or booleans."""
     if any(isinstance(value, str | bytes) for value in column):
         return column
     # A period of pandas is the date on which it starts.

@@ -200,10 +200,7 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Mix the exact hash into rounded hashes that several distinct rows share.
-
-    Side by side in the order, such rows would be held out, or not, all together.
-    """
+    """Mix exact hashes into rounded ones of distinct rows: they would stay together."""
     order = np.lexsort((exact, hashed))
     first = np.flatnonzero(np.r_[True, np.diff(hashed[order]) != 0])
     count = np.diff(np.append(first, len(order)))

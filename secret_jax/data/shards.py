@@ -193,10 +193,8 @@ class RowShards:
 
 @program()
 def _column_sums(x: AnyArray, weight: AnyArray) -> tuple[jax.Array, ...]:
-    """Weight, means, sums of squares about them, and ranges of the columns of a block.
-
-    The fill has no weight, and is within the range.
-    """
+    """Weight, means, sums of squares about them, and ranges of a block's columns."""
+    # The fill has no weight, and is within the range.
     x, weight = x.astype(jnp.float64), weight[:, None]
     mean = jnp.sum(weight * x, axis=0) / weight.sum()
     squares = jnp.sum(weight * (x - mean) ** 2, axis=0)

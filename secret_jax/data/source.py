@@ -84,11 +84,10 @@ class TableSource:
         """See `RowSource`; rows of weight zero, at the end of a block, are its fill."""
 
         def of_block(table: Table, part: slice) -> _Result:
-            targets, n_rows = (
-                self.schema.scale_targets(self.targets[part]),
-                len(table.x),
+            targets = self.schema.scale_targets(self.targets[part])
+            known = (
+                padded(each, len(table.x)) for each in (targets, self.weight[part])
             )
-            known = padded(targets, n_rows), padded(self.weight[part], n_rows)
             return function(Rows(table, *known))
 
         return self.columns.blocks(self.schema, of_block, size)

@@ -69,10 +69,7 @@ def node_errors(
 
 
 def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slices of the rows of nodes, where rows are sorted by where their leaf starts.
-
-    ``count`` (n_nodes,), int: rows of the leaves.
-    """
+    """Slices of rows of nodes, sorted by where their leaf, of ``count``, starts."""
     inner = np.flatnonzero(~tree.is_leaf).tolist()
     left, right = tree.left.tolist(), tree.right.tolist()
     length, start = count.tolist(), [0] * tree.n_nodes

@@ -76,11 +76,8 @@ def _parabolas(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
 def _strengths(
     loss: Loss, group: RowGroups, base: np.ndarray, value: np.ndarray, gcv_factor: float
 ) -> Pair:
-    """Ridge strengths relative to the spreads, and degrees of freedom, per output.
-
-    The strength is chosen with parabolas at the given models: parabolas at a good fit
-    would favour ever weaker ridges.
-    """
+    """Ridge strengths relative to the spreads, and degrees of freedom, per output."""
+    # By parabolas at the given models: those at a good fit would favour weak ridges.
     strength, degrees = np.empty(base.shape[:2]), np.empty(base.shape[:2])
     slope, curvature = _parabolas(loss, group, value)
     for i in range(base.shape[1]):
@@ -188,12 +185,7 @@ def _statistics(
 def _penalised(
     statistics: NodeStatistics, base: np.ndarray, penalty: np.ndarray
 ) -> np.ndarray:
-    """Fit least squares of one output, with a penalty on differences from given slopes.
-
-    ``base`` (n_nodes, 1 + n_regressors); ``penalty`` (n_nodes, n_regressors): penalty
-    on every squared difference; if infinite, the slope is kept. Returns (n_nodes, 1 +
-    n_regressors), float64.
-    """
+    """Least squares of an output, with penalties on changes of slopes."""
     mean, scatter = statistics.mean, statistics.scatter
     slopes, gram = base[:, 1:], scatter[:, :-1, :-1]
     moment = scatter[:, :-1, -1] - np.einsum("nij,nj->ni", gram, slopes)

@@ -57,11 +57,7 @@ def penalty_paths(
 def _bands(
     matrix: Float[np.ndarray, "n_nodes n n"],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Diagonals of the reduced matrices, and squares of what is beside them.
-
-    ``matrix``: what is right of the diagonal counts, and is overwritten. Returns arrays
-    of shape (n, n_nodes), (n - 1, n_nodes).
-    """
+    """Diagonals of reduced matrices (overwritten), and squares beside them."""
     (reduced,) = get_lapack_funcs(["sytrd"], dtype=np.float64)
     diagonal = np.empty(matrix.shape[:2])
     beside = np.empty((len(matrix), matrix.shape[1] - 1))

@@ -57,10 +57,7 @@ def _leaf_sums(
     packed: PackedTrees,
     shift: AnyArray,
 ) -> tuple[jax.Array, ...]:
-    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets.
-
-    ``shift``: (n_leaves, n_regressors + n_outputs), float32.
-    """
+    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets."""
     (n_leaves, width), n_outputs = shift.shape, targets.shape[1]
     leaf = leaf_of(packed, x, jnp.zeros((len(x), 0), jnp.int32))
     member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)

@@ -143,7 +143,9 @@ def _ridge_by_cross_validation(
     paths = penalty_paths(correlation, slope, _STRENGTHS)
     if paths.indefinite.any():  # as rounding of float32 sums makes them
         some = paths.indefinite
-        correlation[some] = _without_negative(correlation[some])
+        value, vector = np.linalg.eigh(correlation[some])
+        positive = vector * np.maximum(value, 0.0)[:, None, :]
+        correlation[some] = np.matmul(positive, vector.transpose(0, 2, 1))
         again = penalty_paths(correlation[some], slope[some], _STRENGTHS)
         for every, part in zip(paths, again, strict=True):
             every[some] = part
@@ -170,15 +172,6 @@ def _ridge_by_cross_validation(
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
 
 
-def _without_negative(
-    matrix: Float[np.ndarray, "n_nodes n n"],
-) -> Float[np.ndarray, "n_nodes n n"]:
-    """Symmetric matrices whose negative eigenvalues are zero."""
-    value, vector = np.linalg.eigh(matrix)
-    flat = np.maximum(value, 0.0)[:, None, :]
-    return np.matmul(vector * flat, vector.transpose(0, 2, 1))
-
-
 def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
     """Degrees of freedom charged for each selected regressor.
 
@@ -194,10 +187,7 @@ def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
 def _most_useful(
     correlation: np.ndarray, moment: np.ndarray, variance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Select regressors forward, and tell where there is one, (n_nodes, n_kept) each.
-
-    Each step adds the one that lowers the squared error of least squares most.
-    """
+    """Select regressors forward by least squares; tell where there is one."""
     without_limit = np.full(len(moment), -np.inf)
     kept, _ = selected_forward(
         *(correlation, moment, variance, without_limit, _LEAST_UNEXPLAINED),

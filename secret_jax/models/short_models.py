@@ -64,12 +64,7 @@ def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
 
 
 def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
-    """Noise of all nodes, and the share of the variance that the tree explains.
-
-    None with squared errors, whose statistics tell both. The loss of outliers does not
-    count. The explained variance is the variance of the tree's raw predictions, less
-    the part that is due to chance.
-    """
+    """Noise of nodes and share of variance explained; None with squared errors."""
     loss, weight = tree.loss, rows.weight
     if loss.least_squares:
         return None
@@ -86,11 +81,7 @@ def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
-    """Adjust the constants of short equations to the full ones.
-
-    Two steps of weighted least squares for the constants bring the mean prediction in
-    every node back to that of the full model. Losses without means keep their level.
-    """
+    """Adjust constants of short equations: nodes keep their mean predictions."""
     loss, coefficient = short.loss, short.coefficient.copy()
     if not loss.predicts_mean:
         return short
@@ -111,13 +102,7 @@ def _bounded(
     lower: Float[np.ndarray, " n_outputs"],
     upper: Float[np.ndarray, " n_outputs"],
 ) -> Tree:
-    """Bound the predictions at zero where no target crosses it.
-
-    Hours, prices and counts, for example, are never predicted to be negative.
-
-    ``tree``: tree that predicts the targets, not logarithms; ``lower``, ``upper``:
-    range of all targets, in standardised units.
-    """
+    """Bound predictions at zero where no target crosses it, as of prices."""
     if not tree.says_targets:
         return tree
     schema = tree.schema

@@ -182,11 +182,7 @@ def _short(
     sets: Float[np.ndarray, "n_nodes n n_sets"],
     limit: Float[np.ndarray, " n_nodes"],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of the short equations, and their variances relative to the noise.
-
-    At most ``limit`` of the variance of the full prediction is left unexplained. NaN:
-    the variance of a slope that the others leave open.
-    """
+    """Slopes of short equations, and variances over the noise; NaN where open."""
     transposed = sets.transpose(0, 2, 1)
     across = covariance @ sets
     gram = np.block(
@@ -221,10 +217,7 @@ def _short(
 def _inside(
     gram: np.ndarray, moment: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Inverses of the products of chosen terms, and these terms' moments.
-
-    What has no term is zero in both.
-    """
+    """Inverses of products of chosen terms, and their moments; else zero."""
     there = chosen >= 0
     both = there[:, :, None] & there[:, None]
     node = np.arange(len(chosen))[:, None]
@@ -240,10 +233,7 @@ def _backward(
     variance: Float[np.ndarray, " n_nodes"],
     limit: Float[np.ndarray, " n_nodes"],
 ) -> Int[np.ndarray, "n_nodes most"]:
-    """Drop the terms that can be spared, the least useful first.
-
-    Of ties the term that was chosen last is dropped, which leaves -1 in its place.
-    """
+    """Drop terms that can be spared, the least useful first, of ties the last."""
     most = np.count_nonzero(chosen >= 0, axis=1).max(initial=0)
     chosen = chosen[:, :most].copy()
     going = np.flatnonzero((chosen >= 0).any(axis=1))

@@ -86,15 +86,18 @@ def _errors(
     curvature: Float[np.ndarray, " n_rows"],
     squares: Float[np.ndarray, " n_rows"],
 ) -> Float[np.ndarray, " _"]:
-    """Standard errors of the value at the center and of the slopes.
-
-    Zero of columns without a term; NaN where rows leave a coefficient open, or all.
-    """
+    """Standard errors at the center and of slopes: 0 without a term, NaN if open."""
     design = np.column_stack([np.ones(len(x)), x @ member])
     bread = (curvature[:, None] * design).T @ design
     if curvature.sum() ** 2 < _FEWEST * len(bread) * (curvature @ curvature):
         return np.full(1 + len(member), np.nan)
-    known = _determined(bread)
+    # Terms that do not depend linearly on others, by pivoted Cholesky.
+    square = np.diagonal(bread)
+    unit = np.where(square > 0, 1.0 / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    _, pivot, rank, _ = lapack.dpstrf(  # pyright: ignore[reportAttributeAccessIssue]
+        bread * unit * unit[:, None], tol=_LEAST_UNEXPLAINED
+    )
+    known = np.sort(pivot[:rank] - 1)
     inverse = np.linalg.inv(bread[np.ix_(known, known)])
     with np.errstate(over="ignore", invalid="ignore"):  # of hardly any curvature
         covariance = inverse
@@ -108,12 +111,3 @@ def _errors(
     of_columns = np.zeros(len(member))
     of_columns[position] = error[1 + term]
     return np.append(error[0], of_columns)
-
-
-def _determined(gram: np.ndarray) -> np.ndarray:
-    """Terms that do not depend linearly on others, by pivoted Cholesky."""
-    square = np.diagonal(gram)
-    unit = np.where(square > 0, 1.0 / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
-    correlation = gram * unit * unit[:, None]
-    _, pivot, rank, _ = lapack.dpstrf(correlation, tol=_LEAST_UNEXPLAINED)  # pyright: ignore[reportAttributeAccessIssue]
-    return np.sort(pivot[:rank] - 1)

@@ -109,13 +109,25 @@ def inverse_cholesky(
     >>> (inverse + 0.0).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    if matrix.shape[-1] == 0:
-        return matrix, namespace(matrix).ones(matrix.shape[:-1], bool)
-    if namespace(matrix) is np:
-        inverse = _inverse_at_once(matrix, tolerance)
-    else:
-        inverse = _inverse_traced(matrix, tolerance)
-    xp = namespace(inverse)
+    xp, n = namespace(matrix), matrix.shape[-1]
+    if n == 0:
+        return matrix, xp.ones(matrix.shape[:-1], bool)
+    identity = xp.broadcast_to(xp.eye(n, dtype=matrix.dtype), matrix.shape)
+    inverse = None
+    if xp is jnp:
+        both = jnp.concatenate([matrix, identity], axis=-1)
+        both = _traced_elimination(both, tolerance, upwards=False)
+        pivot = jnp.diagonal(both, axis1=-2, axis2=-1)[..., None]
+        ok = pivot > tolerance
+        root = jnp.sqrt(jnp.where(ok, pivot, 1.0))
+        inverse = jnp.where(ok, both[..., n:] / root, 0.0)
+    elif tolerance == 0 and matrix.size <= _FEW * n * n:
+        with contextlib.suppress(np.linalg.LinAlgError):  # not definite
+            inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+    if inverse is None:
+        both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
+        rows = both[:, n:] * np.sqrt(factor)[:, None]
+        inverse = _problems_first(rows, matrix.shape)
     return inverse, xp.diagonal(inverse, axis1=-2, axis2=-1) > 0
 
 
@@ -155,16 +167,6 @@ def _traced_elimination(both: Array, tolerance: Any, *, upwards: bool) -> Array:
     return both
 
 
-def _inverse_traced(matrix: Array, tolerance: Any) -> Array:
-    n = matrix.shape[-1]
-    one = jnp.broadcast_to(jnp.eye(n, dtype=matrix.dtype), matrix.shape)
-    both = jnp.concatenate([matrix, one], axis=-1)
-    both = _traced_elimination(both, tolerance, upwards=False)
-    pivot = jnp.diagonal(both, axis1=-2, axis2=-1)[..., None]
-    ok = pivot > tolerance
-    return jnp.where(ok, both[..., n:] / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
-
-
 def guarded_solve(
     matrix: Float[AnyArray, "... n n"], rhs: AnyArray, tolerance: jax.Array | float
 ) -> AnyArray:
@@ -184,15 +186,11 @@ def guarded_solve(
 def _eliminated(
     matrix: np.ndarray, right: np.ndarray, tolerance: Any, *, triangular: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Apply Gaussian elimination without pivoting to many problems at once.
+    """Eliminate without pivoting many problems, which come last, in long operations.
 
-    The problems are the last axis of what is computed: a step is a few operations on
-    long runs of numbers.
-
-    ``matrix`` (..., n, n): symmetric; ``right`` (..., n, k); ``triangular``: whether
-    what is right of the diagonal of ``right`` is zero. Returns ``both`` (n, n + k,
-    n_problems): the upper triangle that is left, and the right-hand sides; ``factor``
-    (n, n_problems): one over the pivots; zero for dependent columns.
+    Returns the upper triangles and right-hand sides (n, n + k, n_problems), and one
+    over the pivots (n, n_problems), zero for dependent columns. ``triangular``: what is
+    right of the diagonal of ``right`` is zero.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -210,24 +208,10 @@ def _eliminated(
 
 
 def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Results of many problems, in the order of memory that one alone would have.
-
-    What reads strided arrays adds up in another order, and so rounds otherwise.
-    """
+    """Put problems first, in the memory order of one alone: sums round alike."""
     n_numbers = shape[-2] * shape[-1]
     found = found.reshape(n_numbers, found.shape[-1])
     return np.ascontiguousarray(found.T).reshape(shape)
-
-
-def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:
-    n = matrix.shape[-1]
-    if tolerance == 0 and matrix.size <= _FEW * n * n:
-        with contextlib.suppress(np.linalg.LinAlgError):  # not definite
-            return np.linalg.inv(np.linalg.cholesky(matrix))
-    identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
-    both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
-    rows = both[:, n:] * np.sqrt(factor)[:, None]
-    return _problems_first(rows, matrix.shape)
 
 
 def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:

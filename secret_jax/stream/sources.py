@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,20 +75,18 @@ def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
             "twice. Give a function that makes a new one, or a list of batches."
         )
     if callable(source) or isinstance(source, Iterable):
-        items: Any = source
-        return BatchSource(partial(_of_items, items, wanted))
+
+        def batches(targets: bool) -> Iterator[Batch]:
+            items: Any = source() if callable(source) else source
+            for k, item in enumerate(items):
+                yield as_batch(item, wanted, f"batch {k}", targets)
+
+        return BatchSource(batches)
     raise StreamError(
         f"A {type(source).__name__} is no source of rows. Give a folder of Parquet "
         "files, a pyarrow dataset, a tuple (X, y) of arrays, or something that can be "
         "iterated over twice."
     )
-
-
-def _of_items(
-    source: Iterable[Any] | Callable[[], Iterable[Any]], wanted: Wanted, targets: bool
-) -> Iterator[Batch]:
-    for k, item in enumerate(source() if callable(source) else source):
-        yield as_batch(item, wanted, f"batch {k}", targets)
 
 
 def _of_arrays(arrays: tuple[Any, ...], wanted: Wanted) -> BatchSource:
