@@ -96,10 +96,9 @@ def _unused_columns(tree: Tree) -> str:
 def _missing_values(tree: Tree) -> str:
     """Say what unknown categories and missing numbers count as in the sums."""
     schema, in_sums = tree.schema, _in_sums(tree)
-    compared = np.zeros(len(in_sums), bool)
     # Otherwise splits on one column know a side of its gaps.
-    for part in tree.comparisons if not schema.missing_columns else ():
-        compared |= np.any(part.direction[part.kind == SplitKind.AXIS], axis=0)
+    axis = (tree.kind == SplitKind.AXIS) & (not schema.missing_columns)
+    compared = np.any(tree.direction[axis], axis=0)
     means, in_splits, nothing = [], [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
@@ -146,11 +145,11 @@ def _tails(tree: Tree) -> str:
 
 def _in_sums(tree: Tree) -> np.ndarray:
     """Mask of the columns that equations, sums in splits and gates compute with."""
-    leaf = tree.is_leaf
+    leaf, gate = tree.is_leaf, tree.gate_width[tree.node_of] > 0
     in_sums = np.zeros(tree.direction.shape[1], bool)
     slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
     in_sums[: len(slopes)] |= slopes
-    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
+    sums = (tree.kind == SplitKind.OBLIQUE) | gate
     return in_sums | np.any(tree.direction[sums], axis=0)
 
 

@@ -51,9 +51,9 @@ def split_parts(
     are not shown.
     """
     word, parts = ("and " if side == "left" else "or "), []
-    all_hold = side == "left" and tree.kind[node] == SplitKind.CONJUNCTION
-    for part, one in conditions_at(tree, node):
-        first, *more = _comparison_parts(part, node, one, wording, side)
+    all_hold = side == "left" and len(tree.comparisons_at(node)) > 1
+    for place, one in conditions_at(tree, node):
+        first, *more = _comparison_parts(tree, place, one, wording, side)
         if all_hold and isinstance(one, LinearSplit) and one.missing_left:
             first, *more = [f"({first}", *more[:-1], *(f"{m})" for m in more[-1:])]
         parts += [word * bool(parts) + first, *more]
@@ -62,7 +62,7 @@ def split_parts(
 
 def _comparison_parts(
     tree: Tree,
-    node: int,
+    place: int,
     split: LinearSplit | CategorySplit,
     wording: Wording,
     side: Side,
@@ -72,14 +72,14 @@ def _comparison_parts(
         listed, other = sides if side == "left" else sides[::-1]
         most = wording.max_categories
         return list(_membership(quoted(split.name), listed, other, most))
-    hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
+    hard_axis = tree.kind[place] == SplitKind.AXIS and split.width == 0
     if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
-    place = _place(tree, split, side)
-    parts = [place or ""]
-    if place is None:
+    named = _place(tree, split, side)
+    parts = [named or ""]
+    if named is None:
         split = rounded_split(split, wording.precision)
         summands = [(term.factor, quoted(term.label)) for term in split.terms]
         shown = summands[: wording.max_terms]
@@ -207,13 +207,13 @@ def path_sentence(tree: Tree, node: int) -> str:
     wording = Wording(max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
-        if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:
+        if side == "right" and len(tree.comparisons_at(parent)) > 1:
             words = " ".join(split_parts(tree, parent, wording, side))
             conditions[parent] = 0.0, f"({words})"
             continue
-        for place, (part, one) in enumerate(conditions_at(tree, parent)):
-            sentence = " ".join(_comparison_parts(part, parent, one, wording, side))
-            key, bound = (parent, place), 0.0
+        for place, one in conditions_at(tree, parent):
+            sentence = " ".join(_comparison_parts(tree, place, one, wording, side))
+            key, bound = (place,), 0.0
             # Where missing values have a side of their own, a looser bound is not
             # implied by a tighter one.
             if isinstance(one, LinearSplit) and one.missing_left is None:

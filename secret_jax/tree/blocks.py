@@ -19,8 +19,6 @@ from secret_jax.runtime.parallel import (
     side_by_side,
 )
 from secret_jax.runtime.shapes import bucket, next_power_of_two
-from secret_jax.tree.packed import PackedTrees
-from secret_jax.tree.soft import SoftRouting
 from secret_jax.tree.structure import Tree
 
 _Made = TypeVar("_Made")
@@ -87,16 +85,17 @@ def by_rows(
 def computed(
     function: Callable[..., tuple[jax.Array]],
     table: Table | Unencoded,
-    arrays: PackedTrees | SoftRouting,
-    *more: Any,
+    n_leaves: int,
+    *arrays: Any,
 ) -> np.ndarray:
     """Apply a compiled function to padded blocks of rows, and concatenate.
 
-    A row's result does not depend on the other rows of its block, nor on the block.
+    ``n_leaves``: of a tree. A row's result does not depend on the other rows of its
+    block, nor on the block.
     """
     n_rows, n_columns = shape_of(table)
     # Memory for the decisions at all splits, but on a processor a cache for few.
-    width = arrays.threshold.shape[-1] + 2 * n_columns
+    width = n_leaves + 2 * n_columns
     usual = max(
         _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
     )
@@ -112,7 +111,7 @@ def computed(
             else:
                 block = table
             x, codes = (block_of(array, rows, size) for array in block)
-            (found,) = function(arrays, x, codes, *more)
+            (found,) = function(x, codes, *arrays)
         return np.asarray(found)[..., :n_inside]
 
     return np.concatenate(list(in_blocks(run, n_rows, size)), axis=-1)

@@ -28,7 +28,7 @@ from secret_jax.tree.structure import LongerTree, Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 _Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]

@@ -9,7 +9,6 @@ import numpy as np
 from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code.program import unknown_values
-from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.view import View
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
@@ -68,15 +67,15 @@ def _node(tree: Tree, node: int) -> dict[str, Any]:
             "equations": [_sum(slopes, at) for at, *slopes in tree.coefficient[node]]
         }
     conditions = []
-    for part in comparisons_at(tree, node):
-        if part.kind[node] == SplitKind.DISCRETE:
-            position = tree.schema.discrete[part.attribute[node]]
-            listed = np.flatnonzero(part.goes_left[node]).tolist()
+    for one in tree.comparisons_at(node):
+        if tree.kind[one] == SplitKind.DISCRETE:
+            position = tree.schema.discrete[tree.attribute[one]]
+            listed = np.flatnonzero(tree.goes_left[one]).tolist()
             other = bool(tree.larger_left[node])
             conditions.append({"from": position, "left": listed, "unseen_left": other})
         else:
-            ends = float(part.threshold[node]), float(part.gate_width[node])
-            sum = _sum(part.direction[node])
+            ends = float(tree.threshold[one]), float(tree.gate_width[node])
+            sum = _sum(tree.direction[one])
             conditions.append({"sum": sum, "threshold": ends[0], "width": ends[1]})
     left, right = int(tree.left[node]), int(tree.right[node])
     return {"conditions": conditions, "left": left, "right": right}
