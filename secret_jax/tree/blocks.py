@@ -23,9 +23,9 @@ from secret_jax.tree.structure import Tree
 
 _Made = TypeVar("_Made")
 
-# Maximum number of pairs of a row and a tree that are walked, as calls cost more then
-# than work.
-FEW_PAIRS = 1 << 12
+# Maximum number of rows, and of pairs of a row and a tree, that are walked, as calls
+# cost more then than work (measured on processors, of trees of 24 and 150 leaves).
+FEW_ROWS, FEW_PAIRS = 1 << 10, 1 << 12
 # Minimum block: padding costs less than a program of its own. Maximum number of values
 # in a block of a program: they stay in a processor's cache (4 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
@@ -50,6 +50,11 @@ def once(tree: Tree, make: Callable[[Tree], _Made]) -> _Made:
     if make not in made:
         made[make] = make(tree)
     return made[make]
+
+
+def are_few(n_rows: int, n_trees: int = 1) -> bool:
+    """Whether rows are walked down trees, not decided at all comparisons at once."""
+    return n_rows <= FEW_ROWS and n_rows * n_trees <= FEW_PAIRS
 
 
 def by_rows(

@@ -7,7 +7,7 @@ from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree import blocks
-from secret_jax.tree.blocks import computed, on_host, once, shape_of
+from secret_jax.tree.blocks import are_few, computed, on_host, once, shape_of
 from secret_jax.tree.packed import leaf_ids, programmed
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree
@@ -26,7 +26,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
     ``table``: rows encoded with ``tree.schema``; ``scratch``: of calls for many blocks.
     Returns (n_rows,), int32: node ids.
     """
-    if len(table.x) <= blocks.FEW_PAIRS:
+    if are_few(len(table.x)):
         return leaves_of(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))

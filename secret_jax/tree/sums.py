@@ -11,8 +11,14 @@ from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import bucket, padded
-from secret_jax.tree import blocks
-from secret_jax.tree.blocks import by_rows, computed, made_of, on_host, shape_of
+from secret_jax.tree.blocks import (
+    are_few,
+    by_rows,
+    computed,
+    made_of,
+    on_host,
+    shape_of,
+)
 from secret_jax.tree.equations import Forest, RowBlock, forest_of
 from secret_jax.tree.packed import BYTE, PackedTrees, stacked, sum_of_trees
 from secret_jax.tree.reshape import joined
@@ -69,7 +75,7 @@ class TreeSum:
             part = TreeSum(self.trees[some], self.steps[some])
             return part.values(table, finish=finish)
         n_trees = len(self.trees)
-        if shape_of(table)[0] * n_trees <= blocks.FEW_PAIRS:
+        if are_few(shape_of(table)[0], n_trees):
             found = self._on_host(on_host(table))
         elif on_accelerator():
             arrays, steps = self.packed, self.steps.astype(np.float32)

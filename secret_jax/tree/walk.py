@@ -7,7 +7,6 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.tree.blocks import once
-from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.packed import Comparisons, comparisons_of
 from secret_jax.tree.structure import Tree
 
@@ -52,24 +51,6 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
 def leaves_of(tree: Tree, table: Table) -> np.ndarray:
     """Find the leaf of every row, shape (n_rows,), int32."""
     return descend(tree, table, np.zeros(len(table.x), np.int32), tree.max_depth)
-
-
-def leaves_by_steps(tree: Tree, table: Table) -> np.ndarray:
-    """Find the leaf of every row, shape (n_rows,), one decision of each at a time.
-
-    For a tree of many splits that is asked once: `leaves_of` makes decisions at all.
-    """
-    found = np.zeros(len(table.x), np.int32)
-    row = np.arange(len(found))
-    while len(row):
-        row = row[tree.left[found[row]] >= 0]
-        at = found[row]
-        left = left_of_tree(tree, table, at, row)
-        for one, node in enumerate(tree.further.tolist(), tree.n_nodes):
-            here = np.flatnonzero(left & (at == node))
-            left[here] = left_of_tree(tree, table, np.full(len(here), one), row[here])
-        found[row] = np.where(left, tree.left[at], tree.right[at])
-    return found
 
 
 class _Walk(NamedTuple):

@@ -29,7 +29,7 @@ from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.walk import leaves_by_steps
+from secret_jax.tree.walk import descend
 
 
 def leaf_by_loops(tree: Tree, x: np.ndarray, codes: np.ndarray) -> int:
@@ -76,7 +76,7 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         assert len(set(expected)) > 1
         few = [apply(tree, table.take(slice(i, i + 1)))[0] for i in range(0, 600, 50)]
         assert few == expected[::50]
-        assert leaves_by_steps(tree, table).tolist() == expected
+        assert descend(tree, table, np.zeros(600, int), 99).tolist() == expected
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "FEW_PAIRS", 0)

@@ -12,7 +12,7 @@ from secret_jax.data.rows import Table
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import leaf_ids, packed_trees, programmed
-from secret_jax.tree.walk import leaves_by_steps, leaves_of, values_at
+from secret_jax.tree.walk import leaves_of, values_at
 
 N_ROWS = 600
 
@@ -31,7 +31,6 @@ def test_tables_find_the_leaves_of_the_walk(n_leaves, kinds):
     rows, packed = table(), packed_trees([tree])
     found = packed.node[packed.leaves(rows.x.T, rows.codes.T, np)[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
-    assert np.array_equal(found, leaves_by_steps(tree, rows))
     assert np.array_equal(found, leaf_ids(*rows, programmed(tree))[0])
 
 
