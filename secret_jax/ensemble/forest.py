@@ -25,8 +25,8 @@ from secret_jax.grow.frontier import Root
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.walk import leaves_by_steps, values_at
 
 # Maximum number of rows, over all trees that grow at a time.
 _MOST_PLACES = 1 << 19
@@ -255,8 +255,7 @@ def out_of_bag(
         share = stays ** count.astype(float)  # of a single row 1 or 0
         out = np.flatnonzero(share)
         table = rows.table.take(out)
-        value = values_at(tree, table, leaves_by_steps(tree, table))
-        total[out] += share[out, None] * value
+        total[out] += share[out, None] * values(tree, table)
         sum_of_shares[out] += share[out, None]
     with np.errstate(invalid="ignore"):
         return total / sum_of_shares

@@ -8,10 +8,9 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Frontier
-from secret_jax.splits.interface import Split
+from secret_jax.splits.interface import Comparison, Split
 from secret_jax.tree.reshape import compact, number_in_compact
 from secret_jax.tree.structure import (
-    ARRAY_FIELDS,
     LEAF_FIELDS,
     SplitKind,
     StopReason,
@@ -25,7 +24,7 @@ _FIRST_ROOM = 32
 class Builder:
     """Builder of the flat arrays of several trees, which begin as single leaves."""
 
-    def __init__(self, schema: TableSchema, n_trees: int, n_conditions: int = 0):
+    def __init__(self, schema: TableSchema, n_trees: int):
         self._schema = schema
         n_categories = max((len(c) for c in schema.categories), default=0)
         self._n_categories = n_categories
@@ -58,13 +57,9 @@ class Builder:
                 ("gate_width", (), np.float32),
                 ("goes_left", n_categories, bool),
                 ("gain", (), np.float32),
-                ("condition_kind", n_conditions, np.int32),
-                ("condition_attribute", n_conditions, np.int32),
-                ("condition_direction", (n_conditions, schema.n_columns), np.float32),
-                ("condition_threshold", n_conditions, np.float32),
-                ("condition_goes_left", (n_conditions, n_categories), bool),
             )
         }
+        self._further: list[dict[str, np.ndarray]] = []
         self._n_nodes = 0
         self._room = {
             name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
@@ -97,26 +92,28 @@ class Builder:
         arrays["depth"][child] = np.repeat(arrays["depth"][node] + 1, 2)
         arrays["left"][node] = child[0::2]
         arrays["right"][node] = child[1::2]
-        arrays["kind"][node] = splits.kind
-        on_one = splits.kind != SplitKind.OBLIQUE
-        arrays["attribute"][node] = np.where(on_one, splits.attribute, -1)
-        arrays["direction"][node] = splits.direction
-        arrays["threshold"][node] = splits.threshold
-        discrete = splits.kind == SplitKind.DISCRETE
-        subset = splits.goes_left[:, : self._n_categories] & discrete[:, None]
-        arrays["goes_left"][node] = subset
+        own, *further = map(self._fitting, splits.comparisons)
+        for name, array in own.items():
+            arrays[name][node] = array
+        for one in further:
+            there = one["kind"] != SplitKind.LEAF
+            one |= {"further": node}
+            self._further.append({name: array[there] for name, array in one.items()})
         arrays["larger_left"][node] = larger_left
         arrays["gain"][node] = splits.gain
-        if splits.conditions is not None:
-            own = splits.conditions
-            subset = own.goes_left[..., : self._n_categories]
-            own = own._replace(goes_left=subset)
-            for name, array in own._asdict().items():
-                arrays[f"condition_{name}"][node] = array
         if splits.child_models is not None:
             shape = arrays["coefficient"].shape[1:]
             arrays["coefficient"][child] = splits.child_models.reshape(-1, *shape)
         return child
+
+    def _fitting(self, one: Comparison) -> dict[str, np.ndarray]:
+        """Arrays of comparisons, as those of a tree."""
+        discrete, oblique = (
+            one.kind == k for k in (SplitKind.DISCRETE, SplitKind.OBLIQUE)
+        )
+        subset = one.goes_left[:, : self._n_categories] & discrete[:, None]
+        attribute = np.where(oblique, -1, one.attribute)
+        return one._replace(attribute=attribute, goes_left=subset)._asdict()
 
     def finish(
         self, max_leaf_nodes: Sequence[int | None]
@@ -136,9 +133,14 @@ class Builder:
         parts = np.split(order, np.cumsum(size)[:-1])
         for mine, most in zip(parts, max_leaf_nodes, strict=True):
             arrays: dict[str, Any] = {
-                name: self._arrays[name][mine] for name in ARRAY_FIELDS
-            }
-            for name in ("left", "right", "parent"):
+                name: own[mine] for name, own in self._arrays.items()
+            } | {"further": np.zeros(0, np.int32)}
+            for one in self._further:
+                here = self._tree[one["further"]] == self._tree[mine[0]]
+                for name, array in one.items():
+                    more = array[here].astype(arrays[name].dtype)
+                    arrays[name] = np.concatenate([arrays[name], more])
+            for name in ("left", "right", "parent", "further"):
                 ids = arrays[name]
                 arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
             tree = Tree(**arrays, schema=self._schema)

@@ -9,7 +9,7 @@ from secret_jax.data.attributes import Role
 from secret_jax.data.columns import listed
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.values import is_real
-from secret_jax.splits.interface import NO_CONDITION, Conditions, Split
+from secret_jax.splits.interface import NO_COMPARISON, Comparison, Split
 from secret_jax.tree.structure import SplitKind
 
 _FORM = (
@@ -41,12 +41,12 @@ class FixedSplits(NamedTuple):
         changed["goes_left"][chosen] = False  # beyond the categories is padding
         changed["goes_left"][chosen, : self.goes_left.shape[1]] = self.goes_left[own]
         changed["gain"][chosen], changed["pure"][chosen] = np.inf, False
-        conditions = splits.conditions
-        if conditions is not None:
-            conditions = Conditions(*(np.array(each) for each in conditions))
-            for own_condition, none in zip(conditions, NO_CONDITION, strict=True):
-                own_condition[chosen] = none
-        return splits._replace(**changed, conditions=conditions)
+        further = []
+        for one in splits.further:
+            further.append(Comparison(*map(np.array, one)))
+            for array, nothing in zip(further[-1], NO_COMPARISON, strict=True):
+                array[chosen] = nothing
+        return splits._replace(**changed, further=tuple(further))
 
     def of_children(self, position: np.ndarray) -> np.ndarray:
         """Positions for both children of every node in turn."""

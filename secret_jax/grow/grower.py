@@ -76,7 +76,7 @@ def grown(
         rows_of_nodes = OnHost(places, schema, options)
     models = NodeModels(rows_of_nodes, options)
     drawn = AttributeDraw(rows_of_nodes, schema, options.max_features)
-    builder = Builder(schema, len(roots), options.finder.n_conditions)
+    builder = Builder(schema, len(roots))
     level = models.fitted(level)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes

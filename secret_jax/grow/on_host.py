@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
@@ -13,8 +11,8 @@ from secret_jax.grow.search import GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Conditions, Split
-from secret_jax.tree.walk import left_of_splits
+from secret_jax.splits.interface import Split
+from secret_jax.tree.comparisons import left_of
 
 
 class OnHost(Execution):
@@ -60,18 +58,9 @@ def _decided(
     slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
 
     def sides(larger_left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        compared: list[Split | Conditions] = [splits]
-        if splits.conditions is not None:
-            axes = [np.moveaxis(each, 1, 0) for each in splits.conditions]
-            compared += map(Conditions, *axes)
-        decisions = [
-            SimpleNamespace(**each._asdict(), larger_left=larger_left)
-            for each in compared
-        ]
-
         def left(block: slice) -> np.ndarray:
             here = places.table, slot[block], row[block]
-            every = [left_of_splits(one, *here) for one in decisions]
+            every = [left_of(one, larger_left, *here) for one in splits.comparisons]
             return np.logical_and.reduce(every)
 
         go_left = np.concatenate(list(in_blocks(left, len(row))))

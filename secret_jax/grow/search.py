@@ -18,7 +18,7 @@ from secret_jax.rows.ragged import RaggedRows
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Conditions, Level, Roles, Split, SplitFinder
+from secret_jax.splits.interface import Comparison, Level, Roles, Split, SplitFinder
 
 # Rows of nodes that are searched together, unless one alone has more; more than the
 # second number are for an even number of threads. The same on every machine, as who is
@@ -129,27 +129,23 @@ def no_splits(n_nodes: int, schema: TableSchema, finder: SplitFinder) -> Split:
     if finder.implies_models:
         shape = (n_nodes, 2, schema.n_outputs, 1 + schema.n_regressors)
         child_models = np.zeros(shape, np.float32)
-    conditions, n_conditions = None, finder.n_conditions
-    if n_conditions:
-        shape = n_nodes, n_conditions
-        conditions = Conditions(
-            kind=np.zeros(shape, np.int32),
-            attribute=np.full(shape, -1, np.int32),
-            direction=np.zeros((*shape, schema.n_columns), np.float32),
-            threshold=np.zeros(shape, np.float32),
-            goes_left=np.zeros((*shape, n_categories), bool),
+    own, *further = (
+        Comparison(
+            kind=np.zeros(n_nodes, np.int32),
+            attribute=np.full(n_nodes, -1, np.int32),
+            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
+            threshold=np.zeros(n_nodes, np.float32),
+            goes_left=np.zeros((n_nodes, n_categories), bool),
         )
+        for _ in range(finder.max_comparisons)
+    )
     return Split(
-        kind=np.zeros(n_nodes, np.int32),
-        attribute=np.full(n_nodes, -1, np.int32),
-        direction=np.zeros((n_nodes, schema.n_columns), np.float32),
-        threshold=np.zeros(n_nodes, np.float32),
-        goes_left=np.zeros((n_nodes, n_categories), bool),
+        *own,
         gain=np.zeros(n_nodes, np.float32),
         chance_gain=np.zeros(n_nodes, np.float32),
         pure=np.zeros(n_nodes, bool),
         child_models=child_models,
-        conditions=conditions,
+        further=tuple(further),
     )
 
 

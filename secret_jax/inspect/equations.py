@@ -133,51 +133,46 @@ def check_node(tree: Tree, node: Any) -> None:
 
 def conditions_at(
     tree: Tree, node: int
-) -> list[tuple[Tree, LinearSplit | CategorySplit]]:
+) -> list[tuple[int, LinearSplit | CategorySplit]]:
     """Convert the split of an inner node, unrounded, to units and names of the data.
 
     Lists the conditions that all hold for the rows that go left, one but of
-    conjunctions, each with the tree of its comparisons.
+    conjunctions, each with its position among the tree's comparisons. Each says by
+    itself on which side of it a row, or a missing value, lies.
     """
     check_node(tree, node)
-    if tree.kind[node] == SplitKind.LEAF:
+    if tree.is_leaf[node]:
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
     # Conjunctions that do not hold are left out: any of their conditions may hold.
-    way: list[tuple[Tree, int, Side]] = [
-        (part, parent, side)
+    way = [
+        (one, side)
         for parent, side in way_to(tree, node)
-        if side == "left" or tree.kind[parent] != SplitKind.CONJUNCTION
-        for part in comparisons_at(tree, parent)
+        if side == "left" or len(tree.comparisons_at(parent)) == 1
+        for one in tree.comparisons_at(parent)
     ]
     return [
         (
-            part,
-            _category_split(part, node, way)
-            if part.kind[node] == SplitKind.DISCRETE
-            else _linear_split(part, node),
+            one,
+            _category_split(tree, one, way)
+            if tree.kind[one] == SplitKind.DISCRETE
+            else _linear_split(tree, one),
         )
-        for part in comparisons_at(tree, node)
+        for one in tree.comparisons_at(node)
     ]
 
 
-def comparisons_at(tree: Tree, node: int) -> list[Tree]:
-    """List the trees of `Tree.comparisons` with a split, or condition, at a node."""
-    none = SplitKind.LEAF, SplitKind.CONJUNCTION
-    return [part for part in tree.comparisons if part.kind[node] not in none]
-
-
-def _linear_split(tree: Tree, node: int) -> LinearSplit:
-    schema, attribute = tree.schema, int(tree.attribute[node])
-    effect = np.asarray(tree.direction[node], np.float64)
+def _linear_split(tree: Tree, one: int) -> LinearSplit:
+    schema, attribute = tree.schema, int(tree.attribute[one])
+    effect = np.asarray(tree.direction[one], np.float64)
     missing_value = missing_left = None
-    on_one = tree.kind[node] == SplitKind.AXIS
+    on_one, width = tree.kind[one] == SplitKind.AXIS, tree.gate_width[tree.node_of[one]]
     indicator = dict(schema.missing_columns).get(attribute)
     if on_one and indicator is not None:
         # The weight of the indicator is what a missing value counts as.
         counts_as = float(effect[indicator] / effect[attribute])
-        missing_left = bool(tree.direction[node, indicator] <= tree.threshold[node])
+        missing_left = bool(tree.direction[one, indicator] <= tree.threshold[one])
         missing_value = float(
             schema.center[attribute] + schema.scale[attribute] * counts_as
         )
@@ -189,30 +184,28 @@ def _linear_split(tree: Tree, node: int) -> LinearSplit:
     first = effect[order[0]] / spread[0] if len(order) else 1.0
     coefficient = effect[order] / spread / first
     terms = _terms(tree, order, coefficient)
-    if on_one and not tree.gate_width[node]:  # no threshold lies beyond a bound
+    if on_one and not width:  # no threshold lies beyond a bound
         terms = tuple(t._replace(low=-math.inf, high=math.inf) for t in terms)
     return LinearSplit(
         terms=terms,
-        threshold=float(tree.threshold[node] / first + coefficient @ center),
+        threshold=float(tree.threshold[one] / first + coefficient @ center),
         at_most=bool(first > 0),
-        width=float(tree.gate_width[node] / abs(first)),
+        width=float(width / abs(first)),
         missing_value=missing_value,
         missing_left=missing_left,
     )
 
 
-def _category_split(
-    tree: Tree, node: int, way: list[tuple[Tree, int, Side]]
-) -> CategorySplit:
-    schema, attribute = tree.schema, int(tree.attribute[node])
+def _category_split(tree: Tree, one: int, way: list[tuple[int, Side]]) -> CategorySplit:
+    schema, attribute = tree.schema, int(tree.attribute[one])
     column, categories = schema.discrete[attribute], schema.categories[attribute]
-    unseen_left = bool(tree.larger_left[node])
-    goes_left = tree.goes_left[node, : len(categories)]
+    unseen_left = bool(tree.larger_left[tree.node_of[one]])
+    goes_left = tree.goes_left[one, : len(categories)]
     reaching = np.ones(len(categories), bool)
-    for part, parent, side in way:
-        discrete = part.kind[parent] == SplitKind.DISCRETE
-        if discrete and part.attribute[parent] == attribute:
-            reaching &= part.goes_left[parent, : len(reaching)] == (side == "left")
+    for above, side in way:
+        discrete = tree.kind[above] == SplitKind.DISCRETE
+        if discrete and tree.attribute[above] == attribute:
+            reaching &= tree.goes_left[above, : len(reaching)] == (side == "left")
     masks = goes_left & reaching, ~goes_left & reaching, goes_left != unseen_left
     left, right, listed = (
         tuple(categories[code] for code in np.flatnonzero(mask)) for mask in masks

@@ -120,12 +120,12 @@ def split_columns(tree: Tree, node: int) -> np.ndarray:
     """Share of every input column in a split: squares of standardised coefficients."""
     schema = tree.schema
     total = np.zeros(len(schema.names))
-    for part in tree.comparisons:
-        if part.kind[node] == SplitKind.DISCRETE:
-            columns, parts = [schema.discrete[part.attribute[node]]], 1.0
+    for one in tree.comparisons_at(node):
+        if tree.kind[one] == SplitKind.DISCRETE:
+            columns, parts = [schema.discrete[tree.attribute[one]]], 1.0
         else:
             columns = schema.input_columns
-            parts = np.asarray(part.direction[node], np.float64) ** 2
+            parts = np.asarray(tree.direction[one], np.float64) ** 2
         shares = np.zeros_like(total)
         np.add.at(shares, np.array(columns, int), parts)
         total += in_proportion(shares)

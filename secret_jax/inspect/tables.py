@@ -120,7 +120,8 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
     """Describe a node, whatever its outputs."""
     kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
     attribute, factors, threshold = None, None, math.nan
-    if kind in (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE):
+    several = len(tree.comparisons_at(node)) > 1
+    if not is_leaf and not several:
         ((_, split),) = conditions_at(tree, node)
         if isinstance(split, CategorySplit):
             attribute = split.name
@@ -138,7 +139,7 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
     return {
         "node": node,
         **{name: int(getattr(tree, name)[node]) for name in _NEIGHBOURS},
-        "kind": kind.name.lower(),
+        "kind": "conjunction" if several else kind.name.lower(),
         "split": None if is_leaf else split_sentence(tree, node),
         "attribute": attribute,
         "factors": factors,

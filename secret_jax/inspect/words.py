@@ -78,9 +78,9 @@ def split_parts(
     "and"; of the rows for which it does not hold they are turned round, joined by "or".
     """
     word, parts = ("and " if side == "left" else "or "), []
-    all_hold = side == "left" and tree.kind[node] == SplitKind.CONJUNCTION
-    for part, one in conditions_at(tree, node):
-        first, *more = _comparison_parts(part, node, one, wording, side)
+    all_hold = side == "left" and len(tree.comparisons_at(node)) > 1
+    for place, one in conditions_at(tree, node):
+        first, *more = _comparison_parts(tree, place, one, wording, side)
         if all_hold and isinstance(one, LinearSplit) and one.missing_left:
             first, *more = [f"({first}", *more[:-1], *(f"{m})" for m in more[-1:])]
         parts += [word * bool(parts) + first, *more]
@@ -89,7 +89,7 @@ def split_parts(
 
 def _comparison_parts(
     tree: Tree,
-    node: int,
+    place: int,
     split: LinearSplit | CategorySplit,
     wording: Wording,
     side: Side,
@@ -99,7 +99,7 @@ def _comparison_parts(
         listed, other = sides if side == "left" else sides[::-1]
         name, n_max = quoted(split.name), wording.max_categories
         return list(_membership(name, listed, other, n_max))
-    hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
+    hard_axis = tree.kind[place] == SplitKind.AXIS and split.width == 0
     if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
@@ -229,13 +229,13 @@ def path_sentence(tree: Tree, node: int) -> str:
     """Write the conditions on the way to a node, of several bounds the tightest."""
     conditions: dict[Any, tuple[float, str]] = {}
     for parent, side in way_to(tree, node):
-        if side == "right" and tree.kind[parent] == SplitKind.CONJUNCTION:
+        if side == "right" and len(tree.comparisons_at(parent)) > 1:
             words = " ".join(split_parts(tree, parent, _OF_PATHS, side))
             conditions[parent] = 0.0, f"({words})"
             continue
-        for place, (part, one) in enumerate(conditions_at(tree, parent)):
-            sentence = " ".join(_comparison_parts(part, parent, one, _OF_PATHS, side))
-            key, bound = (parent, place), 0.0
+        for place, one in conditions_at(tree, parent):
+            sentence = " ".join(_comparison_parts(tree, place, one, _OF_PATHS, side))
+            key, bound = (place,), 0.0
             # Where missing values have a side of their own, a looser bound is not
             # implied by a tighter one.
             if isinstance(one, LinearSplit) and one.missing_left is None:
@@ -326,10 +326,9 @@ def _unused_columns(tree: Tree) -> str:
 def _missing_values(tree: Tree) -> Iterator[str]:
     """Say what unknown categories and missing numbers count as in the sums."""
     schema, in_sums = tree.schema, _in_sums(tree)
-    compared = np.zeros(len(in_sums), bool)
     # Otherwise splits on one column know a side of its gaps.
-    for part in tree.comparisons if not schema.missing_columns else ():
-        compared |= np.any(part.direction[part.kind == SplitKind.AXIS], axis=0)
+    axis = (tree.kind == SplitKind.AXIS) & (not schema.missing_columns)
+    compared = np.any(tree.direction[axis], axis=0)
     means, in_splits, nothing = [], [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
@@ -374,11 +373,11 @@ def _tails(tree: Tree) -> str:
 
 def _in_sums(tree: Tree) -> np.ndarray:
     """Mask of the columns that equations, sums in splits and gates compute with."""
-    leaf = tree.is_leaf
+    leaf, gate = tree.is_leaf, tree.gate_width[tree.node_of] > 0
     in_sums = np.zeros(tree.direction.shape[1], bool)
     slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
     in_sums[: len(slopes)] |= slopes
-    sums = (tree.kind == SplitKind.OBLIQUE) | (~leaf & (tree.gate_width > 0))
+    sums = (tree.kind == SplitKind.OBLIQUE) | gate
     return in_sums | np.any(tree.direction[sums], axis=0)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.splits.chosen import Pick, chosen_rows, split_of
-from secret_jax.splits.interface import NO_CONDITION, Conditions, Level, Split
+from secret_jax.splits.interface import NO_COMPARISON, Comparison, Level, Split
 from secret_jax.tree.structure import SplitKind
 
 
@@ -66,17 +66,15 @@ def split_on(
         side = _only_if(has, _side(split(condition, of), condition.above))
         holds[place] = _left_of(side, level)
         found.append(side)
-    own = Conditions(*(getattr(alone, name) for name in NO_CONDITION._fields))
-    own = _only_if(~several, own)
-    own = own._replace(kind=np.where(several, SplitKind.CONJUNCTION, own.kind))
-    every = (np.stack(each, axis=1) for each in zip(*found, strict=True))
-    return alone._replace(**own._asdict(), conditions=Conditions(*every))
+    first, *further = found
+    own = _only_if(several, first, otherwise=alone.comparisons[0])
+    return alone._replace(**own._asdict(), further=tuple(further))
 
 
-def _side(split: Split, above: np.ndarray) -> Conditions:
+def _side(split: Split, above: np.ndarray) -> Comparison:
     """The split as a condition whose left side is the split's left or right one."""
     threshold = split.threshold.astype(np.float32)
-    return Conditions(
+    return Comparison(
         kind=split.kind,
         attribute=split.attribute,
         direction=np.where(above[:, None], -split.direction, split.direction),
@@ -94,15 +92,17 @@ def _next_above(threshold: np.ndarray) -> np.ndarray:
     return np.where(nearly, tiny, above)
 
 
-def _only_if(chosen: np.ndarray, condition: Conditions) -> Conditions:
+def _only_if(
+    chosen: np.ndarray, condition: Comparison, otherwise: Comparison = NO_COMPARISON
+) -> Comparison:
     found = []
-    for own, none in zip(condition, NO_CONDITION, strict=True):
+    for own, other in zip(condition, otherwise, strict=True):
         mask = chosen.reshape(len(chosen), *(1,) * (own.ndim - 1))
-        found.append(np.where(mask, own, np.full_like(own, none)))
-    return Conditions(*found)
+        found.append(np.where(mask, own, np.asarray(other, own.dtype)))
+    return Comparison(*found)
 
 
-def _left_of(condition: Conditions, level: Level) -> Bool[np.ndarray, " rows"]:
+def _left_of(condition: Comparison, level: Level) -> Bool[np.ndarray, " rows"]:
     """Mask of the rows that meet a condition of each node."""
     rows = level.rows
     direction = condition.direction[:, None].astype(np.float32)

@@ -109,7 +109,7 @@ class ConjunctiveSplits(SplitFinder):
         return 1
 
     @property
-    def n_conditions(self) -> int:
+    def max_comparisons(self) -> int:
         return self.max_conditions
 
     def find(self, level: Level) -> Split:

@@ -195,10 +195,10 @@ def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
     found[was_split] = (tree.coefficient[was_split, :, 1:] != 0).any(axis=1)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
         found[node] = found[tree.left[node]] | found[tree.right[node]]
-        for part in tree.comparisons:
-            asked = column[part.direction[node] != 0]
-            if part.kind[node] == SplitKind.DISCRETE:
-                asked = [schema.discrete[part.attribute[node]]]
+        for one in tree.comparisons_at(node):
+            asked = column[tree.direction[one] != 0]
+            if tree.kind[one] == SplitKind.DISCRETE:
+                asked = [schema.discrete[tree.attribute[one]]]
             found[node] |= np.isin(column[:n], asked)
     return found
 

@@ -9,8 +9,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
-from secret_jax.tree.packed import PackedTrees, leaf_of
-from secret_jax.tree.routing import packed_of
+from secret_jax.tree.blocks import once
+from secret_jax.tree.packed import PackedTrees, programmed
 from secret_jax.tree.structure import Tree
 
 # Rows whose float32 products are added up before float64 goes on.
@@ -24,7 +24,7 @@ def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatist
     that the tree knows, which hold six digits in a run of rows; runs are added up in
     float64.
     """
-    packed = packed_of(tree)
+    packed = once(tree, programmed)
     node = np.asarray(packed.node)
     shift = np.concatenate([tree.center, tree.mean], axis=1)[node]
     shift = np.nan_to_num(shift).astype(np.float32)
@@ -59,7 +59,7 @@ def _leaf_sums(
 ) -> tuple[jax.Array, ...]:
     """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets."""
     (n_leaves, width), n_outputs = shift.shape, targets.shape[1]
-    leaf = leaf_of(packed, x, jnp.zeros((len(x), 0), jnp.int32))
+    (leaf,) = packed.leaves(x.T, jnp.zeros((0, len(x)), jnp.int32), jnp)
     member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
     joint = jnp.concatenate([x[:, : width - n_outputs], targets], axis=1) - shift[leaf]
     joint = jnp.concatenate([jnp.ones_like(joint[:, :1]), joint], axis=1)

@@ -111,10 +111,9 @@ def _moments(
     )
     asked = np.zeros((tree.n_nodes, 1 + max([*inputs, *discrete], default=0)), bool)
     used = np.zeros_like(asked)
-    for part in tree.comparisons:
-        for kind, column in ((SplitKind.AXIS, inputs), (SplitKind.DISCRETE, discrete)):
-            node = np.flatnonzero(part.kind == kind)
-            used[node, column[part.attribute[node]]] = True
+    for kind, column in ((SplitKind.AXIS, inputs), (SplitKind.DISCRETE, discrete)):
+        one = np.flatnonzero(tree.kind == kind)
+        used[tree.node_of[one], column[tree.attribute[one]]] = True
     covariance = (
         statistics.scatter[:, :n, :n] / np.maximum(weight, 1e-300)[:, None, None]
     )

@@ -153,27 +153,18 @@ class Level:
         )
 
 
-class Conditions(NamedTuple):
-    """Conditions of conjunctions, each a split on one attribute; see `Split`.
+class Comparison(NamedTuple):
+    """What a row is asked at a node; see `Split` for the arrays."""
 
-    Attributes
-    ----------
-    kind, attribute : Array of shape (n_conditions,), int32
-        A kind of LEAF is no condition.
-    direction : Array of shape (n_conditions, n_columns), float32
-    threshold : Array of shape (n_conditions,), float32
-    goes_left : Array of shape (n_conditions, n_categories), bool
-    """
-
-    kind: AnyArray
+    kind: AnyArray  # LEAF: nothing, so that it holds for every row
     attribute: AnyArray
     direction: AnyArray
     threshold: AnyArray
     goes_left: AnyArray
 
 
-# Fields of what is no condition: it holds for every row.
-NO_CONDITION = Conditions(int(SplitKind.LEAF), -1, 0.0, 0.0, False)
+# Fields of what compares nothing.
+NO_COMPARISON = Comparison(int(SplitKind.LEAF), -1, 0.0, 0.0, False)
 
 
 class Split(NamedTuple):
@@ -198,9 +189,8 @@ class Split(NamedTuple):
         Whether there is nothing left to explain in the rows.
     child_models : Array of shape (2, n_outputs, 1 + n_regressors), or None
         Models that the finder implies for the left and the right child, if it does.
-    conditions : Conditions, or None
-        Of a CONJUNCTION, which goes left where all of them do; what else stands in the
-        split then sends every row to the left.
+    further : tuple of Comparison
+        Further comparisons: a row goes left where all of them say so, too.
     """
 
     kind: AnyArray
@@ -212,17 +202,16 @@ class Split(NamedTuple):
     chance_gain: AnyArray
     pure: AnyArray
     child_models: AnyArray | None = None
-    conditions: Conditions | None = None
+    further: tuple[Comparison, ...] = ()
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """All comparisons of each node."""
+        return Comparison(*self[: len(NO_COMPARISON)]), *self.further
 
     def take(self, chosen: np.ndarray) -> Split:
         """Select nodes of a batch on the host, by position or by a mask."""
-
-        def taken(part: Any) -> Any:
-            if isinstance(part, Conditions):
-                return Conditions(*map(taken, part))
-            return None if part is None else part[chosen]
-
-        return Split(*map(taken, self))
+        return jax.tree.map(lambda array: array[chosen], self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,9 +274,9 @@ class SplitFinder(Value, ABC):
         return None
 
     @property
-    def n_conditions(self) -> int:
-        """How many conditions its splits come with; 0 without conjunctions."""
-        return 0
+    def max_comparisons(self) -> int:
+        """How many comparisons its splits come with, which hold together."""
+        return 1
 
     def n_random(self, n_columns: int) -> int:
         """How many random numbers a node needs; if none, ``random_state`` has no

@@ -19,15 +19,13 @@ from secret_jax.runtime.parallel import (
     side_by_side,
 )
 from secret_jax.runtime.shapes import bucket, next_power_of_two
-from secret_jax.tree.packed import PackedTrees
-from secret_jax.tree.soft import SoftRouting
 from secret_jax.tree.structure import Tree
 
 _Made = TypeVar("_Made")
 
-# Maximum number of pairs of a row and a tree that are walked, as calls cost more then
-# than work.
-FEW_PAIRS = 1 << 12
+# Maximum number of rows, and of pairs of a row and a tree, that are walked, as calls
+# cost more then than work (measured on processors, of trees of 24 and 150 leaves).
+FEW_ROWS, FEW_PAIRS = 1 << 10, 1 << 12
 # Minimum block: padding costs less than a program of its own. Maximum number of values
 # in a block of a program: they stay in a processor's cache (4 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
@@ -52,6 +50,11 @@ def once(tree: Tree, make: Callable[[Tree], _Made]) -> _Made:
     if make not in made:
         made[make] = make(tree)
     return made[make]
+
+
+def are_few(n_rows: int, n_trees: int = 1) -> bool:
+    """Whether rows are walked down trees, not decided at all comparisons at once."""
+    return n_rows <= FEW_ROWS and n_rows * n_trees <= FEW_PAIRS
 
 
 def by_rows(
@@ -87,16 +90,17 @@ def by_rows(
 def computed(
     function: Callable[..., tuple[jax.Array]],
     table: Table | Unencoded,
-    arrays: PackedTrees | SoftRouting,
-    *more: Any,
+    n_leaves: int,
+    *arrays: Any,
 ) -> np.ndarray:
     """Apply a compiled function to padded blocks of rows, and concatenate.
 
-    A row's result does not depend on the other rows of its block, nor on the block.
+    ``n_leaves``: of a tree. A row's result does not depend on the other rows of its
+    block, nor on the block.
     """
     n_rows, n_columns = shape_of(table)
     # Memory for the decisions at all splits, but on a processor a cache for few.
-    width = arrays.threshold.shape[-1] + 2 * n_columns
+    width = n_leaves + 2 * n_columns
     usual = max(
         _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
     )
@@ -112,7 +116,7 @@ def computed(
             else:
                 block = table
             x, codes = (block_of(array, rows, size) for array in block)
-            (found,) = function(arrays, x, codes, *more)
+            (found,) = function(x, codes, *arrays)
         return np.asarray(found)[..., :n_inside]
 
     return np.concatenate(list(in_blocks(run, n_rows, size)), axis=-1)

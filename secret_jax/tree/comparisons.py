@@ -1,9 +1,10 @@
-"""Which child a row goes to: splits as comparisons; conjunctions have several."""
+"""What a row is asked at a split: comparisons, of which ordinary splits have one."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from secret_jax.data.rows import Table
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -17,65 +18,65 @@ def goes_left(
     larger_left: AnyArray,
     xp: Any,
 ) -> Any:
-    """Whether rows go left at splits.
+    """Whether comparisons send rows to the left.
 
-    ``projection``, ``threshold``: at a split on continuous attributes a
-    row goes left up to the threshold; ``discrete``: whether the split is on a discrete
-    attribute; ``code`` int32: the row's category there; -1 if training never saw it;
-    ``listed``: whether the category goes left; ``larger_left``: where unseen categories
-    go: to the larger child. ``xp``: `numpy` or `jax.numpy`. The shapes are broadcast.
+    ``projection``, ``threshold``: one of continuous attributes does so up to the
+    threshold; ``discrete``: whether it is of a discrete attribute; ``code`` int32: the
+    row's category there; -1 if training never saw it; ``listed``: whether the category
+    goes left; ``larger_left``: where unseen categories go: to the larger child. ``xp``:
+    `numpy` or `jax.numpy`. The shapes are broadcast.
     """
     known = xp.where(code >= 0, listed, larger_left)
     return xp.where(discrete, known, projection <= threshold)
 
 
-class Comparisons(NamedTuple):
-    """One comparison of each split, then the conditions of the conjunctions.
+def left_of(
+    one: Any,
+    larger_left: np.ndarray,
+    table: Table,
+    at: np.ndarray,
+    row: np.ndarray | None = None,
+) -> np.ndarray:
+    """Whether rows go left, each by a comparison of its own, shape (n_rows,), bool.
 
-    A row goes left at a conjunction if it does so at all of its conditions; what stands
-    in its own place sends every row to the left. Arrays are those of `Tree`.
+    ``one``: has the arrays of `secret_jax.splits.interface.Comparison`;
+    ``larger_left`` (n_comparisons,); ``at`` (n_rows,), int: the comparison of every
+    row; ``row`` (n_rows,), int: which ones of the table these are; None: all in turn.
     """
-
-    node: np.ndarray  # (n_comparisons,), int
-    kind: np.ndarray
-    attribute: np.ndarray
-    direction: np.ndarray
-    threshold: np.ndarray
-    goes_left: np.ndarray
-    larger_left: np.ndarray
-    # Place of each conjunction, and the places of its conditions.
-    conditions: list[tuple[int, list[int]]]
-
-    @property
-    def discrete(self) -> np.ndarray:
-        """Places of comparisons of discrete attributes."""
-        return np.flatnonzero(self.kind == SplitKind.DISCRETE)
+    row = np.arange(len(at)) if row is None else row
+    projection = _projections(one.direction, table.x, at, row)
+    is_discrete = one.kind == SplitKind.DISCRETE
+    threshold = one.threshold.take(at)
+    if not (table.codes.shape[1] and is_discrete.any()):
+        return projection <= threshold
+    discrete = is_discrete[at]
+    code = table.codes[row, np.where(discrete, one.attribute[at], 0)]
+    listed = one.goes_left[at, np.maximum(code, 0)]
+    other = larger_left[at]
+    return goes_left(projection, threshold, discrete, code, listed, other, np)
 
 
-def comparisons_of(tree: Tree, node: np.ndarray) -> Comparisons:
-    """Collect the comparisons at some inner nodes; the splits keep their order."""
-    own, *conditions = tree.comparisons
-    parts = [(own, node)]
-    parts += [(part, node[part.kind[node] != SplitKind.LEAF]) for part in conditions]
+def _projections(
+    direction: np.ndarray, x: np.ndarray, at: np.ndarray, row: np.ndarray
+) -> np.ndarray:
+    """Rows along the directions of their splits, which for axes are single numbers."""
+    split, column = np.nonzero(direction)
+    is_axis, axis = np.zeros(len(direction), bool), np.zeros(len(direction), int)
+    is_axis[split], axis[split] = direction[split, column] == 1.0, column
+    is_axis &= np.bincount(split, minlength=len(direction)) == 1
+    single = is_axis.take(at)
+    if single.all():
+        return x[row, axis.take(at)]
+    found = np.empty(len(at), x.dtype)
+    some, sums = np.flatnonzero(single), np.flatnonzero(~single)
+    found[some] = x[row.take(some), axis.take(at.take(some))]
+    directions = direction.take(at.take(sums), axis=0)
+    found[sums] = np.einsum("ij,ij->i", x.take(row.take(sums), axis=0), directions)
+    return found
 
-    def every(name: str) -> np.ndarray:
-        return np.concatenate([getattr(part, name)[of] for part, of in parts])
 
-    nodes, kind = np.concatenate([of for _, of in parts]), every("kind")
-    joined = [
-        (
-            place,
-            (len(node) + np.flatnonzero(nodes[len(node) :] == node[place])).tolist(),
-        )
-        for place in np.flatnonzero(kind[: len(node)] == SplitKind.CONJUNCTION).tolist()
-    ]
-    return Comparisons(
-        node=nodes,
-        kind=kind,
-        attribute=every("attribute"),
-        direction=every("direction"),
-        threshold=every("threshold"),
-        goes_left=every("goes_left"),
-        larger_left=every("larger_left"),
-        conditions=joined,
-    )
+def left_of_tree(
+    tree: Tree, table: Table, at: np.ndarray, row: np.ndarray | None = None
+) -> np.ndarray:
+    """The same of a tree's comparisons."""
+    return left_of(tree, tree.larger_left[tree.node_of], table, at, row)

@@ -5,7 +5,6 @@ import numpy as np
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaf_totals, levels_of_splits
 
-_COMPARED = (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE)
 # Degrees of freedom for which the noise around a leaf counts in the leaf.
 _BORROWED = 30.0
 # A node that seems quieter than this share of the noise around it has too few rows.
@@ -43,17 +42,23 @@ def split_degrees(tree: Tree) -> np.ndarray:
 
     A threshold is one; an oblique split is a direction up to its length, and a
     threshold; a set of categories is one yes or no per category up to its complement.
-    Those of the conditions of a conjunction add up.
+    Those of several comparisons add up.
     """
-    degrees = np.zeros(tree.n_nodes)
-    oblique = tree.kind == SplitKind.OBLIQUE
-    degrees[oblique] = np.count_nonzero(tree.direction[oblique], axis=1)
     categories = np.array([len(c) for c in tree.schema.categories] or [0])
-    for part in tree.comparisons:
-        degrees[part.kind == SplitKind.AXIS] += 1.0
-        discrete = part.kind == SplitKind.DISCRETE
-        degrees[discrete] += np.maximum(categories[part.attribute[discrete]] - 1, 1)
-    return degrees
+    degrees = np.select(
+        [
+            tree.kind == kind
+            for kind in (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE)
+        ],
+        [
+            np.ones(len(tree.kind)),
+            np.count_nonzero(tree.direction, axis=1),
+            np.maximum(
+                categories[np.clip(tree.attribute, 0, len(categories) - 1)] - 1, 1
+            ),
+        ],
+    )
+    return np.bincount(tree.node_of, degrees, tree.n_nodes)
 
 
 def split_numbers(tree: Tree) -> np.ndarray:
@@ -61,12 +66,10 @@ def split_numbers(tree: Tree) -> np.ndarray:
 
     One for a threshold or a set of categories, and one for each column of a sum.
     """
+    numbers = 1.0 * (tree.kind != SplitKind.LEAF)
     oblique = tree.kind == SplitKind.OBLIQUE
-    numbers = np.zeros(tree.n_nodes)
-    for part in tree.comparisons:
-        numbers += np.isin(part.kind, _COMPARED)
     numbers[oblique] += np.count_nonzero(tree.direction[oblique], axis=1)
-    return numbers
+    return np.bincount(tree.node_of, numbers, tree.n_nodes)
 
 
 def noise_variance(tree: Tree) -> np.ndarray:

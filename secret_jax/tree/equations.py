@@ -9,12 +9,14 @@ the other rows of its block, but only as float32 rounds.)
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.tree.decisions import RowBlock
-from secret_jax.tree.lookup import Lookup, lookup_of
+from secret_jax.data.rows import Table
+from secret_jax.runtime.scratch import Scratch
+from secret_jax.tree.packed import PackedTrees, applied, packed_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree
 
@@ -22,61 +24,95 @@ from secret_jax.tree.structure import Tree
 _BUNDLED = 1 << 14
 
 
-class Equations(NamedTuple):
-    """Tables of some trees, and the equations of their states."""
+class RowBlock:
+    """Rows in the layouts that splits and models read, each made when asked for."""
 
-    lookup: Lookup
-    # (n_outputs, n_states, 1 + n_columns), float32: zero for columns that are only
-    # split on.
-    coefficient: np.ndarray
-    # low, high (n_outputs, n_states), float32.
-    low: np.ndarray
-    high: np.ndarray
-    first: list[int]  # state of the first leaf of each tree, and one past the last
+    def __init__(self, table: Table, scratch: Scratch):
+        (x, self.codes), self.scratch = table, scratch
+        self.x = np.asarray(x, np.float32)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @cached_property
+    def design(self) -> np.ndarray:
+        """Ones, then the columns, shape (n_rows, 1 + n_columns), float32."""
+        n_rows, n_columns = self.x.shape
+        design = self.scratch.array("design", (n_rows, 1 + n_columns), np.float32)
+        design[:, 0] = 1.0
+        if not self.x.flags.c_contiguous:
+            design[:, 1:] = self.x
+        elif n_columns:  # rows as records: loops along few columns are slow
+            record = np.dtype((np.void, n_columns * design.itemsize))
+            records = np.ndarray(
+                n_rows, record, design, design.itemsize, design.strides[:1]
+            )
+            records[:] = self.x.view(record)[:, 0]
+        return design
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """Columns one after the other, shape (n_columns, n_rows), float32."""
+        if self.x.strides[0] == self.x.itemsize:  # as a block is encoded
+            return self.x.T
+        columns = self.scratch.array("columns", self.x.shape[::-1], np.float32)
+        columns[:] = self.x.T
+        return columns
+
+    @cached_property
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest number of every column, shape (n_columns, 1) each."""
+        least = self.columns.min(axis=1, keepdims=True)
+        return least, self.columns.max(axis=1, keepdims=True)
+
+
+class Group(NamedTuple):
+    """Trees that are decided together, and sums of the equations of their leaves."""
+
+    trees: PackedTrees
+    first: list[int]  # number of the first leaf of each tree, and one past the last
     bundles: list[range]  # neighbouring trees whose equations are added up beforehand
     # Equations of all combinations of leaves of each bundle, (n_outputs,
     # n_combinations, 1 + n_columns), float32.
     combined: list[np.ndarray]
-
-    def values(self, output: int, state: np.ndarray, design: np.ndarray) -> np.ndarray:
-        """Values of rows in states, clipped."""
-        state = state.astype(np.intp)  # what `take` would make of it each time
-        value = _applied(self.coefficient[output].take(state, axis=0), design)
-        np.maximum(value, self.low[output].take(state), out=value)
-        return np.minimum(value, self.high[output].take(state), out=value)
 
     def add(
         self, rows: RowBlock, clips: np.ndarray, summed: np.ndarray, total: np.ndarray
     ) -> None:
         """Add up equations of the rows, and values that may be clipped, in place.
 
-        ``clips`` (n_states,), bool: whether a value could leave a leaf's range.
+        ``clips`` (n_leaves,), bool: whether a value could leave a leaf's range.
         """
-        states, combined = self.lookup.states(rows), self.combined
+        leaves, combined = (
+            self.trees.leaves(rows.columns, rows.codes.T, np, rows.scratch.array),
+            self.combined,
+        )
         if clips.any():
-            kept = np.where(clips[:, None], np.float32(0), self.coefficient)
+            kept = np.where(clips[:, None], np.float32(0), self.trees.coefficient)
             combined = _combined(kept, self.first, self.bundles)
         equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
-        code = rows.scratch.array("code", states.shape[1:], np.uint32)
-        index = rows.scratch.array("index", states.shape[1:], np.intp)
+        code = rows.scratch.array("code", leaves.shape[1:], np.uint32)
+        index = rows.scratch.array("index", leaves.shape[1:], np.intp)
         for (first, *others), equations in zip(self.bundles, combined, strict=True):
-            before, code[:] = self.first[first], states[first]
+            before, code[:] = self.first[first], leaves[first]
             for tree in others:
                 start, stop = self.first[tree : tree + 2]
                 code *= stop - start
-                code += states[tree]
+                code += leaves[tree]
                 before = before * (stop - start) + start
             np.subtract(code, before, out=index)
             for out, own in zip(summed, equations, strict=True):
                 out += own.take(index, axis=0, out=equation, mode="clip")
         if clips.any():
             clipping = np.searchsorted(self.first, np.flatnonzero(clips), "right") - 1
-            states = states[np.unique(clipping)]  # of the trees of such leaves
-            place = np.flatnonzero(clips.take(states))
-            state, row = states.ravel().take(place), place % len(rows)
+            leaves = leaves[np.unique(clipping)]  # of the trees of such leaves
+            place = np.flatnonzero(clips.take(leaves))
+            leaf, row = leaves.ravel().take(place), place % len(rows)
             design = rows.design.take(row, axis=0)
             for output, out in enumerate(total):
-                out += np.bincount(row, self.values(output, state, design), len(rows))
+                out += np.bincount(
+                    row, self.trees.values(leaf, design, output, np), len(rows)
+                )
 
 
 class Bounds(NamedTuple):
@@ -107,40 +143,32 @@ class Bounds(NamedTuple):
 class Forest(NamedTuple):
     """Trees of a sum, in groups that are decided together; bounds if there are many."""
 
-    groups: list[Equations]
+    groups: list[Group]
     bounds: Bounds | None
 
     def values(self, rows: RowBlock) -> np.ndarray:
         """Sum the values of the trees, shape (n_outputs, n_rows), float32."""
-        first = self.groups[0]
+        first = self.groups[0].trees
         if self.bounds is None:  # a single tree
-            (state,) = first.lookup.states(rows)
+            (leaf,) = first.leaves(rows.columns, rows.codes.T, np, rows.scratch.array)
             outputs = range(len(first.low))
-            return np.stack([first.values(i, state, rows.design) for i in outputs])
+            return np.stack([first.values(leaf, rows.design, i, np) for i in outputs])
         shape = len(first.low), *rows.design.shape
         summed = rows.scratch.array("summed", shape, np.float32)
         total = np.zeros(shape[:2], np.float32)
         summed[:] = 0.0
         clips = self.bounds.may_clip(rows)
-        for trees in self.groups:
-            n_pieces, n_leaves = trees.first[0], trees.first[-1] - trees.first[0]
-            own = np.concatenate([np.zeros(n_pieces, bool), clips[:n_leaves]])
-            trees.add(rows, own, summed, total)
-            clips = clips[n_leaves:]
+        for group in self.groups:
+            own, clips = np.split(clips, group.first[-1:])
+            group.add(rows, own, summed, total)
         for out, equation in zip(total, summed, strict=True):
-            out += _applied(equation, rows.design)
+            out += applied(equation, rows.design)
         return total
-
-
-def _applied(equation: np.ndarray, design: np.ndarray) -> np.ndarray:
-    """Apply an equation of its own to every row, in place."""
-    equation *= design
-    return np.matmul(equation, np.ones(equation.shape[1], np.float32))
 
 
 def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> Forest:
     """Collect the equations of weighted trees of one schema, in groups."""
-    several = [_equations_of(*group) for group in zip(groups, steps, strict=True)]
+    several = [_group_of(*group) for group in zip(groups, steps, strict=True)]
     trees, bounds = zip(*several, strict=True)
     if sum(map(len, groups)) == 1:
         return Forest(list(trees), None)
@@ -148,28 +176,15 @@ def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> 
     return Forest(list(trees), Bounds(*joint))
 
 
-def _equations_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Equations, Bounds]:
-    forest, size = joined(trees), np.array([tree.n_nodes for tree in trees])
-    lookup = lookup_of(forest, (np.cumsum(size) - size).tolist())
-    node, is_leaf = lookup.node, forest.is_leaf[lookup.node]
-    step = np.repeat(steps, size)[node, None]
-    edges = np.stack([step * edge[node] for edge in forest.clip_range()])
-    low, high = (
-        edges.min(axis=0).T.astype(np.float32),
-        edges.max(axis=0).T.astype(np.float32),
-    )
-    model = step[:, None] * forest.coefficient[node]
-    more = 1 + forest.direction.shape[1] - model.shape[2]  # only split on
-    model = np.pad(model.transpose(1, 0, 2), [(0, 0), (0, 0), (0, more)])
-    model = model.astype(np.float32)
-    ranges = (ends[node[is_leaf]].T for ends in _ranges(forest))
-    leaves, *of_leaves = (array[:, is_leaf] for array in (model, low, high))
-    bounds = Bounds(leaves.transpose(0, 2, 1), *of_leaves, *ranges)
+def _group_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Group, Bounds]:
+    packed, forest = packed_trees(trees, steps), joined(trees)
+    model = packed.coefficient
+    ranges = (ends[packed.node].T for ends in _ranges(forest))
+    bounds = Bounds(model.transpose(0, 2, 1), packed.low, packed.high, *ranges)
     n_leaves = [tree.n_leaves for tree in trees]
-    first = np.cumsum([len(node) - sum(n_leaves), *n_leaves]).tolist()
+    first = np.cumsum([0, *n_leaves]).tolist()
     bundles = _bundled(n_leaves, _BUNDLED // model.shape[2])
-    combined = _combined(model, first, bundles)
-    return Equations(lookup, model, low, high, first, bundles, combined), bounds
+    return Group(packed, first, bundles, _combined(model, first, bundles)), bounds
 
 
 def _bundled(n_leaves: list[int], most: int) -> list[range]:
@@ -199,12 +214,13 @@ def _combined(
 
 def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
     """Least and greatest number of every column in every node, (n_nodes, n_columns)."""
-    least = np.full(forest.direction.shape, -np.inf, np.float32)
+    least = np.full((forest.n_nodes, forest.direction.shape[1]), -np.inf, np.float32)
     most = -least
     inner = ~forest.is_leaf
-    one = inner & ((forest.direction != 0).sum(axis=1) == 1)
-    one &= (forest.direction == 1).any(axis=1)
-    column = forest.direction.argmax(axis=1) if one.any() else inner
+    direction = forest.direction[: forest.n_nodes]
+    one = inner & ((direction != 0).sum(axis=1) == 1) & (direction == 1).any(axis=1)
+    one[forest.further] = False  # rows on the right may lie on both sides
+    column = direction.argmax(axis=1) if one.any() else inner
     for node in np.flatnonzero(inner).tolist():
         left, right = forest.left[node], forest.right[node]
         least[left] = least[right] = least[node]

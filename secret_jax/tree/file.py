@@ -28,12 +28,11 @@ from secret_jax.tree.structure import LongerTree, Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 _Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]
 _Arrays = dict[str, np.ndarray]
-_PLAIN = (str, int, float, bool)
 # Classes that a file may hold beside the package's option values; see `recorded`.
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind for kind in (Tree, TableSchema, LongerTree)
@@ -41,9 +40,9 @@ _RECORDS: dict[str, Any] = {
 _HEADER = "header.npy"
 # An archive can hold a thousand times its own size of zeros. So much is unpacked at
 # most, in bytes or as a multiple of the file's size: trees with thousands of categories
-# reach a hundred times, headers with many numbers twelve times.
+# reach a hundred times, headers with many numbers, of which it is an eighth, twelve.
 _MOST_BYTES, _MOST_TIMES = 1 << 26, 256
-_MOST_OF_HEADER, _MOST_TIMES_OF_HEADER = 1 << 24, 32
+_MOST_OF_HEADER = 1 << 24
 
 
 class ModelFileError(ValueError):
@@ -103,7 +102,7 @@ def load_model(path: _Path, model_class: type) -> Any:
         If the file cannot be opened.
     """
     (content, arrays), name = _read(path), repr(os.fspath(path))
-    held = _estimator_in(content)
+    held = content["estimator"]
     if held not in [kind.__name__ for kind in model_class.__mro__]:
         raise ModelFileError(
             f"{name} holds a {held}, no {model_class.__name__}. Read it with "
@@ -126,11 +125,7 @@ def load_model(path: _Path, model_class: type) -> Any:
 
 def estimator_name(path: _Path) -> str:
     """Name of the class that wrote a model file; raises errors as `load_model` does."""
-    return _estimator_in(_read(path)[0])
-
-
-def _estimator_in(content: Mapping[str, Any]) -> str:
-    return content.get("estimator", "SecretRegressor")  # early files do not name it
+    return _read(path)[0]["estimator"]
 
 
 def recorded(kind: _Kind) -> _Kind:
@@ -152,45 +147,36 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
     their path in the value.
     """
 
-    def of(item: Any, name: object) -> Any:
-        return to_json(item, arrays, f"{path}.{name}")
+    def of(items: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {k: to_json(item, arrays, f"{path}.{k}") for k, item in items.items()}
 
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, _PLAIN):
+    value = value.item() if isinstance(value, np.generic) else value
+    kind, own = type(value).__name__, None
+    if type(value) is _RECORDS.get(kind):
+        if hasattr(value, "get_params"):
+            own = _estimator_to_json(value, arrays, f"{path}.")
+        else:
+            names = getattr(value, "__dataclass_fields__", ()) or value._fields
+            own = of({name: getattr(value, name) for name in names})
+    elif isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
+        own = of(value.get_params())
+    if own is not None:
+        return {"value": kind, "fields": own}
+    if value is None or isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, np.ndarray):
-        if value.dtype.hasobject:
-            return {"dtype": "|O", "items": of(value.tolist(), "items")}
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         arrays[path] = value
         return {"array": path}
-    kind = type(value).__name__
-    is_record = type(value) is _RECORDS.get(kind)
-    if isinstance(value, list | tuple) and not is_record:
-        return [of(item, place) for place, item in enumerate(value)]
+    if isinstance(value, np.ndarray):
+        return {"dtype": "|O", **of({"items": value.tolist()})}
+    if isinstance(value, list | tuple):
+        return [*of(dict(enumerate(value))).values()]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: of(item, key) for key, item in value.items()}
+        return of(value)
     if isinstance(value, dict) and all(isinstance(key, int) for key in value):
-        return {"keys": [*value], "values": of([*value.values()], "values")}
-    if isinstance(value, TableSchema):
-        _check_categories(value)
-    if is_record and hasattr(value, "get_params"):
-        own = _estimator_to_json(value, arrays, f"{path}.")
-        return {"value": kind, "fields": own}
-    if is_record:
-        of_dataclass = getattr(value, "__dataclass_fields__", ())
-        names = getattr(value, "_fields", of_dataclass)
-        own = {name: getattr(value, name) for name in names}
-    elif isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
-        own = value.get_params()
-    elif isinstance(value, Loss):
-        raise ModelFileError(
-            f"{value!r} cannot be kept in a model file: it is a loss of your own, and "
-            "a file holds no code. Pickle the estimator instead."
-        )
-    else:
-        raise TypeError(f"a {kind} is not text, a number or a boolean")
-    return {"value": kind, "fields": {name: of(own[name], name) for name in own}}
+        return {"keys": [*value], **of({"values": [*value.values()]})}
+    what = "loss of your own" if isinstance(value, Loss) else kind
+    raise TypeError(f"{value!r} at {path} is a {what}, not text, a number or a boolean")
 
 
 def from_json(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -223,18 +209,6 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _check_categories(schema: TableSchema) -> None:
-    for column, values in zip(schema.discrete, schema.categories, strict=True):
-        for value in values:
-            value = value.item() if isinstance(value, np.generic) else value
-            if value is not None and not isinstance(value, _PLAIN):
-                raise ModelFileError(
-                    f"Column {schema.names[column]!r} has the category {value!r}, a "
-                    f"{type(value).__name__}; a model file holds text, numbers and "
-                    "booleans. Turn the column into text before fitting."
-                )
-
-
 def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]:
     """Class, parameters and fitted attributes of an estimator."""
     # It may be of a subclass that no other program has.
@@ -254,8 +228,9 @@ def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]
             except TypeError as error:
                 if part == "fitted":
                     raise ModelFileError(
-                        f"The fitted attribute {name} cannot be kept in a model file: "
-                        f"{error}."
+                        f"The fitted attribute {name} cannot be kept in a model file, "
+                        f"which holds no code: {error}. Pickle the estimator instead, "
+                        "or turn categories into text before fitting."
                     ) from None
                 warn(
                     f"The parameter {name}={value!r} cannot be kept in a model file; "
@@ -300,19 +275,14 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
     if not packed.startswith(b"PK\x03\x04"):  # as every archive that is not empty
         what = "does not begin like one" if packed else "is empty"
         raise ModelFileError(f"{foreign}it {what}.")
-    if not packed[-22:].startswith(b"PK\x05\x06"):
-        raise ModelFileError(
-            f"{name} is truncated: the end of the archive is missing. Copy or save it "
-            "again."
-        )
     try:
         return _unpacked(packed, name, foreign)
     except ModelFileError:
         raise
     except Exception:  # zipfile, zlib, NumPy, JSON: damage shows in many ways
         raise ModelFileError(
-            f"{name} was altered or damaged after it was written. Copy or save it "
-            "again."
+            f"{name} was truncated, altered or damaged after it was written. Copy or "
+            "save it again."
         ) from None
 
 
@@ -328,8 +298,7 @@ def _unpacked(packed: bytes, name: str, foreign: str) -> tuple[dict[str, Any], _
         )
     if _HEADER not in members:
         raise ModelFileError(f"{foreign}it is an archive without the member {_HEADER}.")
-    most = max(_MOST_OF_HEADER, _MOST_TIMES_OF_HEADER * n_bytes)
-    if members[_HEADER].file_size > most:
+    if members[_HEADER].file_size > max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8):
         raise ValueError
     header = json.loads(_array(archive, members.pop(_HEADER)).item())
     kind, version = header["format"], header["format_version"]

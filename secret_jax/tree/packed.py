@@ -1,245 +1,409 @@
-"""Trees as padded arrays, and programs that route rows through them on accelerators.
+"""Trees as bits: rows are decided at all comparisons at once, for NumPy and for JAX.
 
-Rows are decided at all splits at once. In a tree of few leaves every split strikes out
-the leaves on the side that a row does not take: its leaf is the leftmost one that is
-left after all splits, also those that are not on its way (QuickScorer, Lucchese et al.
-2015). The leaves are bits, so that all rows of a block take the same few instructions,
-and the models of all leaves are one product of matrices. In larger trees a row follows
-the links, and takes the model of its leaf.
+Where a tree has few splits, all its decisions about a row are one number, and a table
+says which leaf it leads to. A larger tree is cut into pieces of at most eight splits,
+each with a table of 256 numbers: of leaves, and of pieces that the row goes on to.
+(QuickScorer, Lucchese et al. 2015, decides all splits likewise, and finds its leaves by
+masks.) Of both the states of a row are made, and its value is the state's equation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.linalg import AnyArray, matmul, namespace
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.comparisons import Comparisons, comparisons_of, goes_left
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.reshape import joined
+from secret_jax.tree.structure import SplitKind, Tree
 
-# Leaves, and categories, of a word of bits. (Of two words of leaves the links are
-# faster.)
-_WORD = 32
-_EVERY = (1 << _WORD) - 1
-# Minimum number of leaves after padding.
+BYTE = 8
+_WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
+# Rows of a product of matrices: it stays in a cache.
+_PRODUCT = 1 << 12
+# Minimum number of leaves after padding: one program for all smaller trees.
 _FEWEST = 16
 
 
-class PackedTrees(NamedTuple):
-    """Padded arrays of several trees, or without the first axis of one.
+NewArray = Callable[[str, tuple[int, ...], Any], np.ndarray]
 
-    There are as many splits as leaves, the last ones padding: rows go on to leaf 0
-    there. Conditions of a conjunction are splits that follow each other, with one right
-    child. Leaves are numbered from left to right; a padded leaf is never reached.
+
+def _new_array(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+class Comparisons(NamedTuple):
+    """Comparisons of some trees: of single columns, sums of columns, and lists.
+
+    There is one more than the trees have, which never holds: a threshold of NaN.
     """
 
-    direction: AnyArray  # (n_trees, n_splits, n_columns), float32
-    threshold: AnyArray  # (n_trees, n_splits), float32
-    # (n_trees, n_splits), int32: attribute of a discrete split; -1 where it is on
-    # continuous attributes.
-    attribute: AnyArray
-    # (n_trees, n_splits, n_words), uint32: categories that go left, 32 in a word.
-    subset: AnyArray
-    larger_left: AnyArray  # (n_trees, n_splits), bool
-    # (n_trees, n_splits, 2), int32: right and left child: a split, or ``n_splits`` plus
-    # a leaf.
-    child: AnyArray
-    depth: AnyArray  # (n_trees,), int32
-    # (n_trees, n_splits, 1), uint32: leaves still possible for a row that goes right:
-    # those not below the left child. No word, shape (n_trees, n_splits, 0), in larger
-    # trees.
-    right: AnyArray
-    node: AnyArray  # (n_trees, n_leaves), int32: node ids of the leaves
-    coefficient: AnyArray  # (n_trees, n_outputs, n_leaves, 1 + n_regressors), float32
-    # low, high (n_trees, n_outputs, n_leaves), float32.
+    # Columns with the thresholds of the comparisons of them, (n, 1).
+    single: tuple[tuple[int, AnyArray], ...]
+    direction: AnyArray  # (n_sums, n_columns), float32
+    threshold: AnyArray  # (n_sums, 1), float32
+    attribute: AnyArray  # (n_lists,), int32
+    # (n_lists, 1 + n_categories), bool: whether unseen categories go left, then others.
+    goes_left: AnyArray
+    # (most, n_comparisons), int: places of comparisons that must hold as well.
+    also: AnyArray
+
+    def left(self, x: AnyArray, codes: AnyArray) -> Any:
+        """Whether rows go left, (n_comparisons, n_rows); none is of a single column."""
+        left = matmul(self.direction, x) <= self.threshold
+        if len(self.attribute):
+            n_lists, width = self.goes_left.shape
+            first = 1 + width * np.arange(n_lists, dtype=np.int32)[:, None]
+            listed = self.goes_left.ravel()[codes[self.attribute] + first]
+            left = namespace(left).concatenate([left, listed])
+        for more in self.also:
+            left = left & left[more]
+        return left
+
+    def left_of_many(
+        self, x: np.ndarray, codes: np.ndarray, array: NewArray
+    ) -> np.ndarray:
+        """The same for NumPy in the memory that ``array`` gives, column by column."""
+        n_rows, stop = x.shape[1], 0
+        left = array("left", (self.also.shape[1], n_rows), bool)
+        for column, threshold in self.single:
+            start, stop = stop, stop + len(threshold)
+            np.less_equal(x[column], threshold, out=left[start:stop])
+        start, stop = stop, stop + len(self.direction)
+        for first in range(0, n_rows if stop > start else 0, _PRODUCT):
+            some = x[:, first : first + _PRODUCT]
+            along = array("along", (stop - start, some.shape[1]), np.float32)
+            np.matmul(self.direction, some, out=along)
+            here = left[start:stop, first : first + _PRODUCT]
+            np.less_equal(along, self.threshold, out=here)
+        for attribute, goes_left in zip(self.attribute, self.goes_left, strict=True):
+            left[stop], stop = goes_left.take(codes[attribute] + 1), stop + 1
+        for more in self.also:
+            left &= left[more]
+        return left
+
+
+def comparisons_of(
+    tree: Tree, by_column: bool, n: int = 0
+) -> tuple[Comparisons, np.ndarray]:
+    """Collect the comparisons of a tree, or of joined ones.
+
+    ``by_column``: whether those of single columns stand apart; ``n``: number of sums
+    and of lists after padding. Returns also the place of each node's own one,
+    (n_nodes,), int, of leaves that of the one that never holds.
+    """
+    every = np.flatnonzero(tree.kind != SplitKind.LEAF)
+    listed = every[tree.kind[every] == SplitKind.DISCRETE]
+    alone = (tree.direction[every] != 0).sum(axis=1) == 1
+    alone &= (tree.direction[every] == 1).any(axis=1) & by_column
+    column = tree.direction[every[alone]].argmax(axis=1) if alone.any() else every[:0]
+    single = every[alone][np.argsort(column, kind="stable")]
+    sums = np.setdiff1d(every, np.r_[single, listed])
+    groups = [
+        (one, tree.threshold[single[np.sort(column) == one]])
+        for one in np.unique(column).tolist()
+    ]
+    n_sums, n_lists = len(sums), len(listed)
+    if groups:
+        last, thresholds = groups[-1]
+        groups[-1] = last, np.append(thresholds, np.float32(np.nan))
+        never = len(single)
+    else:
+        n_sums, never = n or n_sums + 1, n_sums
+        n_lists = n if n and tree.schema.discrete else n_lists
+    place = np.full(len(tree.kind), never)
+    place[single] = np.arange(len(single))
+    place[sums] = len(single) + bool(groups) + np.arange(len(sums))
+    place[listed] = len(single) + bool(groups) + n_sums + np.arange(len(listed))
+    goes_left = np.c_[tree.larger_left[tree.node_of[listed]], tree.goes_left[listed]]
+    if n:
+        width = 1 + next_power_of_two(goes_left.shape[1] - 1)
+        goes_left = np.pad(goes_left, [(0, 0), (0, width - goes_left.shape[1])])
+    found = Comparisons(
+        single=tuple((one, thresholds[:, None]) for one, thresholds in groups),
+        direction=padded(tree.direction[sums], n_sums),
+        threshold=padded(tree.threshold[sums, None], n_sums, np.nan),
+        attribute=padded(tree.attribute[listed], n_lists),
+        goes_left=padded(goes_left, n_lists),
+        also=_also(tree, place, len(single) + bool(groups) + n_sums + n_lists),
+    )
+    return found, place[: tree.n_nodes]
+
+
+def _also(tree: Tree, place: np.ndarray, n: int) -> np.ndarray:
+    """Places of further comparisons, one of each node at a time."""
+    node, further, found = tree.further, place[tree.n_nodes :], []
+    while len(node):
+        some, which = np.unique(node, return_index=True)
+        own = np.arange(n)
+        own[place[some]] = further[which]
+        found.append(own)
+        node, further = (np.delete(each, which) for each in (node, further))
+    return np.array(found, int).reshape(len(found), n)
+
+
+class PackedTrees(NamedTuple):
+    """Comparisons of some trees, and the tables that lead from them to equations.
+
+    The states of a row in a tree are pieces, and then a leaf; leaves come first.
+    """
+
+    comparisons: Comparisons
+    order: (
+        AnyArray  # (8, n_bytes), int: places of the bits, a number's lesser byte first
+    )
+    root: AnyArray  # (n_trees,), int: of each tree's first table, counted from the end
+    place: AnyArray  # (n_states,), int: which of the numbers of a row a state reads
+    # (n_states, n_numbers), int: state that follows a state and the number that it
+    # reads; of leaves only where rows may have to wait there.
+    following: AnyArray
+    steps: AnyArray  # (n_steps,): pieces on the longest way to a leaf
+    node: AnyArray  # (n_leaves,), int32: node ids of the leaves
+    # (n_outputs, n_leaves, 1 + n_columns), float32: zero for columns that are only
+    # split on.
+    coefficient: AnyArray
+    # low, high (n_outputs, n_leaves), float32.
     low: AnyArray
     high: AnyArray
 
-    def of(self, which: AnyArray | int) -> PackedTrees:
-        """Take one of the trees."""
-        return PackedTrees(*(array[which] for array in self))
+    def leaves(
+        self, x: AnyArray, codes: AnyArray, xp: Any, array: NewArray = _new_array
+    ) -> Any:
+        """Leaves of rows, by their numbers, shape (n_trees, n_rows), int.
+
+        ``x`` (n_columns, n_rows), float32; ``codes`` (n_discrete, n_rows), int32;
+        ``array``: where NumPy takes memory, `Scratch.array` of many blocks.
+        """
+        if not len(self.steps):  # trees of a single leaf
+            alone = self.root.astype(self.following.dtype)[:, None]
+            return xp.broadcast_to(alone, (len(alone), x.shape[1]))
+        if xp is np:
+            with np.errstate(over="ignore", invalid="ignore"):
+                left = self.comparisons.left_of_many(x, codes, array).view(np.uint8)
+            out = array("bits", (*self.order.shape, x.shape[1]), np.uint8)
+        else:
+            left, out = self.comparisons.left(x, codes).astype(np.uint8), None
+        bits = left.take(self.order, axis=0, out=out, mode="clip")
+        bits *= _WORTH
+        numbers = xp.bitwise_or.reduce(bits, axis=0)
+        if self.following.shape[1] > 1 << BYTE:
+            more = numbers[1::2].astype(np.uint16)
+            numbers = numbers[::2] | (more << np.uint16(BYTE))
+        if xp is np:
+            state = array("state", (len(self.root), x.shape[1]), self.following.dtype)
+            index = array("index", x.shape[1:], np.intp)
+            for root, out in zip(self.root, state, strict=True):
+                index[:] = numbers[self.place[root]]
+                self.following[root].take(index, out=out, mode="clip")
+        else:
+            state = self.following[self.root[:, None], numbers[self.place[self.root]]]
+        if len(self.steps) == 1:
+            return state
+        row, places = xp.arange(x.shape[1]), self.place * x.shape[1]
+        numbers, following = numbers.ravel(), self.following.ravel()
+        for _ in range(len(self.steps) - 1):
+            place = places.take(state, mode="clip") + row
+            number = numbers.take(place, mode="clip").astype(int)
+            index = (state.astype(int) << BYTE) | number
+            state = following.take(index, mode="clip")
+        return state
+
+    def values(self, leaf: AnyArray, design: AnyArray, output: int, xp: Any) -> Any:
+        """Values of rows in leaves, clipped, (n_rows,); ``design`` (n_rows, 1 + n)."""
+        leaf = leaf.astype(int)  # what `take` would make of it each time
+        equation = self.coefficient[output].take(leaf, axis=0, mode="clip")
+        value = applied(equation, design)
+        low = self.low[output].take(leaf, mode="clip")
+        return xp.clip(value, low, self.high[output].take(leaf, mode="clip"))
 
 
-def packed(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
-    """Pack trees of one schema, padded to ``n_trees``."""
-    compared = [comparisons_of(tree, np.flatnonzero(~tree.is_leaf)) for tree in trees]
-    pairs = list(zip(trees, compared, strict=True))
-    most = max(max(tree.n_leaves, len(splits.node)) for tree, splits in pairs)
-    n_leaves = next_power_of_two(max(most, _FEWEST))
-    each = [_packed(*pair, n_leaves) for pair in pairs]
-    stacked = (np.stack(arrays) for arrays in zip(*each, strict=True))
-    return PackedTrees(*(padded(array, n_trees) for array in stacked))
+def applied(equation: AnyArray, design: AnyArray) -> Any:
+    """Apply an equation of its own to every row, those of NumPy in place."""
+    equation *= design
+    return matmul(equation, np.ones(equation.shape[1], np.float32))
 
 
-def _packed(tree: Tree, compared: Comparisons, n_leaves: int) -> PackedTrees:
-    is_leaf = tree.is_leaf
-    inner = np.flatnonzero(~is_leaf)
-    below = is_leaf.astype(np.int64)  # leaves below every node
-    for node in inner[::-1]:  # parents come first
-        below[node] = below[tree.left[node]] + below[tree.right[node]]
-    first = np.zeros(tree.n_nodes, np.int64)  # the leftmost one
-    for node in inner:
-        left, right = tree.left[node], tree.right[node]
-        first[left], first[right] = first[node], first[node] + below[left]
-    leaf = np.flatnonzero(is_leaf)
-    leaf = leaf[np.argsort(first[leaf])]
-    place = np.where(is_leaf, n_leaves + first, np.cumsum(~is_leaf) - 1)
-    left, right = tree.left[compared.node], tree.right[compared.node]
-    to_left = place[left]
-    for conjunction, conditions in compared.conditions:
-        to_left[[conjunction, *conditions[:-1]]] = conditions
-    words = np.zeros((len(left), 0), np.uint32)
-    if n_leaves <= _WORD:
-        bit = np.arange(_WORD)[None]
-        start = first[left][:, None]
-        words = _words((bit < start) | (bit >= start + below[left][:, None]))
-    attribute = np.full(len(left), -1)
-    attribute[compared.discrete] = compared.attribute[compared.discrete]
-    n_words = next_power_of_two(max(-(-tree.goes_left.shape[1] // _WORD), 1))
-    listed = np.zeros((len(left), n_words * _WORD), bool)
-    listed[:, : tree.goes_left.shape[1]] = compared.goes_left
-    low, high = tree.clip_range()
+def packed_trees(
+    trees: Sequence[Tree], weights: Sequence[float] = (1.0,), n: int = 0
+) -> PackedTrees:
+    """Pack weighted trees of one schema; gates count as hard splits.
 
-    def split(values: np.ndarray, dtype: type, fill: float = 0) -> np.ndarray:
-        return padded(np.asarray(values, dtype), n_leaves, fill)
-
-    def model(values: np.ndarray, fill: float = 0) -> np.ndarray:
-        return np.moveaxis(
-            padded(values[leaf].astype(np.float32), n_leaves, fill), 1, 0
-        )
-
+    ``n``: for programs, number of leaves, and of comparisons, after padding.
+    """
+    tree, sizes = joined(trees), [one.n_nodes for one in trees]
+    left, right = tree.left.tolist(), tree.right.tolist()
+    roots = (np.cumsum(sizes) - sizes).tolist()
+    n_splits = max(sizes) // 2
+    n_bits = 2 * BYTE if BYTE < n_splits <= 2 * BYTE and not n else BYTE
+    pieces, n_steps = _pieces(left, right, roots, n_bits)
+    if n:
+        n_steps = max(2, next_power_of_two(n_steps))
+    place, start = _fitted([len(piece) for piece in pieces], n_bits)
+    leaf = np.flatnonzero(tree.is_leaf)
+    n_leaves, n_pieces = n or len(leaf), n or len(pieces)
+    n_states = n_leaves + n_pieces
+    state = np.zeros(tree.n_nodes, np.uint16 if n else np.min_scalar_type(n_states))
+    state[leaf] = np.arange(len(leaf))
+    state[[piece[0] for piece in pieces]] = n_leaves + np.arange(len(pieces))
+    most = n_splits if n_bits > BYTE else n_bits  # bits above are 0
+    # A row that has reached its leaf stays there.
+    first = 0 if n_steps > 1 or tree.is_leaf[roots].any() else n_leaves
+    following = np.arange(first, n_states, dtype=state.dtype)
+    following = np.repeat(following[:, None], 1 << most, axis=1)
+    compared, at = comparisons_of(tree, not n, n)
+    n_numbers = n // 4 + 1 if n else max(place, default=-1) + 1
+    order = np.full(n_numbers * n_bits, at[leaf[0]])
+    for piece, nodes in enumerate(pieces):
+        table = _table(left, right, nodes[0], set(nodes), state)
+        table = np.repeat(table, 1 << (n_bits - start[piece] - len(nodes)))
+        table = np.tile(table, following.shape[1] // len(table))
+        following[n_leaves + piece - first] = table
+        bit = place[piece] * n_bits + start[piece] + np.arange(len(nodes))
+        # The first byte of a number is the lesser one.
+        order[bit ^ BYTE if n_bits > BYTE else bit] = at[nodes]
+    weight = np.repeat(np.asarray(weights, np.float64), sizes)[leaf, None]
+    edges = np.stack([weight * edge[leaf] for edge in tree.clip_range()])
+    model = (weight[..., None] * tree.coefficient[leaf]).transpose(1, 0, 2)
+    more = 1 + tree.direction.shape[1] - model.shape[2]  # only split on
+    model = np.pad(model, [(0, 0), (0, n_leaves - len(leaf)), (0, more)])
+    low, high = (
+        padded(edge.astype(np.float32), n_leaves).T
+        for edge in (edges.min(axis=0), edges.max(axis=0))
+    )
+    root = state[roots].astype(np.int32)
     return PackedTrees(
-        direction=split(compared.direction, np.float32),
-        threshold=split(compared.threshold, np.float32),
-        attribute=split(attribute, np.int32, -1),
-        subset=split(_words(listed), np.uint32),
-        larger_left=split(compared.larger_left, bool),
-        child=split(np.c_[place[right], to_left], np.int32, n_leaves),
-        depth=np.int32(max(tree.max_depth * len(tree.comparisons), 1)),
-        right=split(words, np.uint32, _EVERY),
-        node=split(leaf, np.int32),
-        coefficient=model(tree.coefficient),
-        low=model(low, -np.inf),
-        high=model(high, np.inf),
+        comparisons=compared,
+        order=order.reshape(-1, BYTE).T,
+        root=root - n_states if n_steps else root,
+        place=np.r_[np.zeros(n_leaves, int), padded(np.array(place, int), n_pieces)],
+        following=following,
+        steps=np.arange(n_steps),
+        node=padded(leaf.astype(np.int32), n_leaves),
+        coefficient=model.astype(np.float32),
+        low=low,
+        high=high,
     )
 
 
-def _words(member: np.ndarray) -> np.ndarray:
-    """Pack masks into words of 32 bits, shape (n_splits, n_words)."""
-    bit = np.left_shift(np.uint32(1), np.arange(_WORD, dtype=np.uint32))
-    parts = member.reshape(len(member), member.shape[1] // _WORD, _WORD) * bit
-    return parts.sum(axis=2, dtype=np.uint32)
+def _pieces(
+    left: list[int], right: list[int], roots: Sequence[int], most: int
+) -> tuple[list[list[int]], int]:
+    """Cut trees into pieces of connected splits, each in preorder.
+
+    Also the number of pieces on the longest way to a leaf.
+    """
+    height = [0] * len(left)
+    for node in range(len(left) - 1, -1, -1):  # parents come first
+        if left[node] >= 0:
+            height[node] = 1 + max(height[left[node]], height[right[node]])
+    pieces, steps = [], [0]
+    waiting = [(root, 1) for root in roots if height[root]]
+    for root, step in waiting:
+        chosen, below = set(), [root]
+        while below and len(chosen) < most:
+            node = max(below, key=height.__getitem__)
+            below.remove(node)
+            chosen.add(node)
+            below += [child for child in (left[node], right[node]) if height[child]]
+        waiting += [(node, step + 1) for node in below]
+        pieces.append(list(_preorder(left, right, root, chosen)))
+        steps.append(step)
+    return pieces, max(steps)
 
 
-def leaf_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
-    """Number of every row's leaf, shape (n_rows,), int32; traceable."""
-    left = _left(tree, x, codes)
-    if tree.right.shape[-1]:
-        return _at_leaf(_reached(tree, left), jnp.arange(tree.node.shape[-1]))
-    n_splits, row = len(left), jnp.arange(x.shape[0])
-
-    def step(_: jax.Array, place: jax.Array) -> jax.Array:
-        at = jnp.minimum(place, n_splits - 1)  # of a leaf it does not matter
-        below = tree.child[at, left[at, row].astype(jnp.int32)]
-        return jnp.where(place < n_splits, below, place)
-
-    root = jnp.zeros(x.shape[0], jnp.int32)
-    return jax.lax.fori_loop(0, tree.depth, step, root) - n_splits
+def _preorder(
+    left: list[int], right: list[int], node: int, chosen: set[int]
+) -> Iterator[int]:
+    if node in chosen:
+        yield node
+        yield from _preorder(left, right, left[node], chosen)
+        yield from _preorder(left, right, right[node], chosen)
 
 
-def value_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
-    """Predict with every row's leaf, clipped, (n_outputs, n_rows); traceable."""
-    regressors = x[:, : tree.coefficient.shape[-1] - 1]
-    if tree.right.shape[-1]:
-        reached = _reached(tree, _left(tree, x, codes))
-        design = jnp.concatenate([jnp.ones_like(x[:, :1]), regressors], axis=1).T
-        low, high = tree.low[..., None], tree.high[..., None]
-        every = [matmul(model, design) for model in tree.coefficient]
-        return jnp.stack(
-            [_at_leaf(reached, *each) for each in zip(every, low, high, strict=True)]
-        )
-    leaf = leaf_of(tree, x, codes)
-
-    def of_output(coefficient: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
-        model = coefficient[leaf]
-        value = model[:, 0] + jnp.sum(model[:, 1:] * regressors, axis=1)
-        return jnp.clip(value, low[leaf], high[leaf])
-
-    outputs = zip(tree.coefficient, tree.low, tree.high, strict=True)
-    return jnp.stack([of_output(*each) for each in outputs])
+def _fitted(sizes: Sequence[int], n_bits: int) -> tuple[list[int], list[int]]:
+    """Fit pieces into numbers of bits; return each one's number, and its first bit."""
+    place, start, room = [0] * len(sizes), [0] * len(sizes), []
+    for piece in sorted(range(len(sizes)), key=lambda piece: -sizes[piece]):
+        size = sizes[piece]
+        number = next((n for n, free in enumerate(room) if free >= size), len(room))
+        if number == len(room):
+            room.append(n_bits)
+        room[number] -= size
+        place[piece], start[piece] = number, room[number]
+    return place, start
 
 
-def _left(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
-    """Whether rows go left at all splits, shape (n_splits, n_rows)."""
-    projection, threshold = matmul(tree.direction, x.T), tree.threshold[:, None]
-    if not codes.shape[1]:
-        return projection <= threshold
-    attribute = tree.attribute[:, None]
-    code = codes.T[jnp.maximum(tree.attribute, 0)]
-    known = jnp.maximum(code, 0).astype(jnp.uint32)
-    listed = jnp.zeros(code.shape, bool)
-    for word, subset in enumerate(tree.subset.T):
-        bit = (subset[:, None] >> (known % _WORD)) & jnp.uint32(1)
-        listed |= (known // _WORD == word) & (bit > 0)
-    larger_left = tree.larger_left[:, None]
-    return goes_left(
-        projection, threshold, attribute >= 0, code, listed, larger_left, jnp
-    )
+def _table(
+    left: list[int], right: list[int], node: int, chosen: set[int], state: np.ndarray
+) -> np.ndarray:
+    """States to which all decisions at splits lead, by their bits in preorder."""
+    if node not in chosen:
+        return state[node : node + 1]
+    lefts = _table(left, right, left[node], chosen, state)
+    rights = _table(left, right, right[node], chosen, state)
+    both = np.empty((2, len(lefts), len(rights)), state.dtype)
+    both[1], both[0] = lefts[:, None], rights
+    return both.ravel()
 
 
-def _reached(tree: PackedTrees, left: jax.Array) -> jax.Array:
-    """Word with the bit of every row's leaf, shape (n_rows,), uint32."""
-    word = jnp.full(left.shape[1], _EVERY, jnp.uint32)
-    for split in range(len(left)):
-        word = jnp.where(left[split], word, word & tree.right[split, 0])
-    return word & (~word + jnp.uint32(1))
-
-
-def _at_leaf(
-    reached: jax.Array,
-    every: jax.Array,
-    low: jax.Array | None = None,
-    high: jax.Array | None = None,
-) -> jax.Array:
-    """Select each row's leaf from values of shape (n_leaves[, n_rows]), clipped."""
-    value = jnp.zeros(reached.shape, every.dtype)
-    for leaf in range(len(every)):
-        own = every[leaf]
-        if low is not None and high is not None:
-            own = jnp.clip(own, low[leaf], high[leaf])
-        value = jnp.where(reached == jnp.uint32(1 << leaf), own, value)
-    return value
+def programmed(tree: Tree, n: int = 0) -> PackedTrees:
+    """Pack a hard tree for programs, with at least ``n`` leaves after padding."""
+    most = max(tree.n_leaves, len(tree.kind) - tree.n_leaves, n, _FEWEST)
+    return packed_trees([tree], n=next_power_of_two(most))
 
 
 @program()
-def leaf_ids(trees: PackedTrees, x: jax.Array, codes: jax.Array) -> tuple[jax.Array]:
-    """Node id of every row's leaf in the first tree, shape (n_rows,)."""
-    tree = trees.of(0)
-    return (tree.node[leaf_of(tree, x, codes)],)
+def leaf_ids(x: jax.Array, codes: jax.Array, tree: PackedTrees) -> tuple[jax.Array]:
+    """Node id of every row's leaf, (n_rows,); rows come first in ``x``, ``codes``."""
+    return (tree.node[tree.leaves(x.T, codes.T, jnp)[0]],)
+
+
+def values_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
+    """Predict with every row's leaf, clipped, (n_outputs, n_rows); traceable."""
+    (leaf,) = tree.leaves(x.T, codes.T, jnp)
+    design = jnp.concatenate([jnp.ones_like(x[:, :1]), x], axis=1)
+    outputs = range(len(tree.coefficient))
+    return jnp.stack([tree.values(leaf, design, output, jnp) for output in outputs])
 
 
 @program()
 def sum_of_trees(
-    trees: PackedTrees,
     x: jax.Array,
     codes: jax.Array,
+    trees: PackedTrees,
     steps: jax.Array,
     n_trees: jax.Array,
 ) -> tuple[jax.Array]:
     """Weighted sum of the predictions of trees, (n_outputs, n_rows).
 
-    ``x`` (n_rows, n_columns), float32; ``codes`` (n_rows, n_discrete), int32; ``steps``
-    (n_padded,), float32; ``n_trees`` (), int32: the trees after these are padding.
+    ``trees``: with a leading axis; ``steps`` (n_padded,), float32; ``n_trees`` (),
+    int32: the trees after these are padding.
     """
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:
-        return total + steps[which] * value_of(trees.of(which), x, codes)
+        tree = jax.tree.map(lambda array: array[which], trees)
+        return total + steps[which] * values_of(tree, x, codes)
 
     nothing = jnp.zeros((trees.coefficient.shape[1], x.shape[0]), x.dtype)
     return (jax.lax.fori_loop(0, n_trees, add, nothing),)
+
+
+def stacked(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
+    """Pack trees for `sum_of_trees`, padded to a number of them."""
+    most = max(max(tree.n_leaves, len(tree.kind) - tree.n_leaves) for tree in trees)
+    each = [programmed(tree, most) for tree in trees]
+    n_steps = max(len(tree.steps) for tree in each)
+    n_also = max(len(tree.comparisons.also) for tree in each)
+    for place, tree in enumerate(each):
+        own = tree.comparisons
+        none = np.arange(own.also.shape[1])
+        also = np.vstack([own.also, *[none] * (n_also - len(own.also))])
+        each[place] = tree._replace(
+            steps=np.arange(n_steps), comparisons=own._replace(also=also)
+        )
+    return jax.tree.map(lambda *arrays: padded(np.stack(arrays), n_trees), *each)

@@ -12,9 +12,9 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.walk import left_of_splits
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
 _MARGIN = 0.1
@@ -45,7 +45,6 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     if tree.n_leaves == 1:
         return tree
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
-    conditions = tree.condition_direction.copy(), tree.condition_threshold.copy()
     path = paths_of(tree, table)
     rows_of = {0: np.arange(len(x))}
     for node in np.flatnonzero(~tree.is_leaf).tolist():  # parents come first
@@ -55,43 +54,18 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         rows_of[tree.left[node]], rows_of[tree.right[node]] = rows[left], rows[~left]
         if not np.isfinite(tree.gain[node]):
             continue  # it was fixed
-        if tree.kind[node] == SplitKind.AXIS:
-            found = _plain_axis(tree, node, here, left)
-        elif tree.kind[node] == SplitKind.OBLIQUE:
-            found = _plain_sum(tree, node, here, left)
-        else:
-            _plain_conditions(tree, node, table.take(rows), *conditions)
-            continue
-        if found is not None:
-            direction[node], threshold[node] = found
-    return replace(
-        tree,
-        threshold=threshold,
-        direction=direction,
-        condition_direction=conditions[0],
-        condition_threshold=conditions[1],
-    )
-
-
-def _plain_conditions(
-    tree: Tree, node: int, table: Table, direction: np.ndarray, threshold: np.ndarray
-) -> None:
-    """Round the conditions of a conjunction, if the node is one, in place.
-
-    One after the other, by the rows for which the others hold: no row that fails one
-    condition may come to meet all of them.
-    """
-    _, *parts = tree.comparisons
-    at = np.full(len(table.x), node)
-    holds = np.array([left_of_splits(part, table, at) for part in parts])
-    for place, part in enumerate(parts):
-        if part.kind[node] == SplitKind.AXIS:
+        several, holds = tree.comparisons_at(node), left[None]
+        if len(several) > 1:
+            at, own = np.full(len(rows), 0), table.take(rows)
+            holds = np.array([left_of_tree(tree, own, at + one) for one in several])
+        for place, one in enumerate(several):
+            # No row that fails one comparison may come to meet all of them.
             others = np.delete(holds, place, axis=0).all(axis=0)
-            x = np.asarray(table.x)
-            found = _plain_axis(part, node, x[others], holds[place][others])
+            found = _plain(tree, one, here[others], holds[place][others])
             if found is not None:
-                direction[node, place], threshold[node, place] = found
-                holds[place] = x @ found[0] <= found[1]
+                direction[one], threshold[one] = found
+                holds[place] = here @ found[0] <= found[1]
+    return replace(tree, threshold=threshold, direction=direction)
 
 
 def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
@@ -145,12 +119,22 @@ def plain_number(low: float, high: float) -> float:
     return middle
 
 
-def _plain_axis(
-    tree: Tree, node: int, x: np.ndarray, left: np.ndarray
+def _plain(
+    tree: Tree, one: int, x: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.float32] | None:
-    """Round a split on one column: direction and threshold; None to keep it."""
-    schema, attribute = tree.schema, int(tree.attribute[node])
-    direction = tree.direction[node]
+    """Round a comparison: direction and threshold; None to keep it."""
+    if tree.kind[one] == SplitKind.DISCRETE:
+        return None
+    return (_plain_axis if tree.kind[one] == SplitKind.AXIS else _plain_sum)(
+        tree, one, x, left
+    )
+
+
+def _plain_axis(
+    tree: Tree, one: int, x: np.ndarray, left: np.ndarray
+) -> tuple[np.ndarray, np.float32] | None:
+    schema, attribute = tree.schema, int(tree.attribute[one])
+    direction, width = tree.direction[one], tree.gate_width[tree.node_of[one]]
     sign = direction[attribute]  # of a condition it may be -1
     value, there = sign * x[:, attribute], np.ones(len(x), bool)
     indicator = dict(schema.missing_columns).get(attribute)
@@ -165,7 +149,7 @@ def _plain_axis(
     low = center + scale * float(below.max())
     high = center + scale * float(above.min())
     margin = _MARGIN * (high - low)
-    if schema.input_columns[attribute] in schema.whole and not tree.gate_width[node]:
+    if schema.input_columns[attribute] in schema.whole and not width:
         low, high = round(low), round(high)
         # Rows hold this very number: however it is encoded, they go left.
         plain = float(math.floor(plain_number(low, high - 1)))
@@ -176,15 +160,14 @@ def _plain_axis(
     kept = np.array_equal(value[there] <= threshold, left[there])
     if indicator is not None:
         counts_as = direction[indicator]
-        kept &= bool(counts_as <= threshold) == bool(counts_as <= tree.threshold[node])
+        kept &= bool(counts_as <= threshold) == bool(counts_as <= tree.threshold[one])
     return (direction, threshold) if kept else None
 
 
 def _plain_sum(
-    tree: Tree, node: int, x: np.ndarray, left: np.ndarray
+    tree: Tree, one: int, x: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.float32] | None:
-    """Round an oblique split: direction and threshold; None to keep it."""
-    schema, direction = tree.schema, tree.direction[node].astype(np.float64)
+    schema, direction = tree.schema, tree.direction[one].astype(np.float64)
     used = np.flatnonzero(direction)
     if not len(used) or left.all() or not left.any():
         return None

@@ -5,9 +5,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.tree.structure import ARRAY_FIELDS, LEAF_FIELDS, StopReason, Tree
+from secret_jax.tree.structure import (
+    ARRAY_FIELDS,
+    COMPARISON_FIELDS,
+    LEAF_FIELDS,
+    StopReason,
+    Tree,
+)
 
-_LINKS = ("left", "right", "parent")
+_LINKS = ("left", "right", "parent", "further")  # node ids
+
+
+def _of_nodes(
+    arrays: dict[str, np.ndarray], node: np.ndarray, further: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Take the arrays of some nodes and of some further comparisons."""
+    compared = np.append(node, len(arrays["left"]) + further)
+    place = dict.fromkeys(COMPARISON_FIELDS, compared) | {"further": further}
+    return {name: array[place.get(name, node)] for name, array in arrays.items()}
+
+
+def _shifted(ids: np.ndarray, shift: np.ndarray | int) -> np.ndarray:
+    return np.where(ids >= 0, ids + shift, -1).astype(np.int32)
 
 
 def compact(
@@ -20,15 +39,15 @@ def compact(
     gone, the others renumbered in order.
     """
     kept = ~tree.is_leaf & keep_children
-    pruned = ~tree.is_leaf & ~kept
+    pruned = np.flatnonzero(~tree.is_leaf & ~kept)
     reachable = remaining(tree, kept)
-    number = np.cumsum(reachable) - 1
     arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS}
-    for name, blank in LEAF_FIELDS.items():
+    for name, blank in {**LEAF_FIELDS, "stop_reason": reason}.items():
         arrays[name] = arrays[name].copy()
         arrays[name][pruned] = blank
-    arrays["stop_reason"] = np.where(pruned, np.int32(reason), tree.stop_reason)
-    arrays = {name: array[reachable] for name, array in arrays.items()}
+    further = np.flatnonzero((reachable & kept)[tree.further])
+    arrays = _of_nodes(arrays, np.flatnonzero(reachable), further)
+    number = np.cumsum(reachable) - 1
     for name in _LINKS:
         ids = arrays[name]
         arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
@@ -64,25 +83,27 @@ def joined(trees: Sequence[Tree]) -> Tree:
         name: np.concatenate([getattr(tree, name) for tree in trees])
         for name in ARRAY_FIELDS
     }
-    size = [tree.n_nodes for tree in trees]
-    shift = np.repeat(np.cumsum(size) - size, size)
+    size, n_further = zip(*((t.n_nodes, len(t.further)) for t in trees), strict=True)
+    start = np.cumsum(size) - size
     for name in _LINKS:
-        ids = arrays[name]
-        arrays[name] = np.where(ids >= 0, ids + shift, -1).astype(np.int32)
+        shift = np.repeat(start, n_further if name == "further" else size)
+        arrays[name] = _shifted(arrays[name], shift)
+    is_further = np.repeat([False, True] * len(trees), np.c_[size, n_further].ravel())
+    order = np.argsort(is_further, kind="stable")
+    arrays |= {name: arrays[name][order] for name in COMPARISON_FIELDS}
     return replace(trees[0], **arrays)
 
 
 def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
     """Split arrays that `joined` made back into trees, given their sizes."""
-    trees, first = [], 0
-    for size in sizes:
-        part = slice(first, first + size)
-        arrays = {name: getattr(forest, name)[part] for name in ARRAY_FIELDS}
+    arrays, trees = {name: getattr(forest, name) for name in ARRAY_FIELDS}, []
+    for stop, size in zip(np.cumsum(sizes).tolist(), sizes, strict=True):
+        node = np.arange(stop - size, stop)
+        further = np.flatnonzero(np.isin(forest.further, node))
+        taken = _of_nodes(arrays, node, further)
         for name in _LINKS:
-            ids = arrays[name]
-            arrays[name] = np.where(ids >= 0, ids - first, -1).astype(np.int32)
-        trees.append(replace(forest, **arrays))
-        first += size
+            taken[name] = _shifted(taken[name], size - stop)
+        trees.append(replace(forest, **taken))
     return trees
 
 

@@ -7,19 +7,14 @@ from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.tree import blocks
-from secret_jax.tree.blocks import computed, on_host, once, shape_of
-from secret_jax.tree.packed import PackedTrees, leaf_ids
+from secret_jax.tree.blocks import are_few, computed, on_host, once, shape_of
+from secret_jax.tree.packed import leaf_ids, programmed
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum
 from secret_jax.tree.walk import leaves_of
 
 _ONE = np.ones(1)
-
-
-def packed_of(tree: Tree) -> PackedTrees:
-    """Padded arrays of a hard tree, cached, for compiled functions."""
-    return _alone(tree).packed.of(0)
 
 
 def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarray:
@@ -31,10 +26,10 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
     ``table``: rows encoded with ``tree.schema``; ``scratch``: of calls for many blocks.
     Returns (n_rows,), int32: node ids.
     """
-    if len(table.x) <= blocks.FEW_PAIRS:
+    if are_few(len(table.x)):
         return leaves_of(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
-        return computed(leaf_ids, table, _alone(tree).packed)
+        return computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
     return _alone(tree).leaves(table, scratch)
 
 
@@ -64,7 +59,9 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
         return _alone(tree).values(table)
     routing = once(tree, soft_routing)
     if shape_of(table)[0] > blocks.FEW_PAIRS:
-        return computed(mixed_prediction, table, routing).T.astype(np.float64)
+        return computed(mixed_prediction, table, tree.n_leaves, routing).T.astype(
+            np.float64
+        )
     x, codes = on_host(table)
     return mixed(routing, x.astype(np.float64), codes, np).T
 

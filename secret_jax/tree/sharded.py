@@ -8,8 +8,8 @@ from secret_jax.data.device import Scaling, in_64_bits, standardised
 from secret_jax.data.shards import RowShards, scaling_of
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
-from secret_jax.tree.packed import PackedTrees, value_of
-from secret_jax.tree.routing import packed_of
+from secret_jax.tree.blocks import once
+from secret_jax.tree.packed import PackedTrees, programmed, values_of
 from secret_jax.tree.structure import Tree
 
 
@@ -26,7 +26,7 @@ def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
     with in_64_bits():
         x = schema.in_order(shards.x)
         value, finite = _predicted(
-            x, scaling_of(schema, shards), packed_of(tree), units
+            x, scaling_of(schema, shards), once(tree, programmed), units
         )
     if not bool(finite):
         raise ValueError(
@@ -42,6 +42,6 @@ def _predicted(
 ) -> tuple[jax.Array, jax.Array]:
     """Predict every row, shape (n_rows, n_outputs); return also whether x is finite."""
     codes = jnp.zeros((len(x), 0), jnp.int32)
-    value = value_of(packed, standardised(x, scaling), codes).T.astype(units.dtype)
+    value = values_of(packed, standardised(x, scaling), codes).T.astype(units.dtype)
     value = (units[0] + units[1] * value).astype(jnp.float32)
     return value, jnp.isfinite(x).all()

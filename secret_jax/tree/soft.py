@@ -198,7 +198,7 @@ def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
 
 @program()
 def mixed_prediction(
-    routing: SoftRouting, x: jax.Array, codes: jax.Array
+    x: jax.Array, codes: jax.Array, routing: SoftRouting
 ) -> tuple[jax.Array]:
     """Predict as `mixed`, compiled."""
     return (mixed(routing, x, codes, jnp),)

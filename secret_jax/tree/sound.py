@@ -5,7 +5,7 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.tree.structure import (
     ARRAY_FIELDS,
-    CONDITION_FIELDS,
+    COMPARISON_FIELDS,
     OUTPUT_FIELDS,
     SplitKind,
     Tree,
@@ -55,20 +55,17 @@ def _flaw_of_shapes(tree: Tree) -> str:
     n_outputs, width = len(schema.target_names), 1 + schema.n_regressors
     most = max(map(len, schema.categories), default=0)
     shapes = {
-        "direction": (n_nodes, schema.n_columns),
         **dict.fromkeys(("center", "spread"), (n_nodes, schema.n_regressors)),
         **dict.fromkeys(OUTPUT_FIELDS, (n_nodes, n_outputs)),
         **dict.fromkeys(("coefficient", "standard_error"), (n_nodes, n_outputs, width)),
     }
-    if tree.condition_kind.ndim != 2:
-        return "condition_kind is no table"
-    n_conditions = tree.condition_kind.shape[1]
-    for name, own in CONDITION_FIELDS.items():
-        shape = getattr(tree, own).shape
-        shapes[name] = (n_nodes, n_conditions, *shape[1:])
+    n_further = len(tree.further)
+    shapes["direction"] = (n_nodes + n_further, schema.n_columns)
     for name in ARRAY_FIELDS:
         found = getattr(tree, name).shape
-        wanted = shapes.get(name, (n_nodes, *found[1:]))
+        n = n_further if name == "further" else n_nodes
+        n += n_further * (name in COMPARISON_FIELDS)
+        wanted = shapes.get(name, (n, *found[1:]))
         if found != wanted or not n_nodes:
             return f"{name} has the shape {found} in place of {wanted}"
     if tree.full_error is not None and len(tree.full_error) != n_outputs:
@@ -82,8 +79,8 @@ def _flaw_of_nodes(tree: Tree) -> str:
     """Check children, depths and attributes."""
     n_nodes = tree.n_nodes
     whole = ("left", "right", "parent", "depth", "kind", "attribute", "stop_reason")
-    for name in whole:
-        if getattr(tree, name).shape != (n_nodes,) or getattr(tree, name).dtype != "i4":
+    for name in (*whole, "further"):
+        if getattr(tree, name).ndim != 1 or getattr(tree, name).dtype != "i4":
             return f"{name} is no column of whole numbers"
     inner = np.flatnonzero(tree.left >= 0)
     child = np.concatenate([tree.left[inner], tree.right[inner]])
@@ -97,7 +94,10 @@ def _flaw_of_nodes(tree: Tree) -> str:
         return "a node names a parent that is none"
     if tree.depth[0] != 0 or (tree.depth[child] != tree.depth[above] + 1).any():
         return "a node does not lie below its parent"
-    if ((tree.kind == SplitKind.LEAF) != (tree.left < 0)).any() or not _within(
+    if not _within(tree.further, n_nodes):
+        return "a comparison is of no node"
+    compares, inner = tree.kind != SplitKind.LEAF, tree.left >= 0
+    if (compares != inner[tree.node_of]).any() or not _within(
         tree.kind, len(SplitKind)
     ):
         return "a node has a kind of split that it cannot have"
@@ -105,14 +105,8 @@ def _flaw_of_nodes(tree: Tree) -> str:
         (SplitKind.AXIS, tree.schema.n_columns),
         (SplitKind.DISCRETE, len(tree.schema.discrete)),
     ):
-        for part in tree.comparisons:
-            if not _within(part.attribute[part.kind == kind], most):
-                return "a split asks for an attribute that is not there"
-    simple = np.isin(tree.condition_kind, (SplitKind.AXIS, SplitKind.DISCRETE))
-    if (simple.any(axis=1) != (tree.kind == SplitKind.CONJUNCTION)).any() or (
-        tree.condition_kind[~simple] != SplitKind.LEAF
-    ).any():
-        return "a conjunction has no conditions"
+        if not _within(tree.attribute[tree.kind == kind], most):
+            return "a split asks for an attribute that is not there"
     return ""
 
 

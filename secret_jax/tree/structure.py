@@ -20,13 +20,12 @@ from secret_jax.losses.numbers import SQUARED_ERROR
 
 
 class SplitKind(IntEnum):
-    """Type of a node's split."""
+    """Type of a comparison; a leaf compares nothing."""
 
     LEAF = 0
     AXIS = 1  # one continuous attribute against a threshold
     OBLIQUE = 2  # a linear combination of continuous attributes against a threshold
     DISCRETE = 3  # membership of one discrete attribute in a set of categories
-    CONJUNCTION = 4  # several conditions, each a split on one attribute, that all hold
 
 
 class StopReason(IntEnum):
@@ -73,36 +72,38 @@ class LongerTree(NamedTuple):
     error_of_chosen: float
 
 
-def _no_conditions() -> np.ndarray:
-    return np.zeros((0, 0), np.int32)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree:
     """Regression tree with a model in every node, as flat arrays.
+
+    A split is an "and" of comparisons: a row goes left where all of them hold. Of the
+    arrays of comparisons the first ``n_nodes`` entries are those of the nodes; further
+    ones, of conjunctions only, come after them, in any order.
 
     Attributes
     ----------
     left, right, parent : ndarray of shape (n_nodes,), int32
         Children and parent; -1 where there is none.
     depth : ndarray of shape (n_nodes,), int32
-    kind : ndarray of shape (n_nodes,), int32
+    kind : ndarray of shape (n_comparisons,), int32
         A `SplitKind`.
-    attribute : ndarray of shape (n_nodes,), int32
+    attribute : ndarray of shape (n_comparisons,), int32
         Axis splits: the continuous attribute; discrete splits: the discrete attribute
         (both as positions in the encoded table); -1 otherwise.
-    direction : ndarray of shape (n_nodes, n_continuous), float32
-        A row goes left when ``direction @ x <= threshold``. One-hot for axis splits,
-        but for the indicator of missing values of the attribute, if it has one: what
-        stands there is the value that a missing one counts as. Zero for discrete splits
-        and leaves.
-    threshold : ndarray of shape (n_nodes,), float32
+    direction : ndarray of shape (n_comparisons, n_continuous), float32
+        It holds when ``direction @ x <= threshold``. One-hot for axis splits, minus
+        one-hot where values above a threshold are meant in a conjunction, but for the
+        indicator of missing values of the attribute, if it has one: what stands there
+        is the value that a missing one counts as. Zero for discrete splits and leaves.
+    threshold : ndarray of shape (n_comparisons,), float32
     gate_width : ndarray of shape (n_nodes,), float32
         0: the split is hard. Positive: it is a gate that sends the share
         ``sigmoid((threshold - direction @ x) / gate_width)`` of a row to the left.
         Splits on discrete attributes are always hard.
-    goes_left : ndarray of shape (n_nodes, max_categories), bool
+    goes_left : ndarray of shape (n_comparisons, max_categories), bool
         Discrete splits: the categories that go left.
+    further : ndarray of shape (n_comparisons - n_nodes,), int32
+        Nodes of the further comparisons.
     larger_left : ndarray of shape (n_nodes,), bool
         Whether the left child is the larger one: where unseen categories go.
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
@@ -122,12 +123,6 @@ class Tree:
         Mean and standard deviation of the regressors of the training rows.
     standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Standard errors of the value at the center and of the slopes; NaN if unknown.
-    condition_kind, condition_attribute, condition_threshold, condition_direction, \
-            condition_goes_left : ndarray of shape (n_nodes, n_conditions, ...)
-        Of a conjunction its conditions, each a split on one attribute with arrays like
-        those above; a row goes left if all of them send it there. A kind of LEAF is no
-        condition; a direction is minus one-hot where values above a threshold go left.
-        Without conjunctions ``n_conditions`` is 0.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves, infinite of fixed splits.
@@ -182,11 +177,7 @@ class Tree:
     gain: np.ndarray
     stop_reason: np.ndarray
     schema: TableSchema = field(repr=False)
-    condition_kind: np.ndarray = field(default_factory=_no_conditions)
-    condition_attribute: np.ndarray = field(default_factory=_no_conditions)
-    condition_direction: np.ndarray = field(default_factory=_no_conditions)
-    condition_threshold: np.ndarray = field(default_factory=_no_conditions)
-    condition_goes_left: np.ndarray = field(default_factory=_no_conditions)
+    further: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     clip_margin: float | None = None
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     full_error: tuple[float, ...] | None = None
@@ -198,9 +189,6 @@ class Tree:
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
             array = getattr(self, name).view()
-            if name in CONDITION_FIELDS and not self.condition_kind.size:
-                own = getattr(self, CONDITION_FIELDS[name])
-                array = np.zeros((len(own), 0, *own.shape[1:]), own.dtype)
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
@@ -246,28 +234,19 @@ class Tree:
         return self.loss.link == "identity"
 
     @cached_property
-    def comparisons(self) -> tuple[Tree, ...]:
-        """The tree, and trees of which each has one condition of every conjunction.
+    def node_of(self) -> np.ndarray:
+        """Node of every comparison, shape (n_comparisons,), int."""
+        return np.append(np.arange(self.n_nodes), self.further)
 
-        There a condition is an ordinary split, and no other node has one: together
-        they hold all splits on attributes.
-        """
-        trees = [self]
-        for place in range(self.condition_kind.shape[1]):
-            arrays = {
-                own: getattr(self, name)[:, place]
-                for name, own in CONDITION_FIELDS.items()
-            }
-            none = dict.fromkeys(CONDITION_FIELDS, _no_conditions())
-            trees.append(replace(self, **arrays, **none))
-        return tuple(trees)
+    def comparisons_at(self, node: int) -> list[int]:
+        """List the comparisons of a node; a leaf has none."""
+        further = self.n_nodes + np.flatnonzero(self.further == node)
+        return [] if self.is_leaf[node] else [node, *further.tolist()]
 
     @property
     def in_splits(self) -> np.ndarray:
         """Mask of the encoded columns that splits compare, (n_continuous,), bool."""
-        return np.any(
-            [(p.direction != 0).any(axis=0) for p in self.comparisons], axis=0
-        )
+        return (self.direction != 0).any(axis=0)
 
     @property
     def in_use(self) -> np.ndarray:
@@ -280,9 +259,7 @@ class Tree:
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
         """Discrete attributes that a split or a leaf equation uses."""
-        discrete = np.concatenate(
-            [p.attribute[p.kind == SplitKind.DISCRETE] for p in self.comparisons]
-        )
+        discrete = self.attribute[self.kind == SplitKind.DISCRETE]
         first = self.schema.n_regressors - self.schema.n_indicators
         in_use = self.in_use
         indicated = [
@@ -369,16 +346,10 @@ class Tree:
         )
 
 
-# Fields of the conditions, each with that of the splits which holds the same.
-CONDITION_FIELDS = {
-    "condition_kind": "kind",
-    "condition_attribute": "attribute",
-    "condition_direction": "direction",
-    "condition_threshold": "threshold",
-    "condition_goes_left": "goes_left",
-}
 ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
 
+# Fields with an axis of comparisons.
+COMPARISON_FIELDS = ("kind", "attribute", "direction", "threshold", "goes_left")
 # Fields with an axis of outputs.
 OUTPUT_FIELDS = (
     *("coefficient", "lower", "upper", "train_error"),
@@ -396,4 +367,3 @@ LEAF_FIELDS = {
     "goes_left": False,
     "gain": 0,
 }
-LEAF_FIELDS |= {name: LEAF_FIELDS[own] for name, own in CONDITION_FIELDS.items()}

@@ -11,11 +11,16 @@ from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.scratch import Scratch
 from secret_jax.runtime.shapes import bucket, padded
-from secret_jax.tree import blocks
-from secret_jax.tree.blocks import by_rows, computed, made_of, on_host, shape_of
-from secret_jax.tree.decisions import BYTE, RowBlock
-from secret_jax.tree.equations import Forest, forest_of
-from secret_jax.tree.packed import PackedTrees, packed, sum_of_trees
+from secret_jax.tree.blocks import (
+    are_few,
+    by_rows,
+    computed,
+    made_of,
+    on_host,
+    shape_of,
+)
+from secret_jax.tree.equations import Forest, RowBlock, forest_of
+from secret_jax.tree.packed import BYTE, PackedTrees, stacked, sum_of_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend, leaves_of, values_at
@@ -70,12 +75,14 @@ class TreeSum:
             part = TreeSum(self.trees[some], self.steps[some])
             return part.values(table, finish=finish)
         n_trees = len(self.trees)
-        if shape_of(table)[0] * n_trees <= blocks.FEW_PAIRS:
+        if are_few(shape_of(table)[0], n_trees):
             found = self._on_host(on_host(table))
         elif on_accelerator():
             arrays, steps = self.packed, self.steps.astype(np.float32)
-            steps = padded(steps, len(arrays.depth))
-            found = computed(sum_of_trees, table, arrays, steps, np.int32(n_trees)).T
+            steps, width = padded(steps, len(arrays.root)), arrays.node.shape[1]
+            found = computed(
+                sum_of_trees, table, width, arrays, steps, np.int32(n_trees)
+            ).T
         else:
             return self._in_blocks(table, finish)
         found = found.astype(np.float64, copy=False)
@@ -83,14 +90,15 @@ class TreeSum:
 
     def leaves(self, table: Table, scratch: Scratch | None = None) -> np.ndarray:
         """Find the leaf of each of many rows in the first tree, (n_rows,), int32."""
-        lookup, memory = self._once(_grouped).groups[0].lookup, scratch or Scratch()
-        node = lookup.node.astype(np.int32)
+        tree, memory = self._once(_grouped).groups[0].trees, scratch or Scratch()
 
         def of_rows(table: Table) -> np.ndarray:
-            return node.take(lookup.states(RowBlock(table, memory))[0])
+            rows = RowBlock(table, memory)
+            return tree.node.take(
+                tree.leaves(rows.columns, rows.codes.T, np, memory.array)[0]
+            )
 
-        n_bits = lookup.decisions.n_splits
-        return by_rows(of_rows, table, n_bits, (), np.int32)
+        return by_rows(of_rows, table, tree.order.size, (), np.int32)
 
     def _on_host(self, table: Table) -> np.ndarray:
         if len(self.trees) == 1:
@@ -118,14 +126,14 @@ class TreeSum:
             values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
             return values if finish is None else finish(values)
 
-        n_bits = max(trees.lookup.decisions.n_splits for trees in forest.groups)
+        n_bits = max(group.trees.order.size for group in forest.groups)
         shape = (self.trees[0].n_outputs,)
         return by_rows(of_rows, table, n_bits, shape, np.float64)
 
 
 def _packed(trees: Sequence[Tree], steps: np.ndarray) -> PackedTrees:
     alone = len(trees) == 1
-    return packed(trees, 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES))
+    return stacked(trees, 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES))
 
 
 def _joined(trees: Sequence[Tree], steps: np.ndarray) -> Tree:

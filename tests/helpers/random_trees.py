@@ -14,8 +14,7 @@ from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.tree.structure import (
-    CONDITION_FIELDS,
-    LEAF_FIELDS,
+    COMPARISON_FIELDS,
     SplitKind,
     StopReason,
     Tree,
@@ -123,54 +122,44 @@ def random_tree(
     )
 
 
-def with_conjunctions(tree: Tree, seed: int = 0, n_conditions: int = 3) -> Tree:
-    """The tree with conjunctions of two conditions or more in place of most splits.
+def with_conjunctions(tree: Tree, seed: int = 0, most: int = 3) -> Tree:
+    """The tree with conjunctions of two comparisons or more in place of most splits.
 
-    The first condition is the split itself, if it is on one attribute.
+    The first comparison is the split itself, if it is on one attribute.
     """
     rng, schema = np.random.default_rng(seed), tree.schema
-    n_nodes, n_columns = tree.direction.shape
-    chosen = ~tree.is_leaf & (rng.uniform(size=n_nodes) < 0.7)
+    n_columns = tree.direction.shape[1]
+    chosen = ~tree.is_leaf & (rng.uniform(size=tree.n_nodes) < 0.7)
     chosen[0] = not tree.is_leaf[0]
-    shape = n_nodes, n_conditions
-    kind, attribute = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
-    direction = np.zeros((*shape, n_columns), np.float32)
-    threshold = np.zeros(shape, np.float32)
-    goes_left = np.zeros((*shape, tree.goes_left.shape[1]), bool)
+    arrays = {name: list(getattr(tree, name)) for name in COMPARISON_FIELDS}
+    further = []
     for node in np.flatnonzero(chosen):
-        for place in range(rng.integers(2, n_conditions + 1)):
-            if place == 0 and tree.kind[node] in (SplitKind.AXIS, SplitKind.DISCRETE):
-                kind[node, 0], attribute[node, 0] = (
-                    tree.kind[node],
-                    tree.attribute[node],
-                )
-                direction[node, 0] = tree.direction[node]
-                threshold[node, 0] = tree.threshold[node]
-                goes_left[node, 0] = tree.goes_left[node]
-            elif rng.uniform() < 0.6:
-                kind[node, place] = SplitKind.AXIS
-                own = attribute[node, place] = rng.integers(n_columns)
-                direction[node, place, own] = rng.choice([-1, 1])
-                threshold[node, place] = rng.normal(0.8, 0.3)
+        for place in range(rng.integers(2, most + 1)):
+            if place == 0 and tree.kind[node] != SplitKind.OBLIQUE:
+                continue
+            direction, threshold = np.zeros(n_columns, np.float32), np.float32(0)
+            goes_left = np.zeros(tree.goes_left.shape[1], bool)
+            if rng.uniform() < 0.6:
+                kind, attribute = SplitKind.AXIS, rng.integers(n_columns)
+                direction[attribute] = rng.choice([-1, 1])
+                threshold = np.float32(rng.normal(0.8, 0.3))
             else:
-                kind[node, place] = SplitKind.DISCRETE
-                own = attribute[node, place] = rng.integers(len(schema.discrete))
-                n = len(schema.categories[own])
-                left = rng.permutation(n)[: rng.integers(1, n)]
-                goes_left[node, place, left] = True
-    blank = {name: getattr(tree, name).copy() for name in CONDITION_FIELDS.values()}
-    for name, array in blank.items():
-        array[chosen] = LEAF_FIELDS[name]
-    blank["kind"][chosen] = SplitKind.CONJUNCTION
-    return dataclasses.replace(
-        tree,
-        **blank,
-        condition_kind=kind,
-        condition_attribute=attribute,
-        condition_direction=direction,
-        condition_threshold=threshold,
-        condition_goes_left=goes_left,
-    )
+                kind, attribute = SplitKind.DISCRETE, rng.integers(len(schema.discrete))
+                n = len(schema.categories[attribute])
+                goes_left[rng.permutation(n)[: rng.integers(1, n)]] = True
+            one = (int(kind), attribute, direction, threshold, goes_left)
+            for name, value in zip(COMPARISON_FIELDS, one, strict=True):
+                if place == 0:
+                    arrays[name][node] = value
+                else:
+                    arrays[name].append(value)
+            if place:
+                further.append(node)
+    changed = {
+        name: np.array(values, getattr(tree, name).dtype)
+        for name, values in arrays.items()
+    }
+    return dataclasses.replace(tree, **changed, further=np.array(further, np.int32))
 
 
 def class_tree(seed: int, n_leaves: int, names: list[str], **options) -> Tree:

@@ -22,14 +22,14 @@ from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
-from secret_jax.tree import blocks, decisions, sums
+from secret_jax.tree import blocks, packed, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.walk import leaves_by_steps
+from secret_jax.tree.walk import descend
 
 
 def leaf_by_loops(tree: Tree, x: np.ndarray, codes: np.ndarray) -> int:
@@ -44,12 +44,11 @@ def leaf_by_loops(tree: Tree, x: np.ndarray, codes: np.ndarray) -> int:
     node = 0
     while tree.left[node] >= 0:
         names = ("kind", "attribute", "direction", "threshold", "goes_left")
-        splits = [[getattr(tree, name)[node] for name in names]]
-        if tree.kind[node] == SplitKind.CONJUNCTION:
-            each = [getattr(tree, f"condition_{name}")[node] for name in names]
-            splits = [own for own in zip(*each, strict=True) if own[0]]
-            assert len(splits) > 1
-        left = all(meets(*split, node) for split in splits)
+        places = [node]
+        for place, of in enumerate(tree.further):
+            places += [tree.n_nodes + place] if of == node else []
+        each = [[getattr(tree, name)[place] for name in names] for place in places]
+        left = all(meets(*one, node) for one in each)
         node = int((tree.left if left else tree.right)[node])
     return node
 
@@ -77,12 +76,12 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         assert len(set(expected)) > 1
         few = [apply(tree, table.take(slice(i, i + 1)))[0] for i in range(0, 600, 50)]
         assert few == expected[::50]
-        assert leaves_by_steps(tree, table).tolist() == expected
+        assert descend(tree, table, np.zeros(600, int), 99).tolist() == expected
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "FEW_PAIRS", 0)
             assert apply(tree, table).tolist() == expected
-            patch.setattr(decisions, "_PRODUCT", 100)
+            patch.setattr(packed, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
             patch.setattr(sums, "on_accelerator", lambda: True)
             assert apply(tree, table).tolist() == expected
@@ -115,15 +114,14 @@ def test_files_cuts_and_forests_keep_the_conditions(tmp_path):
         assert np.array_equal(apply(found, table), apply(one, table))
     cut = compact(tree, tree.depth < 2)
     assert flaw_of(cut) == ""
-    assert (cut.condition_kind[cut.is_leaf] == SplitKind.LEAF).all()
-    none = np.zeros_like(tree.condition_kind)
-    assert "no conditions" in flaw_of(
-        dataclasses.replace(tree, condition_kind=none + 9)
-    )
-    away = tree.condition_attribute + 99
-    assert "not there" in flaw_of(dataclasses.replace(tree, condition_attribute=away))
-    short = tree.condition_threshold[1:]
-    assert "shape" in flaw_of(dataclasses.replace(tree, condition_threshold=short))
+    assert not cut.is_leaf[cut.further].any()
+    assert len(cut.further) == (tree.depth[tree.further] < 2).sum()
+    away = tree.further + 99
+    assert "of no node" in flaw_of(dataclasses.replace(tree, further=away))
+    leaf = np.full_like(tree.further, np.flatnonzero(tree.is_leaf)[0])
+    assert "cannot have" in flaw_of(dataclasses.replace(tree, further=leaf))
+    short = tree.further[1:]
+    assert "shape" in flaw_of(dataclasses.replace(tree, further=short))
 
 
 def test_plain_numbers_move_no_row_and_each_condition_counts():
@@ -132,11 +130,12 @@ def test_plain_numbers_move_no_row_and_each_condition_counts():
         tree = tree_of(seed, 9, kinds=(1, 3))
         plain = with_plain_splits(tree, table)
         assert np.array_equal(apply(plain, table), apply(tree, table))
-        held = tree.condition_kind == SplitKind.AXIS
-        moved = plain.condition_threshold[held] != tree.condition_threshold[held]
+        held = np.flatnonzero(tree.kind == SplitKind.AXIS)
+        held = held[held >= tree.n_nodes]
+        moved = plain.threshold[held] != tree.threshold[held]
         assert moved.mean() > 0.5
-        n = (tree.condition_kind != SplitKind.LEAF).sum(axis=1)
-        conjunction = tree.kind == SplitKind.CONJUNCTION
+        n = 1 + np.bincount(tree.further, minlength=tree.n_nodes)
+        conjunction = n > 1
         assert np.array_equal(split_numbers(tree)[conjunction], n[conjunction])
         assert (split_degrees(tree)[conjunction] >= n[conjunction]).all()
         numbers = split_numbers(tree).sum()
@@ -198,7 +197,7 @@ def fitted() -> tuple[SecretRegressor, pd.DataFrame]:
         splits="conjunctive", prune=None, max_leaf_nodes=8, distill=False
     )
     model.fit(X, y)
-    assert (model.tree_.kind == SplitKind.CONJUNCTION).sum() >= 2
+    assert len(set(model.tree_.further)) >= 2
     return model, people(400, seed=1, gaps=0.2)[0]
 
 
@@ -260,7 +259,7 @@ def test_text_code_and_tree_agree_on_gaps():
 def test_everything_that_tells_of_a_tree_tells_of_conjunctions(tmp_path):
     model, X = fitted()
     tree = model.tree_
-    node = int(np.flatnonzero(tree.kind == SplitKind.CONJUNCTION)[0])
+    node = int(tree.further[0])
     words = split_sentence(tree, node)
     assert " and " in words
     table = model.to_dataframe()
@@ -290,11 +289,12 @@ def test_the_gain_is_that_of_the_two_means():
     finder = ConjunctiveSplits()
     nodes = list(map(NodeRows, x, y, codes))
     found = find(level_of(finder, nodes, n_categories=5, n_regressors=0), finder)
-    assert (found.kind == SplitKind.CONJUNCTION).all()
-    assert ((found.conditions.kind != SplitKind.LEAF).sum(axis=1) == 3).all()
-    for i, split in enumerate(zip(*found.conditions, strict=True)):
+    assert len(found.comparisons) == 3
+    for i in range(3):
         left = np.ones(n, bool)
-        for kind, attribute, direction, threshold, listed in zip(*split, strict=True):
+        for one in found.comparisons:
+            kind, attribute, direction, threshold, listed = (array[i] for array in one)
+            assert kind != SplitKind.LEAF
             left &= (
                 listed[codes[i, :, attribute]]
                 if kind == SplitKind.DISCRETE

@@ -52,15 +52,12 @@ def allowing(level, *attributes):
 
 def used(found, k):
     """Attributes of a split, discrete ones after the columns."""
-    if found.kind[k] == SplitKind.DISCRETE:
-        return {N_COLUMNS + int(found.attribute[k])}
-    columns = np.flatnonzero(found.direction[k]).tolist()
-    if found.kind[k] != SplitKind.CONJUNCTION:
-        return set(columns)
-    conditions = found.conditions
-    listed = conditions.attribute[k][conditions.kind[k] == SplitKind.DISCRETE]
-    columns = np.flatnonzero(conditions.direction[k].any(axis=0))
-    return {*columns.tolist(), *(N_COLUMNS + listed).tolist()}
+    attributes = set()
+    for one in found.comparisons:
+        if one.kind[k] == SplitKind.DISCRETE:
+            attributes.add(N_COLUMNS + int(one.attribute[k]))
+        attributes |= set(np.flatnonzero(one.direction[k]).tolist())
+    return attributes
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,9 @@ def test_categories_keep_their_types(tmp_path, categories):
 
 def test_other_categories_are_refused(tmp_path):
     path = tmp_path / "tree.model"
-    with pytest.raises(ModelFileError, match=r"Column 'sex' .* a complex; .* text"):
+    with pytest.raises(
+        ModelFileError, match=r"categories\.0\.0 is a complex, not text"
+    ):
         save_tree(example_tree((1j,)), path)
     assert not list(tmp_path.iterdir())
 
@@ -206,31 +208,37 @@ DAMAGE = {
     "empty": (cut(0), "'tree.model' is not a .* is empty"),
     "text": (lambda p: p.write_bytes(b"length,width\n1,2\n"), "not begin like one"),
     "pickle": (lambda p: p.write_bytes(b"\x80\x04\x95pickle"), "not begin like one"),
-    "cut 4": (cut(4), "is truncated"),
-    "cut 100": (cut(100), "is truncated"),
-    "cut 1000": (cut(1000), "is truncated"),
-    "cut end": (cut(-1), "is truncated"),
+    "cut 4": (cut(4), "was truncated"),
+    "cut 100": (cut(100), "was truncated"),
+    "cut 1000": (cut(1000), "was truncated"),
+    "cut end": (cut(-1), "was truncated"),
     "archive": (other_archive, "not a .* without the member header"),
     "program": (header(format="another's"), r"not a .* format is \"another"),
     "version": (
         header(format_version=NEXT, package_version="9.1"),
         rf"format version {NEXT}, and .*: 9\.1\.",
     ),
-    "shape": (members(**{"fitted.tree_.coefficient": zeros(200)}), "was altered"),
-    "numbers": (members(**{"fitted.tree_.threshold": zeros(40)}), "was altered"),
-    "nested": (members(**{"fitted.tree_.schema.center": zeros(40)}), "was altered"),
+    "shape": (
+        members(**{"fitted.tree_.coefficient": zeros(200)}),
+        "altered or damaged",
+    ),
+    "numbers": (members(**{"fitted.tree_.threshold": zeros(40)}), "altered or damaged"),
+    "nested": (
+        members(**{"fitted.tree_.schema.center": zeros(40)}),
+        "altered or damaged",
+    ),
     "objects": (
         members(**{"fitted.tree_.left": np.array([{}] * 5, object)}),
-        "was altered or damaged",
+        "altered or damaged",
     ),
-    "more": (members(another=zeros(8)), "was altered or damaged"),
-    "content": (header(content={}), "was altered or damaged"),
-    "checksum": (header(checksum="0" * 64), "was altered or damaged"),
-    "package": (header(package_version=1), "was altered or damaged"),
+    "more": (members(another=zeros(8)), "altered or damaged"),
+    "content": (header(content={}), "altered or damaged"),
+    "checksum": (header(checksum="0" * 64), "altered or damaged"),
+    "package": (header(package_version=1), "altered or damaged"),
     "bomb": (members(**{"fitted.tree_.coefficient": zeros(10**8)}), "in memory"),
     "other bomb": (members(another=zeros(10**8)), "in memory"),
-    "header bomb": (members(header=np.array("[" * 6_000_000)), "was altered"),
-    "unfaithful": (unfaithful, "was altered or damaged"),
+    "header bomb": (members(header=np.array("[" * 6_000_000)), "altered or damaged"),
+    "unfaithful": (unfaithful, "altered or damaged"),
 }
 
 
@@ -323,7 +331,7 @@ def test_a_parameter_that_cannot_be_kept_is_announced(tmp_path, value):
 def test_a_fitted_attribute_that_cannot_be_kept_is_refused(tmp_path):
     model = fitted_model()
     model.other_ = object()
-    with pytest.raises(ModelFileError, match=r"attribute other_ .* a object is not"):
+    with pytest.raises(ModelFileError, match=r"attribute other_ .* is a object, not"):
         save_model(model, tmp_path / "model")
 
 

@@ -18,9 +18,10 @@ from handmade import (
 
 from secret_jax.data.rows import Table
 from secret_jax.tree import blocks, sums
+from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
-from secret_jax.tree.walk import descend, left_of_splits, values_at
+from secret_jax.tree.walk import descend, values_at
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -90,9 +91,9 @@ def test_rows_at_splits_of_their_own():
             goes_left(tree, node, x, codes)
             for node, x, codes in zip(at, *table, strict=True)
         ]
-        assert left_of_splits(tree, table, at).tolist() == expected
+        assert left_of_tree(tree, table, at).tolist() == expected
         order = np.random.default_rng(seed).permutation(500)
-        moved = left_of_splits(tree, table, at[order], order)
+        moved = left_of_tree(tree, table, at[order], order)
         assert moved.tolist() == [expected[place] for place in order]
 
 

@@ -131,7 +131,7 @@ class Gates(Refinement):
     def conflict(self, options: Mapping[str, Any]) -> str:
         if refusal := super().conflict(options):
             return refusal
-        if options["splits"].n_conditions:
+        if options["splits"].max_comparisons > 1:
             return "None or 'tao' with these splits: a conjunction is no gate"
         if options["monotonic_cst"] is not None:
             return "None or 'tao' with monotonic_cst: gates keep no order (gates=False)"

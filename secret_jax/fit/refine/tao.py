@@ -147,7 +147,8 @@ def _improve_level(
     tree: Tree, level: int, rows: Rows, leaf: LeafModel, least: float, options: Tao
 ) -> Tree:
     """Take the splits of one depth that lower the objective of what is below them."""
-    cuts = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
+    cuts = np.isin(tree.kind[: tree.n_nodes], (SplitKind.AXIS, SplitKind.OBLIQUE))
+    cuts[tree.further] = False
     nodes = np.flatnonzero(cuts & (tree.depth == level))
     splits = _proposed(tree, nodes, rows, least)
     tried = fit_models([replace(tree, **splits)], [rows], leaf)[0]
@@ -161,8 +162,9 @@ def _improve_level(
     )
     if not accepted.any():
         return tree
+    rejected = np.flatnonzero(~accepted)
     for name, values in splits.items():
-        values[~accepted] = getattr(tree, name)[~accepted]
+        values[rejected] = getattr(tree, name)[rejected]
     return fit_models([replace(tree, **splits)], [rows], leaf)[0]
 
 

@@ -333,26 +333,25 @@ def _equations(graph: Graph, tree: Tree) -> tuple[np.ndarray, np.ndarray, tuple]
 def _sides(graph: Graph, tree: Tree) -> str:
     """Add whether rows go left at the inner nodes, in their order, as 0 and 1."""
     inner = np.flatnonzero(~tree.is_leaf)
-    blocks, nodes = [], []
-    for part in tree.comparisons:
-        sums = np.flatnonzero(np.any(part.direction != 0, axis=1) & ~tree.is_leaf)
-        if len(sums):
-            weights = part.direction[sums][:, graph.order].T
-            weights = graph.constant(weights, np.float32)
-            total = graph.add("MatMul", graph.rounded, weights)
-            threshold = graph.constant([part.threshold[sums]], np.float32)
-            blocks.append(graph.to_double(graph.add("LessOrEqual", total, threshold)))
-            nodes += sums.tolist()
-        for attribute in range(len(tree.schema.discrete)):
-            here = (part.kind == SplitKind.DISCRETE) & (part.attribute == attribute)
-            if here.any():
-                known = len(tree.schema.categories[attribute])
-                known = part.goes_left[here, :known].T
-                table = [*known, part.larger_left[here]]
-                blocks.append(graph.of_codes(attribute, table))
-                nodes += np.flatnonzero(here).tolist()
-    # Of a conjunction all conditions hold.
-    of_node = 1.0 * (np.array(nodes)[:, None] == inner)
+    blocks, compared = [], []
+    sums = np.flatnonzero(np.any(tree.direction != 0, axis=1))
+    if len(sums):
+        weights = tree.direction[sums][:, graph.order].T
+        weights = graph.constant(weights, np.float32)
+        total = graph.add("MatMul", graph.rounded, weights)
+        threshold = graph.constant([tree.threshold[sums]], np.float32)
+        blocks.append(graph.to_double(graph.add("LessOrEqual", total, threshold)))
+        compared += sums.tolist()
+    for attribute in range(len(tree.schema.discrete)):
+        here = (tree.kind == SplitKind.DISCRETE) & (tree.attribute == attribute)
+        if here.any():
+            known = len(tree.schema.categories[attribute])
+            known = tree.goes_left[here, :known].T
+            table = [*known, tree.larger_left[tree.node_of[here]]]
+            blocks.append(graph.of_codes(attribute, table))
+            compared += np.flatnonzero(here).tolist()
+    # All comparisons of a node hold.
+    of_node = 1.0 * (tree.node_of[compared][:, None] == inner)
     n_held = graph.add("MatMul", graph.concat(blocks), graph.constant(of_node))
     nearly_all = graph.constant([of_node.sum(axis=0) - 0.5])
     return graph.to_single(graph.add("Greater", n_held, nearly_all))

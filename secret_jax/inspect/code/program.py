@@ -85,10 +85,10 @@ def program_of(outputs: Sequence[Tree]) -> Program:
     tree, splits, models = outputs[0], {}, {}
     for node in np.flatnonzero(~tree.is_leaf).tolist():
         splits[node] = [
-            replace(one, threshold=_exact_threshold(part, node, one))
+            replace(one, threshold=_exact_threshold(tree, place, one))
             if isinstance(one, LinearSplit) and len(one.terms) == 1 and one.width == 0
             else one
-            for part, one in conditions_at(tree, node)
+            for place, one in conditions_at(tree, node)
         ]
     for node in np.flatnonzero(tree.is_leaf).tolist():
         models[node] = []
@@ -102,10 +102,10 @@ def program_of(outputs: Sequence[Tree]) -> Program:
     return Program(outputs, splits, models, [clip_range_of(one) for one in outputs])
 
 
-def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
+def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
     """Find the last float64 value of a split's one column that the tree sends left."""
     (term,) = split.terms
-    direction = tree.direction[node, term.position]
+    direction = tree.direction[place, term.position]
     sign = 1.0 if split.at_most else -1.0
 
     def value(rank: int) -> float:
@@ -116,7 +116,7 @@ def _exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
         with np.errstate(over="ignore"):
             scaled = (sign * value(rank) - term.center) / term.spread
             scaled = np.float32(np.clip(scaled, -FAR, FAR))
-            return not direction * scaled <= tree.threshold[node]
+            return not direction * scaled <= tree.threshold[place]
 
     largest = int(np.finfo(np.float64).max.view(np.int64))
     ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)

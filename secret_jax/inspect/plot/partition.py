@@ -10,13 +10,12 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import FAR, Role
 from secret_jax.inspect.colors import channels
-from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.view import Readable, Rows, View, as_view
+from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.walk import left_of_splits
 
 _FIGURE = 7, 5.2  # inches
 _TITLE_WIDTH, _TITLE_LINES = 90, 3  # characters, and lines
@@ -161,9 +160,8 @@ def _ends(tree: Tree, column: int, rows: Rows | None) -> tuple[float, float]:
     schema, position = tree.schema, tree.schema.position_of(column)
     center, scale = float(schema.center[position]), float(schema.scale[position])
     ends = np.array([-_DEVIATIONS, _DEVIATIONS])
-    for part in tree.comparisons:
-        on = (part.kind == SplitKind.AXIS) & (part.attribute == position)
-        ends = np.append(ends, part.threshold[on] * part.direction[on, position])
+    on = (tree.kind == SplitKind.AXIS) & (tree.attribute == position)
+    ends = np.append(ends, tree.threshold[on] * tree.direction[on, position])
     values, margin = center + scale * np.array([-_CLEARLY, _CLEARLY]), 0.0
     far = center + scale * ends
     given = np.zeros(0) if rows is None else rows.columns[column].astype(np.float64)
@@ -246,16 +244,15 @@ def _draw_rows(
 def _draw_splits(axes: Any, tree: Tree, table: Table, places: list[np.ndarray]) -> None:
     """Draw the lines of the splits, those of gates dashed."""
     path = paths_of(tree, table)
-    inner = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
-    for node in np.flatnonzero(inner).tolist():
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
         reached, beyond = path[tree.depth[node]] == node, np.full(len(table.x), -FAR)
-        for part in comparisons_at(tree, node):
-            if part.kind[node] == SplitKind.DISCRETE:  # of a conjunction
-                at = np.full(len(table.x), node)
-                reached = reached & left_of_splits(part, table, at)
+        for one in tree.comparisons_at(node):
+            if tree.kind[one] == SplitKind.DISCRETE:
+                at = np.full(len(table.x), one)
+                reached = reached & left_of_tree(tree, table, at)
             else:
-                projection = table.x.astype(float) @ part.direction[node]
-                beyond = np.maximum(beyond, projection - part.threshold[node])
+                projection = table.x.astype(float) @ tree.direction[one]
+                beyond = np.maximum(beyond, projection - tree.threshold[one])
         if np.unique(beyond[reached] > 0).size < 2:  # all on one side
             continue
         hidden = np.ma.array(_square(beyond), mask=~_square(reached))

@@ -21,7 +21,6 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect.code.program import unknown_values
-from secret_jax.inspect.equations import comparisons_at
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
 from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.view import Readable, Rows, View, as_view
@@ -315,15 +314,15 @@ def _node(tree: Tree, node: int) -> dict[str, Any]:
             "equations": [_sum(slopes, at) for at, *slopes in tree.coefficient[node]]
         }
     conditions = []
-    for part in comparisons_at(tree, node):
-        if part.kind[node] == SplitKind.DISCRETE:
-            position = tree.schema.discrete[part.attribute[node]]
-            listed = np.flatnonzero(part.goes_left[node]).tolist()
+    for one in tree.comparisons_at(node):
+        if tree.kind[one] == SplitKind.DISCRETE:
+            position = tree.schema.discrete[tree.attribute[one]]
+            listed = np.flatnonzero(tree.goes_left[one]).tolist()
             other = bool(tree.larger_left[node])
             conditions.append({"from": position, "left": listed, "unseen_left": other})
         else:
-            ends = float(part.threshold[node]), float(part.gate_width[node])
-            sum = _sum(part.direction[node])
+            ends = float(tree.threshold[one]), float(tree.gate_width[node])
+            sum = _sum(tree.direction[one])
             conditions.append({"sum": sum, "threshold": ends[0], "width": ends[1]})
     left, right = int(tree.left[node]), int(tree.right[node])
     return {"conditions": conditions, "left": left, "right": right}

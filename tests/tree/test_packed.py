@@ -10,10 +10,9 @@ from random_trees import random_tree
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.scratch import Scratch
-from secret_jax.tree.decisions import RowBlock
-from secret_jax.tree.equations import forest_of
-from secret_jax.tree.lookup import lookup_of
-from secret_jax.tree.walk import leaves_by_steps, leaves_of, values_at
+from secret_jax.tree.equations import RowBlock, forest_of
+from secret_jax.tree.packed import leaf_ids, packed_trees, programmed
+from secret_jax.tree.walk import leaves_of, values_at
 
 N_ROWS = 600
 
@@ -29,11 +28,10 @@ def table(spread=1.0):
 @pytest.mark.parametrize("n_leaves", [1, 2, 9, 10, 17, 18, 40, 120])
 def test_tables_find_the_leaves_of_the_walk(n_leaves, kinds):
     tree = random_tree(n_leaves, n_leaves, kinds=kinds)
-    rows, lookup = table(), lookup_of(tree, [0])
-    assert bool(len(lookup.decisions.direction)) == bool((tree.kind == 2).any())
-    found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
+    rows, packed = table(), packed_trees([tree])
+    found = packed.node[packed.leaves(rows.x.T, rows.codes.T, np)[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
-    assert np.array_equal(found, leaves_by_steps(tree, rows))
+    assert np.array_equal(found, leaf_ids(*rows, programmed(tree))[0])
 
 
 def test_a_missing_value_counts_as_the_factor_of_its_indicator():
@@ -43,8 +41,8 @@ def test_a_missing_value_counts_as_the_factor_of_its_indicator():
     tree = dataclasses.replace(tree, direction=direction)
     rows = table()
     rows.x[::3, :4], rows.x[:, 4] = 0.0, np.arange(N_ROWS) % 3 == 0
-    lookup = lookup_of(tree, [0])
-    found = lookup.node[lookup.states(RowBlock(rows, Scratch()))[0]]
+    packed = packed_trees([tree])
+    found = packed.node[packed.leaves(rows.x.T, rows.codes.T, np)[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
 
 
