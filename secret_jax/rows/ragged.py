@@ -417,7 +417,8 @@ def _of_blocks(
 
 def _by_node(values: np.ndarray, n_nodes: int) -> np.ndarray:
     """Rows (m, n_nodes * length) of nodes of one length as (n_nodes, m, length)."""
-    return values.reshape(len(values), n_nodes, -1).swapaxes(0, 1)
+    m, n_rows = values.shape
+    return values.reshape(m, n_nodes, n_rows // n_nodes).swapaxes(0, 1)
 
 
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
