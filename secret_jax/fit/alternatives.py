@@ -18,10 +18,17 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import is_sharded
 from secret_jax.fit.axis_or_oblique import Overtaken
-from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
+from secret_jax.fit.pipeline import (
+    Fit,
+    chosen_rule,
+    finish,
+    folds_of,
+    grow_and_prune,
+)
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
 from secret_jax.fit.prune.cross_validation import CrossValidation
+from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
 from secret_jax.fit.refine.interface import Candidate, Fold
 from secret_jax.models.errors import weighted_errors
@@ -161,35 +168,34 @@ def _grown(
     when their trees are first compared, so that only one of them is grown to its end.
     One whose value by then is not less than ``most`` is `Overtaken`.
     """
-    rivals = list[Fit]()
+    rivals, schema = list[Fit](), data.schema
 
-    def first_look(candidates: Sequence[Candidate], folds: Sequence[Fold]) -> None:
-        best, value = candidates[0], candidates[0].pruned.value
+    def first_look(evidence: Evidence, candidates: Sequence[Candidate]) -> None:
+        best, last = candidates[0], candidates[-1].pruned.value
+        value = best.pruned.value
         if value >= most:
             raise Overtaken
-        harmful = _harmful(data.schema, folds)
+        harmful = _harmful(schema, folds_of(evidence, best.pruned))
         if not harmful:
             return
         some = harmful[0] if len(harmful) == 1 else f"{len(harmful)} columns"
-        split = [data.schema.names[i] for i in data.schema.of_role(Role.SPLIT)]
-        leads = candidates[-1].pruned.value - value > _CLEAR_LEAD * abs(value)
+        split = [schema.names[i] for i in schema.of_role(Role.SPLIT)]
+        leads = last - value > _CLEAR_LEAD * abs(value)
         other = plan.variant(
             f"equations without {some}",
             columns=replace(plan.columns, split_features=split + harmful),
             oblique=best.oblique if leads else plan.oblique,
         )
+        less, rows = value - _WORTH_IT * abs(value), prepare(other, given, eval_set)
         with suppress(Overtaken):
-            rows = prepare(other, given, eval_set)
-            less = value - _WORTH_IT * abs(value)
             rivals.append(_grown(other, rows, given, eval_set, less))
         if rivals:
             raise Overtaken
 
     # Rows that lie on devices stay there, as they are.
-    there = is_resident(given.X) or is_sharded(given.X)
-    looks = plan.leaf.drops_regressors and not there
+    stay = is_resident(given.X) or is_sharded(given.X) or not plan.leaf.drops_regressors
     try:
-        return grow_and_prune(plan, data, first_look=first_look if looks else None)
+        return grow_and_prune(plan, data, first_look=None if stay else first_look)
     except Overtaken:
         if not rivals:
             raise

@@ -30,8 +30,6 @@ _FIRST_LOOK = 4
 _LOST = 1.1
 
 
-# Told the candidates when they are first compared, on some levels of large trees: the
-# best one first. It may raise `Overtaken`.
 FirstLook: TypeAlias = Callable[[Sequence[Candidate]], None]
 
 
@@ -46,8 +44,8 @@ class EarlyStopping:
     `PATIENCE_LEVELS` levels above, and a family when another one errs far less.
 
     ``judge``: fits and prunes the trees of a family, given its index; ``n_families``:
-    trees come from each family in turn; ``first_look``: see `FirstLook`, called once.
-    ``judged``: those that have stopped.
+    trees come from each family in turn; ``first_look``: told the candidates once, the
+    best one first. ``judged``: those that have stopped.
     """
 
     def __init__(
@@ -120,8 +118,8 @@ def compare_axis_and_oblique(
 
     Families are compared on the first division of the rows into folds. Only the best
     one is grown on further divisions, if its rule asks for them; they then choose its
-    size as well. ``families``: whether trees may split obliquely; ``first_look``: see
-    `FirstLook`.
+    size as well. ``families``: whether trees may split obliquely; ``first_look``: of
+    `EarlyStopping`, or at the end.
     """
     training, unseen = evidence.training, evidence.unseen
     every_row = np.arange(training.n_rows)

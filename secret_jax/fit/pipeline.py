@@ -9,6 +9,7 @@ plan stands in `secret_jax.fit.alternatives`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from secret_jax.data.rows import join, merged
@@ -51,13 +52,13 @@ def grow_and_prune(
     plan: Plan,
     data: Prepared,
     rule: PruningRule | None = None,
-    first_look: Callable[[Sequence[Candidate], Sequence[Fold]], None] | None = None,
+    first_look: Callable[[Evidence, Sequence[Candidate]], None] | None = None,
 ) -> Fit:
     """Grow trees of every family, prune them, and keep the best.
 
     ``rule``: of pruning, by default that of the plan; ``first_look``: told the
-    candidates and the folds of the best one when they are first compared, see
-    `secret_jax.fit.axis_or_oblique.FirstLook`.
+    candidates, the best one first, when they are first compared, perhaps long before
+    they are whole; it may raise `secret_jax.fit.axis_or_oblique.Overtaken`.
     """
     rule = rule or chosen_rule(plan, data)
     evidence = divided(data, rule)._replace(
@@ -67,31 +68,30 @@ def grow_and_prune(
     )
     training, held_out = evidence.training, evidence.held_out
     recipe = _recipe(plan, data, training.weight.sum())
-
-    def folds_of(pruned: Pruned) -> tuple[Fold, ...]:
-        if held_out is not None:
-            return (Fold(pruned.tree, training, held_out),)
-        # Perhaps not all divisions were grown.
-        return tuple(
-            Fold(tree, training.take(~part), training.take(part))
-            for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=False)
-        )
-
-    def look(candidates: Sequence[Candidate]) -> None:
-        if first_look is not None:
-            first_look(candidates, folds_of(candidates[0].pruned))
-
+    look = None if first_look is None else partial(first_look, evidence)
     candidates = compare_axis_and_oblique(plan.families, recipe, rule, evidence, look)
     pruned = candidates[0].pruned
     fitted = Fitted(
         tree=pruned.tree,
         candidates=tuple(candidates),
-        folds=folds_of(pruned),
+        folds=folds_of(evidence, pruned),
         training=training,
         held_out=held_out,
         refit=rule.refit,
     )
     return Fit(plan, data, fitted, pruned.tree)
+
+
+def folds_of(evidence: Evidence, pruned: Pruned) -> tuple[Fold, ...]:
+    """Trees with rows that they have not seen."""
+    training, held_out = evidence.training, evidence.held_out
+    if held_out is not None:
+        return (Fold(pruned.tree, training, held_out),)
+    # Perhaps not all divisions were grown.
+    return tuple(
+        Fold(tree, training.take(~part), training.take(part))
+        for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=False)
+    )
 
 
 def chosen_rule(plan: Plan, data: Prepared) -> PruningRule:

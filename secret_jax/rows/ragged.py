@@ -155,7 +155,7 @@ class RaggedRows:
         values: Float[np.ndarray, "m n_rows"],
     ) -> Float[np.ndarray, "n_nodes n_attributes m n_codes"]:
         """Sums over the rows of each node with each code of each attribute."""
-        found = _added_up(self._member(code, n_codes), values)
+        found = self._member(code, n_codes) @ np.ascontiguousarray(values.T)
         shape = n_codes, self.n_nodes, len(code), len(values)
         return found.reshape(shape).transpose(1, 2, 3, 0)
 
@@ -169,7 +169,7 @@ class RaggedRows:
         n_codes = cuts.shape[-1] + 1
         member = self._member(self._codes(values, cuts), n_codes)
         shape = n_codes, self.n_nodes, len(values), len(of)
-        return _running(_added_up(member, of), shape)
+        return _running(member @ np.ascontiguousarray(of.T), shape)
 
     def moments_below(
         self,
@@ -183,7 +183,7 @@ class RaggedRows:
         """`sums_below`, and those of the weighted values and of their squares."""
         shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
         member = self._member(self._codes(values, cuts), shape[0])
-        found = _running(_added_up(member, of), (*shape, len(of)))
+        found = _running(member @ np.ascontiguousarray(of.T), (*shape, len(of)))
         own = np.empty((np.prod(shape), 2), values.dtype)
         member.data = values.T.ravel()
         own[:, 0] = member @ weight
@@ -199,7 +199,10 @@ class RaggedRows:
         return code
 
     def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
-        """Which rows are of which code, node and attribute, (cells, n_rows)."""
+        """Which rows are of which code, node and attribute, (cells, n_rows).
+
+        A product with it sums rows up in 3 ns for each of them and an attribute.
+        """
         n_attributes, n_rows = code.shape
         cells = self.n_nodes * n_attributes
         many = max(n_codes * cells, n_attributes * n_rows) > np.iinfo(np.int32).max
@@ -436,12 +439,6 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     np.matmul(first, second.swapaxes(1, 2)).sum(axis=0, out=out)
     if stop < n_rows:
         out += np.matmul(left[:, stop:], right[stop:])
-
-
-def _added_up(member: csc_array, values: np.ndarray) -> np.ndarray:
-    """Sums of values (m, n_rows) in all cells, (n_cells, m)."""
-    # One product with the matrix of who is where: 3 ns for a row and attribute.
-    return member @ np.ascontiguousarray(values.T)
 
 
 def _running(sums: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

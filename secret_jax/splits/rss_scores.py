@@ -128,7 +128,8 @@ def gains_of_cuts(
 
 def _both_sides(left: AnyArray, whole: AnyArray) -> AnyArray:
     """Sums left of cuts, and right of them."""
-    return namespace(left).stack([left, whole[..., None] - left])
+    # `numpy.stack` looks at its arrays for longer than it takes to copy them.
+    return namespace(left).concatenate([left[None], (whole[..., None] - left)[None]])
 
 
 def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:

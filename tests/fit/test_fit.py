@@ -189,7 +189,7 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
-    X, y = make_fried(600, n_features=4, random_state=1)
+    X, y = make_fried(600, n_features=5, random_state=1)
     tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
     kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
     subtree, place = compact(tree, kept), number_in_compact(tree, kept)

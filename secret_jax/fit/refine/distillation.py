@@ -14,12 +14,11 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS, EarlyStopping
+from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS
 from secret_jax.fit.prune.interface import Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
 from secret_jax.fit.refine.interface import Candidate, Fitted
 from secret_jax.grow.frontier import ROUNDING
-from secret_jax.grow.grower import Grown
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
@@ -148,15 +147,7 @@ class Distillation(Value):
             for oblique in families
             for seen, targets in lessons
         ]
-
-        def judged(_: int, grown: Sequence[Grown]) -> Candidate:
-            (student,) = heavier.attach(grown, learned, roots)
-            return Candidate((student,), prune([student]), families[0])
-
-        # The first of several could only be pruned with the others.
-        enough = EarlyStopping(judged, 1) if len(roots) == 1 else None
-        grown = heavier.grow(learned, roots, stage, enough)
-        trees = heavier.attach(grown, learned, roots)
+        trees = heavier.attach(heavier.grow(learned, roots, stage), learned, roots)
         students = []
         for i, oblique in enumerate(families):
             own = tuple(trees[i * len(lessons) : (i + 1) * len(lessons)])
