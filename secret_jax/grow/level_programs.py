@@ -191,15 +191,11 @@ def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Ar
         side.astype(jnp.bfloat16), upto, preferred_element_type=jnp.float32
     ).astype(jnp.int32)
     count = rank[:, :, -1]  # (n_tiles, 2)
-    so_far = jnp.cumsum(count, axis=0)
+    before = jnp.cumsum(count, axis=0) - count
     # Tiles of nodes without rows are none; their first one may be beyond the last.
-    first = jnp.minimum(rows.first, n_tiles - 1)
-    before = (so_far - count)[first]
-    # Ranks among those of their node and side.
-    rank = rank - 1 + (so_far - count - before[rows.node])[:, :, None]
-    last = jnp.minimum(first + (rows.length - 1) // tile, n_tiles - 1)
-    some = rows.length[:, None] > 0
-    length = jnp.where(some, so_far[last] - before, 0)  # (n_nodes, 2)
+    before = before - before[jnp.minimum(rows.first, n_tiles - 1)][rows.node]
+    rank = rank - 1 + before[:, :, None]  # among those of their node and side
+    length = rows.sums(side.astype(jnp.int32))  # (n_nodes, 2)
 
     number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
     is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
@@ -261,7 +257,10 @@ def _left(tiles: Tiles, given: Given) -> Array:
 
 
 def _where(side: Array, begin: Array, rank: Array, nowhere: int) -> Array:
-    """Places of rows (n_tiles, tile): that of their side, and their rank there."""
+    """Places of rows (n_tiles, tile): that of their side, and their rank there.
+
+    No two rows have one place; those that go nowhere have none, and are dropped.
+    """
     place = jnp.where(side, begin[:, :, None] + rank, nowhere)
     return jnp.minimum(jnp.min(place, axis=1), nowhere)
 

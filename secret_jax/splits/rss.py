@@ -112,9 +112,8 @@ class RssSplits(SplitFinder):
                 nodes.min_weight, self.least_share * nodes.total
             )
             nodes = nodes._replace(min_weight=least)
-        direction, oblique = None, level.any_oblique and level.x.shape[-2] > 1
-        if oblique:
-            direction = proposed(nodes, self)
+        oblique = level.any_oblique and level.x.shape[-2] > 1
+        direction = proposed(nodes, oblique, self)
         attributes = attributes_of(level, nodes, direction, self.n_thresholds)
         best = best_attribute(
             attributes, nodes, self.n_finalists, self.ridge, alone=not oblique

@@ -28,28 +28,28 @@ LEAST_RISE = 1e-4
 
 
 class Attributes(NamedTuple):
-    """Every attribute at its best cut.
+    """Every attribute, and every direction, at its best cut.
 
-    Candidates are columns with missing values, if any, on the right, columns with
-    missing values on the left, discrete attributes, and directions.
+    Candidates are directions, columns with missing values, if any, on the right,
+    columns with missing values on the left, and discrete attributes.
     """
 
-    # values (n_cut + n_directions, rows), codes (n_discrete, rows): row arrays; missing
-    # values are infinite.
+    direction: AnyArray  # (n_nodes, n_directions, n_columns): in standardised columns
+    # values (n_cut, rows), codes (n_discrete, rows): row arrays; missing values are
+    # infinite.
     values: AnyArray
     codes: AnyArray
-    column: np.ndarray  # (n_cut,), int: columns that are cut
+    column: np.ndarray  # (n_cut,), int: column of each value; of a direction any
     gaps: np.ndarray  # (n_gaps,), int: which of the values may be missing
     indicator: np.ndarray  # (n_gaps,), int: column that says where
     gain: AnyArray  # (n_nodes, n_candidates): by first moments
     cut: AnyArray  # the same shape: in standardised units, or last rank on the left
     chance: AnyArray  # the same shape: see `gain_of_order`
     rank: AnyArray | None  # (n_nodes, n_discrete, n_categories)
-    direction: AnyArray | None  # (n_nodes, n_directions, n_columns)
 
     @property
     def n_cut(self) -> int:
-        """Number of columns."""
+        """Number of directions and columns."""
         return len(self.column)
 
     @property
@@ -57,24 +57,17 @@ class Attributes(NamedTuple):
         """Number of candidates that are no discrete attributes."""
         return self.n_cut + len(self.gaps)
 
-    @property
-    def n_attributes(self) -> int:
-        """Number of candidates that are no directions."""
-        return self.n_ordered + self.codes.shape[-2]
-
     def value_of(self, candidate: AnyArray, xp: Any) -> AnyArray:
         """Which of the values a candidate cuts; of a discrete one any."""
-        which = np.zeros(self.gain.shape[1], int)
-        which[: self.n_cut] = np.arange(self.n_cut)
-        which[self.n_cut : self.n_ordered] = self.gaps
-        n_directions = self.gain.shape[1] - self.n_attributes
-        which[self.n_attributes :] = self.n_cut + np.arange(n_directions)
-        return xp.asarray(which)[candidate]
+        which = np.concatenate([np.arange(self.n_cut), self.gaps])
+        if not len(which):
+            return xp.zeros_like(candidate)
+        return xp.asarray(which)[xp.minimum(candidate, len(which) - 1)]
 
     def left(self, rows: Any, candidate: AnyArray, cut: AnyArray) -> AnyArray:
         """Whether rows are left of cuts, (k, rows), of (n_nodes, k) candidates."""
         xp, left = rows.xp, None
-        if self.values.shape[-2]:
+        if self.n_cut:
             value = rows.chosen(self.value_of(candidate, xp), self.values)
             left = value <= rows.spread(cut)
             if len(self.gaps):
@@ -82,23 +75,19 @@ class Attributes(NamedTuple):
                 left = left | (xp.isinf(value) & missing_left)
         if not self.codes.shape[-2]:
             return left
-        n_discrete = self.codes.shape[-2]
-        own = xp.clip(candidate - self.n_ordered, 0, n_discrete - 1)
+        discrete = candidate - self.n_ordered
+        own = xp.maximum(discrete, 0)
         goes_left = taken(self.rank, own, 1) <= cut[..., None]
         listed = rows.looked_up(goes_left, rows.chosen(own, self.codes))
         if left is None:
             return listed
-        return xp.where(rows.spread(candidate == self.n_ordered + own), listed, left)
+        return xp.where(rows.spread(discrete >= 0), listed, left)
 
 
 def attributes_of(
-    level: Level, nodes: Nodes, direction: AnyArray | None, n_thresholds: int
+    level: Level, nodes: Nodes, direction: AnyArray, n_thresholds: int
 ) -> Attributes:
-    """Find the best cut of every attribute of every node.
-
-    ``direction`` (n_nodes, n_directions, n_columns): further candidates, along which
-    the standardised columns have unit variance.
-    """
+    """Find the best cut of every attribute of every node, and of directions."""
     xp, roles, n_columns = level.rows.xp, level.roles, level.x.shape[-2]
     gaps = len(roles.thresholded) + np.arange(len(roles.missing))
     column = np.concatenate([roles.thresholded, roles.missing[:, 0]]).astype(int)
@@ -113,30 +102,24 @@ def attributes_of(
         values = xp.concatenate(
             [values[..., : len(roles.thresholded), :], observed], axis=-2
         )
-    slope = nodes.cross[:, column]
-    if direction is not None:
-        along = nodes.rows.transformed(direction, nodes.z)
-        values = xp.concatenate([values, along], axis=-2)
-        slope = xp.concatenate([slope, matmul(direction, nodes.cross)], axis=1)
-    found = _columns(level, nodes, values, slope, column, gaps, n_thresholds)
-    place, stop = np.concatenate([column, column[gaps]]), len(column) + len(gaps)
-    parts = [tuple(array[:, :stop] for array in found)]
+    n_directions, place = direction.shape[1], np.concatenate([column, column[gaps]])
+    column, gaps = np.insert(column, 0, [0] * n_directions), n_directions + gaps
+    values = xp.concatenate([level.rows.transformed(direction, nodes.z), values], -2)
+    slope = nodes.cross[:, column[n_directions:]]
+    slope = xp.concatenate([matmul(direction, nodes.cross), slope], axis=1)
+    parts = [_columns(level, nodes, values, slope, column, gaps, n_thresholds)]
     rank = None
     if level.codes.shape[-2]:
         gain, cut, chance, rank = _categories(level, nodes)
         parts.append((gain, cut, chance))
         place = np.concatenate([place, n_columns + np.arange(level.codes.shape[-2])])
-    allowed = level.allowed[:, place]
-    if direction is not None:
-        parts.append(tuple(array[:, stop:] for array in found))
-        shape = level.n_nodes, direction.shape[1]
-        also = xp.broadcast_to(level.oblique[:, None], shape)
-        allowed = xp.concatenate([allowed, also], axis=1)
     gain, cut, chance = (xp.concatenate(a, axis=1) for a in zip(*parts, strict=True))
+    obliquely = level.oblique[:, None] & np.ones(n_directions, bool)
+    allowed = xp.concatenate([obliquely, level.allowed[:, place]], axis=1)
     gain = xp.where(allowed, gain, -xp.inf)
     return Attributes(
-        *(values, level.codes, column, gaps, indicator),
-        *(gain, cut, chance, rank, direction),
+        *(direction, values, level.codes, column, gaps, indicator),
+        *(gain, cut, chance, rank),
     )
 
 
@@ -149,10 +132,7 @@ def _columns(
     gaps: np.ndarray,
     n_thresholds: int,
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Gains, cuts and what is chance of columns and directions.
-
-    Between them are columns with their missing values on the left.
-    """
+    """Gains, cuts and what is chance of values, and of their missing ones left."""
     rows, xp, weight = level.rows, level.rows.xp, level.weight
     if len(gaps):
         weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
@@ -160,13 +140,11 @@ def _columns(
     looked = None
     if xp is np and not len(gaps):
         open_to = np.asarray(level.allowed)[:, column]
+        open_to[:, : len(column) - len(level.roles.thresholded)] = True  # directions
         number = max(int(open_to.sum(axis=1).max()), 1)
         if number < len(column):
             looked = np.argsort(~open_to, axis=1, kind="stable")[:, :number]
     if looked is not None:
-        directions = len(column) + np.arange(len(values) - len(column))
-        directions = np.broadcast_to(directions, (len(looked), len(directions)))
-        looked = np.concatenate([looked, directions], axis=1)
         values = rows.chosen(looked, values)
         slope = np.take_along_axis(slope, looked[..., None], axis=1)
     cuts = cuts_of(rows, values, weight, n_thresholds)
@@ -178,16 +156,13 @@ def _columns(
         z = gone * nodes.z[..., column[gaps], :]
         z = xp.stack([z, z**2], axis=-2)
         filled = rows.sums(level.weight[..., None, None, :] * z)
-        n = len(column)
-        both = left[:, :n], left[:, gaps] + missing[..., None], left[:, n:]
-        left = xp.concatenate(both, axis=1)
-        both = own[:, :n], own[:, gaps] + filled[..., None], own[:, n:]
-        own = xp.concatenate(both, axis=1)
-        twice = np.insert(np.arange(values.shape[-2]), n, gaps)
+        left = xp.concatenate([left, left[:, gaps] + missing[..., None]], axis=1)
+        own = xp.concatenate([own, own[:, gaps] + filled[..., None]], axis=1)
+        twice = np.concatenate([np.arange(len(column)), gaps])
         slope, cuts = slope[:, twice], cuts[:, twice]
     gain, cut = best_cuts(gains_of_cuts(nodes, left, own, slope), cuts)
     if looked is not None:
-        shape = len(gain), len(column) + len(directions[0])
+        shape = len(gain), len(column)
         every = np.full(shape, -np.inf, gain.dtype), np.zeros(shape, cut.dtype)
         for array, some in zip(every, (gain, cut), strict=True):
             np.put_along_axis(array, looked, some, axis=1)
@@ -252,32 +227,27 @@ def best_attribute(
 
     ``alone``: whether no oblique split competes: then a single finalist needs no score.
     """
-    rows, xp, n = nodes.rows, nodes.rows.xp, attributes.n_attributes
-    n_finalists = min(n_finalists, n)
-    finalists = largest(attributes.gain[:, :n], n_finalists)
-    known = np.ones(n_finalists, np.float32)
-    if attributes.direction is not None:
-        n_directions = attributes.direction.shape[1]
-        shape = len(finalists), n_directions
-        others = xp.broadcast_to(n + np.arange(n_directions), shape)
-        finalists = xp.concatenate([finalists, others.astype(finalists.dtype)], axis=1)
-        known = np.append(known, [np.float32(1 - LEAST_RISE)] * n_directions)
+    rows, xp, n_columns = nodes.rows, nodes.rows.xp, nodes.z.shape[-2]
+    n, gain = attributes.direction.shape[1], attributes.gain
+    finalists = n + largest(gain[:, n:], min(n_finalists, gain.shape[1] - n))
+    n_others = finalists.shape[1]
+    first = xp.broadcast_to(np.arange(n, dtype=finalists.dtype), (len(gain), n))
+    finalists = xp.concatenate([finalists, first], axis=1)
     screened, cut, chance = (
         taken(a, finalists, 1)
         for a in (attributes.gain, attributes.cut, attributes.chance)
     )
-    direction = xp.zeros((len(finalists), nodes.z.shape[-2]), nodes.z.dtype)
-    if alone and n_finalists == 1:
-        return Best(screened[:, 0], finalists[:, 0], direction, cut[:, 0], None)
+    if alone and n_others == 1:
+        none = xp.zeros((len(gain), n_columns), nodes.z.dtype)
+        return Best(screened[:, 0], finalists[:, 0], none, cut[:, 0], None)
     exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
+    known = np.repeat(np.float32([1, 1 - LEAST_RISE]), [n_others, n])
     best = xp.argmax(gain * known, axis=1)
-    gain, candidate, cut, models = (
-        taken(a, best, 1) for a in (gain, finalists, cut, exact.models)
-    )
-    if attributes.direction is not None:
-        own = taken(attributes.direction, xp.maximum(candidate - n, 0), 1)
-        direction = xp.where((candidate >= n)[:, None], own, direction)
-        candidate = xp.where(candidate >= n, -1, candidate)
-    return Best(gain, candidate, direction, cut, models)
+    # An attribute has no direction.
+    none = xp.zeros((len(gain), n_others, n_columns), nodes.z.dtype)
+    direction = xp.concatenate([none, attributes.direction], axis=1)
+    candidate = xp.where(finalists < n, -1, finalists)
+    found = gain, candidate, direction, cut, exact.models
+    return Best(*(taken(array, best, 1) for array in found))

@@ -39,11 +39,7 @@ Options: TypeAlias = Any
 
 
 def improved(
-    nodes: Nodes,
-    best: Best,
-    direction: AnyArray | None,
-    some: AnyArray,
-    options: Options,
+    nodes: Nodes, best: Best, direction: AnyArray, some: AnyArray, options: Options
 ) -> Best:
     """Improve on the best splits of some nodes by hinge steps, then by short versions.
 
@@ -54,7 +50,7 @@ def improved(
     for left in range(max(options.hinge_steps, 1), 0, -1):
         if options.hinge_steps:
             direction = _hinge(nodes, new, options)
-        if direction is None:
+        elif not direction.shape[1]:
             break
         n_full, tried = direction.shape[1], [direction]
         if left == 1:
@@ -68,9 +64,12 @@ def improved(
     return Best(*(where_each(some, *pair) for pair in zip(new, best, strict=True)))
 
 
-def proposed(nodes: Nodes, options: Options) -> AnyArray | None:
-    """Directions that do not depend on the best split so far, in standard units."""
-    found = []
+def proposed(nodes: Nodes, oblique: bool, options: Options) -> AnyArray:
+    """Directions that do not depend on the best split so far, of unit variance."""
+    n_nodes, n_columns, _ = nodes.covariance.shape
+    found = [nodes.rows.xp.zeros((n_nodes, 0, n_columns), nodes.z.dtype)]
+    if not oblique:
+        return found[0]
     if options.n_hessian:
         found.append(_in_columns(nodes, _hessian(nodes, options), options))
     if options.proposals:
@@ -80,8 +79,6 @@ def proposed(nodes: Nodes, options: Options) -> AnyArray | None:
         for proposal in options.proposals:
             new = proposal(nodes.rows, white, residual, nodes.weight)
             found.append(_in_columns(nodes, matmul(new, whitener), options))
-    if not found:
-        return None
     return standardised(nodes, nodes.rows.xp.concatenate(found, axis=1))
 
 

@@ -286,7 +286,8 @@ def test_hinge_steps_are_fishers_discriminant():
     level = batch(crease, n_rows=400)
     nodes = prepared(level)
     with np.errstate(all="ignore"):
-        attributes = rss_axis.attributes_of(level, nodes, None, 16)
+        none = np.zeros((N_NODES, 0, N_COLUMNS), np.float32)
+        attributes = rss_axis.attributes_of(level, nodes, none, 16)
         best = rss_axis.best_attribute(attributes, nodes, 5, RIDGE, alone=True)
         found = rss_oblique._hinge(
             nodes, best, replace(FINDER, max_split_features=None)
