@@ -28,7 +28,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     if node.size == 1:  # calls of NumPy would take longer than the walk
         left, at = _decisions(splits, table)[0].tolist(), node.item()
         for _ in range(n_steps):
-            at = splits.children[2 * at + left[splits.numbers[at]]]
+            at = splits.children[at][left[splits.numbers[at]]]
         return np.full(node.shape, at, np.int32)
 
     def block(rows: slice) -> np.ndarray:
@@ -77,7 +77,7 @@ class _Splits(NamedTuple):
     listed: np.ndarray  # comparisons of discrete attributes
     # numbers, children: ``number`` and ``child``, for the walk of a single row.
     numbers: list[int]
-    children: list[int]
+    children: list[list[int]]
 
 
 def _splits_of(tree: Tree) -> _Splits:
@@ -93,7 +93,7 @@ def _splits_of(tree: Tree) -> _Splits:
         direction=np.ascontiguousarray(compared.direction.T),
         listed=compared.discrete,
         numbers=number.tolist(),
-        children=child.ravel().tolist(),
+        children=child.tolist(),
     )
 
 
