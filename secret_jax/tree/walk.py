@@ -32,7 +32,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     if node.size == 1:  # calls of NumPy would take longer than the walk
         left, at = decided(table)[:, 0].tolist(), node.item()
         for _ in range(n_steps):
-            at = walk.children[2 * at + left[walk.places[at]]]
+            at = walk.children[at][left[walk.places[at]]]
         return np.full(node.shape, at, np.int32)
 
     def block(rows: slice) -> np.ndarray:
@@ -62,14 +62,14 @@ class _Walk(NamedTuple):
     child: np.ndarray
     # places, children: the same for the walk of a single row.
     places: list[int]
-    children: list[int]
+    children: list[list[int]]
 
 
 def _walk_of(tree: Tree) -> _Walk:
     compared, place = comparisons_of(tree, by_column=False)
     child = np.stack([tree.right, tree.left], axis=1)
     child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
-    lists = place.tolist(), child.ravel().tolist()
+    lists = place.tolist(), child.tolist()
     return _Walk(compared, place, child.astype(np.int32), *lists)
 
 

@@ -52,7 +52,8 @@ def test_some_nodes(rng, chosen):
 
 
 def test_rows_in_the_order_of_attributes(rng):
-    values = rng.integers(0, 50, (3, N)).astype(np.float32)  # many ties
+    values = rng.integers(-9, 50, (3, N)).astype(np.float32)  # many ties
+    values[0, :3], values[1, 7], values[1, 9] = -0.0, np.inf, -np.inf
     order = RaggedRows(LENGTH).sorted_by(values)
     for rows in Loops(LENGTH).slices:
         for attribute, own in zip(values, order[:, rows], strict=True):

@@ -44,12 +44,21 @@ def assert_same_tree(ours, reference, X):
         np.testing.assert_allclose(own.ravel(), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_variance_grows_the_regressor_of_scikit_learn(seed):
-    X, y = rows(seed)
-    reference = DecisionTreeRegressor(min_samples_leaf=5).fit(X, y)
-    ours = cart().fit(X, y)
-    assert ours.n_leaves_ == reference.get_n_leaves() > 40
+@pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_variance_grows_the_regressor_of_scikit_learn(n_outputs, weighted):
+    X, y = rows(n_outputs + 4 * weighted)
+    weight, least, theirs = np.ones(len(y)), 5, {"min_samples_leaf": 5}
+    if weighted:
+        weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+        least, theirs = 0.02, {"min_weight_fraction_leaf": 0.02}
+    if n_outputs > 1:  # we compare in units of the deviations
+        y = np.column_stack([y, X[:, 0] * X[:, 3]])
+        y = y - np.average(y, axis=0, weights=weight)
+        y /= np.sqrt(np.average(y**2, axis=0, weights=weight))
+    reference = DecisionTreeRegressor(**theirs).fit(X, y, sample_weight=weight)
+    ours = cart(min_samples_leaf=least).fit(X, y, sample_weight=weight)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 15
     assert_same_tree(ours, reference, X)
 
 
@@ -99,27 +108,6 @@ def test_categories_and_gaps_are_cut_where_the_sum_of_squares_drops_most():
     assert gain(left) == pytest.approx(best, rel=1e-6)
 
 
-def test_weights_count_as_in_scikit_learn():
-    X, y = rows(7)
-    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
-    least = 0.02
-    reference = DecisionTreeRegressor(min_weight_fraction_leaf=least)
-    reference.fit(X, y, sample_weight=weight)
-    ours = cart(min_samples_leaf=least).fit(X, y, sample_weight=weight)
-    assert ours.n_leaves_ == reference.get_n_leaves() > 15
-    assert_same_tree(ours, reference, X)
-
-
-def test_several_outputs_are_those_of_scikit_learn():
-    X, y = rows(3)
-    Y = np.column_stack([y, X[:, 0] * X[:, 3]])
-    Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)  # we compare in units of the deviations
-    reference = DecisionTreeRegressor(min_samples_leaf=8).fit(X, Y)
-    ours = cart(min_samples_leaf=8).fit(X, Y)
-    assert ours.n_leaves_ == reference.get_n_leaves() > 20
-    assert_same_tree(ours, reference, X)
-
-
 def test_cost_complexity_path_is_that_of_scikit_learn():
     X, y = rows(1)
     reference = DecisionTreeRegressor(min_samples_leaf=5)
@@ -127,6 +115,7 @@ def test_cost_complexity_path_is_that_of_scikit_learn():
     ours = cart().cost_complexity_pruning_path(X, y)
     np.testing.assert_allclose(ours.ccp_alphas, theirs.ccp_alphas, atol=1e-7)
     np.testing.assert_allclose(ours.impurities, theirs.impurities, atol=1e-6)
+    assert len(ours.ccp_alphas) > 40
     alpha = float(np.sqrt(theirs.ccp_alphas[-9] * theirs.ccp_alphas[-8]))
     pruned = cart(prune=CostComplexity(alpha=alpha)).fit(X, y)
     reference.set_params(ccp_alpha=alpha).fit(X, y)

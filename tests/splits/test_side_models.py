@@ -9,7 +9,6 @@ from level_batches import NodeRows, level_of
 from secret_jax.learners import RetisSplits
 from secret_jax.learners.residuals import explained, residuals
 from secret_jax.learners.thresholds import moments, ranked, running
-from secret_jax.rows.ragged import RaggedRows
 from secret_jax.splits.axis import attributes
 
 
@@ -94,14 +93,3 @@ def test_sums_along_rows_and_moments_are_those_of_each_node(rng):
         np.testing.assert_allclose(deviation[node], np.sqrt(square))
     constant = np.full((1, len(level.weight)), 1e3 + 0.1)
     assert moments(level, constant)[1].max() < 1e-9
-
-
-def test_rows_in_order_of_negative_zero_and_infinite_values(rng):
-    rows = RaggedRows(np.array([5, 1, 40, 300]))
-    values = rng.integers(-9, 9, (2, 346)).astype(np.float32)
-    values[0, :3], values[1, 7], values[1, 9] = -0.0, np.inf, -np.inf
-    order = rows.sorted_by(values)
-    for first, n in zip(rows.first, rows.length, strict=True):
-        part = slice(first, first + n)
-        expected = first + np.argsort(values[:, part], axis=1, kind="stable")
-        np.testing.assert_array_equal(order[:, part], expected)
