@@ -93,8 +93,13 @@ def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Bat
     """Convert a table, or a tuple (X, y[, sample_weight]), to a batch."""
     try:
         if isinstance(item, tuple | list):
-            return _of_arrays(item, wanted.targets if targets else None, where)
-        return _of_table(_columns_of(item), wanted, where, targets)
+            batch = _of_arrays(item, wanted.targets if targets else None, where)
+        else:
+            batch = _of_table(_columns_of(item), wanted, where, targets)
+        sizes = {len(batch.targets), batch.n_rows, *map(len, batch.columns.values())}
+        if len(sizes) > 1:
+            raise ValueError(f"the columns have different lengths: {sorted(sizes)}.")
+        return batch
     except StreamError:
         raise
     except (ValueError, TypeError) as error:
@@ -125,7 +130,7 @@ def _of_arrays(item: Sequence[Any], names: Sequence[str] | None, where: str) -> 
             f"y has {n_outputs} outputs, and the target is called {listed(names)}. "
             "Give a name of each, as target=('a', 'b')."
         )
-    return _of_one_length(Batch(columns, named, y, weight, where))
+    return Batch(columns, named, y, weight, where)
 
 
 def _of_table(
@@ -140,14 +145,7 @@ def _of_table(
     if targets and wanted.weight:
         weight = np.asarray(columns[wanted.weight], np.float64)
     features = {name: columns[name] for name in features}
-    return _of_one_length(Batch(features, True, y, weight, where))
-
-
-def _of_one_length(batch: Batch) -> Batch:
-    sizes = {len(batch.targets), batch.n_rows, *map(len, batch.columns.values())}
-    if len(sizes) > 1:
-        raise ValueError(f"the columns have different lengths: {sorted(sizes)}.")
-    return batch
+    return Batch(features, True, y, weight, where)
 
 
 def _target(column: np.ndarray, name: str) -> np.ndarray:

@@ -35,14 +35,10 @@ def test_what_is_never_negative_is_not_predicted_to_be(loss, tmp_path):
     np.testing.assert_array_equal(again.predict(far), predicted)
 
 
-def test_mixtures_of_what_is_never_negative_are_clipped_to_zero():
+def test_mixtures_have_bounds_and_targets_of_both_signs_or_no_clipping_none():
     X, y = hours()
-    model = SecretRegressor(leaf="linear", refine="soft", **OPTIONS).fit(X, y)
-    assert "shares, clipped to [0, " in model.export_text()
-
-
-def test_targets_of_both_signs_and_no_clipping_have_no_bounds():
-    X, y = hours()
+    soft = SecretRegressor(leaf="linear", refine="soft", **OPTIONS).fit(X, y)
+    assert "shares, clipped to [0, " in soft.export_text()
     assert SecretRegressor(**OPTIONS).fit(X, y - 50.0).tree_.bounds is None
     free = SecretRegressor(leaf=LeastSquares(clip_margin=None), **OPTIONS)
     assert free.fit(X, y).predict(10.0 * X).min() < 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chex
 import numpy as np
 import pytest
 
@@ -76,8 +77,7 @@ def test_more_of_one_node_may_come_several_times(rng):
     merge_into(statistics, node[:2], parts.take(np.arange(2)))
     merge_into(statistics, node[2:], parts.take(np.arange(2, 6)))
     want = reference(x, targets, weight, node[part], 5)
-    for found, expected in zip(statistics, want, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    chex.assert_trees_all_close(statistics, want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("by_row", [False, True])
@@ -96,8 +96,8 @@ def test_slices_of_places(rng, by_row):
         group[order[first:last]] = which
     own = x[:, :3] if row is None else x[row, :3]
     want = reference(own, targets, weight, group, 5)
-    for got, expected in zip(found, want.take(np.arange(4)), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
+    wanted = want.take(np.arange(4))
+    chex.assert_trees_all_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 def test_a_slice_of_several_pieces_far_from_zero_among_near_ones(rng):
@@ -109,5 +109,4 @@ def test_a_slice_of_several_pieces_far_from_zero_among_near_ones(rng):
     order = np.arange(n_rows)
     found = slice_statistics(x, None, targets, weight, 3, order, start, stop)
     want = reference(x, targets, weight, np.digitize(order, [10, 5000]), 3)
-    for got, expected in zip(found, want, strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-6)
+    chex.assert_trees_all_close(found, want, rtol=1e-9, atol=1e-6)

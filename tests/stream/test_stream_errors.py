@@ -53,13 +53,6 @@ def test_a_batch_that_is_not_like_the_first_one(change, message):
         fit([good(), change(good())])
 
 
-def test_every_output_of_arrays_has_a_name():
-    X, y = np.arange(6.0)[:, None], np.arange(12.0).reshape(6, 2)
-    with pytest.raises(StreamError, match=r"y has 2 outputs, .* is called 'y'"):
-        fit([(X, y)])
-    assert fit([(X, y)], target=("a", "b")).tree_.n_outputs == 2
-
-
 @pytest.mark.parametrize("levels", [("u", "v", "x", "w"), ("v", "u"), ("w",)])
 def test_ordered_categories_are_those_of_the_first_batch(levels, tmp_path):
     def batch(levels):
@@ -75,7 +68,11 @@ def test_ordered_categories_are_those_of_the_first_batch(levels, tmp_path):
     model.predict_stream(other, tmp_path / "predicted.parquet")  # by their names
 
 
-def test_weights_that_are_none():
+def test_weights_that_are_none_and_outputs_without_a_name():
+    X, y = np.arange(6.0)[:, None], np.arange(12.0).reshape(6, 2)
+    with pytest.raises(StreamError, match=r"y has 2 outputs, .* is called 'y'"):
+        fit([(X, y)])
+    assert fit([(X, y)], target=("a", "b")).tree_.n_outputs == 2
     bad = good().assign(w=[1.0, -1.0, 2.0])
     with pytest.raises(
         StreamError, match=r"negative numbers: row 4 \(row 1 of batch 1\) is -1"
