@@ -75,8 +75,7 @@ def _on_column(
         parts = xp.stack([missing, left, ~left], axis=-2)
         parts = rows.sums(xp.where(parts, level.weight[..., None, :], 0.0))
         gone, on_left, on_right = xp.moveaxis(parts, -1, 0)
-        to_left = candidate >= attributes.n_cut
-        to_left = xp.where(gone > 0, to_left, on_left >= on_right)
+        to_left = xp.where(gone > 0, candidate >= attributes.n_cut, on_left >= on_right)
         value = xp.where(
             missing, rows.spread(xp.where(to_left, highest, lowest)), value
         )
