@@ -71,7 +71,11 @@ def _on_column(
         lowest = rows.least(xp.where(~left & seen, value, xp.inf))
         above = xp.nextafter(highest, xp.full_like(highest, xp.inf))
         lowest = xp.where(xp.isfinite(lowest), lowest, above)
-        to_left = candidate >= attributes.n_cut
+        # Where none is missing both sides gain alike: later ones go to the heavier one.
+        parts = xp.stack([missing, left, ~left], axis=-2)
+        parts = rows.sums(xp.where(parts, level.weight[..., None, :], 0.0))
+        gone, on_left, on_right = xp.moveaxis(parts, -1, 0)
+        to_left = xp.where(gone > 0, candidate >= attributes.n_cut, on_left >= on_right)
         value = xp.where(
             missing, rows.spread(xp.where(to_left, highest, lowest)), value
         )

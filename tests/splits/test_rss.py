@@ -171,6 +171,18 @@ def test_the_split_of_one_node_is_that_of_brute_force(shape):
     assert found.threshold[0] == pytest.approx(0.5 * (below + above), rel=1e-5)
 
 
+@pytest.mark.parametrize("step", [-0.8, 0.8])
+def test_values_that_no_row_of_a_node_misses_are_sent_to_its_heavier_side(step):
+    x = np.random.default_rng(3).normal(size=(1, 200, 2)) * [1, 0]
+    level = level_of(FINDER, x, 5.0 * (x[..., 0] > step))
+    gaps, columns = np.array([[0, 1]], np.int32), np.zeros(0, np.int32)
+    roles = Roles(columns, gaps, np.array([True, False]))
+    found = find(replace(level, roles=roles))
+    assert found.threshold[0] == pytest.approx(step, abs=0.2)
+    value_of_missing = found.direction[0, 1]
+    assert (value_of_missing <= found.threshold[0]) == (step > 0)
+
+
 def test_screening_agrees_with_exact_scores():
     rng = np.random.default_rng(4)
     x = rng.normal(size=(1, 2000, 3)) @ rng.normal(size=(3, 3))

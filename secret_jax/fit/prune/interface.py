@@ -79,12 +79,8 @@ class Evidence(NamedTuple):
             if error[least] < error[best]:
                 parts = [self.training.weight[part] for part in self.unseen]
                 unseen = parts if self.held_out is None else [self.held_out.weight]
-                weight = float(sum(part.sum() for part in unseen))
-                longer = LongerTree(
-                    int(numbers[least]),
-                    float(error[least]) / weight,
-                    float(error[best]) / weight,
-                )
+                means = error[[least, best]] / sum(part.sum() for part in unseen)
+                longer = LongerTree(int(numbers[least]), *means.tolist())
         pruned = Pruned(path.subtree(tree, best), float(value[best]), longer=longer)
         return best, pruned
 
