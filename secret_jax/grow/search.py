@@ -20,10 +20,6 @@ from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Conditions, Level, Roles, Split, SplitFinder
 
-# Rows of nodes that are searched together, unless one alone has more: enough for a
-# thread of its own. The same on every machine, as who is together may round otherwise.
-_ROWS_TOGETHER = 1 << 14
-
 
 @dataclass(frozen=True, kw_only=True)
 class GrowOptions:
@@ -43,6 +39,10 @@ class GrowOptions:
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
     in_batches: bool = False
+    # Rows of nodes that are searched together, unless one alone has more: enough for a
+    # thread of its own. The same on every machine, as who is together may round
+    # otherwise.
+    rows_together: int = 1 << 14
     # Whether also models of nodes of many rows are of all of them.
     models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
@@ -55,6 +55,7 @@ class Search:
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
+        self._together = options.rows_together
         self._x, codes = places.table.on_host()
         self._codes = np.maximum(codes, 0)
         self._roles = Roles.of(schema)
@@ -80,7 +81,7 @@ class Search:
             ):
                 every[index] = some
 
-        side_by_side(search, _parts(n_rows))
+        side_by_side(search, _parts(n_rows, self._together))
         return Found(splits, share)
 
     def _level(self, frontier: Frontier) -> Level:
@@ -163,12 +164,12 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
     return found
 
 
-def _parts(n_rows: np.ndarray) -> Iterator[np.ndarray]:
+def _parts(n_rows: np.ndarray, together: int) -> Iterator[np.ndarray]:
     """Nodes that are searched together, of like numbers of rows.
 
     What is made of nodes of one length takes fewer calls, and less padding.
     """
     order = np.argsort(n_rows, kind="stable")
     last = np.cumsum(n_rows[order])
-    cuts = np.flatnonzero(np.diff((last - 1) // _ROWS_TOGETHER)) + 1
+    cuts = np.flatnonzero(np.diff((last - 1) // together)) + 1
     yield from np.split(order, cuts)
