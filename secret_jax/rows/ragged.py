@@ -78,9 +78,10 @@ class RaggedRows:
     @cached_property
     def _alike(self) -> list[tuple[slice, slice]]:
         """Neighbouring nodes of one length, and their rows."""
-        edges = np.flatnonzero(np.diff(self.length, prepend=0, append=0))
-        row = np.append(self.first, self.n_rows)[edges].tolist()
-        nodes, rows = (map(slice, a[:-1], a[1:]) for a in (edges.tolist(), row))
+        starts = np.flatnonzero(self.length[1:] != self.length[:-1]) + 1
+        nodes = [0, *starts.tolist(), self.n_nodes]
+        rows = [0, *self.first[starts].tolist(), self.n_rows]
+        nodes, rows = (map(slice, edges[:-1], edges[1:]) for edges in (nodes, rows))
         return list(zip(nodes, rows, strict=True))
 
     def spread(
@@ -408,7 +409,8 @@ def _of_blocks(
 
 def _by_node(values: np.ndarray, n_nodes: int) -> np.ndarray:
     """Rows (m, n_nodes * length) of nodes of one length as (n_nodes, m, length)."""
-    return values.reshape(len(values), n_nodes, -1).swapaxes(0, 1)
+    n_rows = values.shape[1] // n_nodes
+    return values.reshape(len(values), n_nodes, n_rows).swapaxes(0, 1)
 
 
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
