@@ -250,13 +250,18 @@ def out_of_bag(
     """
     rows = distinct.rows
     stays = 1 - 1 / (distinct.seen if rows.group is None else 1)
-    total, sum_of_shares = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
-    for tree, count in zip(trees, bags, strict=True):
+
+    def outside(one: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        (tree,), (count,) = trees[one], bags[one]
         share = stays ** count.astype(float)  # of a single row 1 or 0
         out = np.flatnonzero(share)
         table = rows.table.take(out)
-        total[out] += share[out, None] * values(tree, table)
-        sum_of_shares[out] += share[out, None]
+        return out, share[out, None], values(tree, table)
+
+    total, sum_of_shares = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
+    for out, share, value in in_blocks(outside, len(trees), 1):
+        total[out] += share * value
+        sum_of_shares[out] += share
     with np.errstate(invalid="ignore"):
         return total / sum_of_shares
 

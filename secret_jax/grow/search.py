@@ -20,10 +20,8 @@ from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Comparison, Level, Roles, Split, SplitFinder
 
-# Rows of nodes that are searched together, unless one alone has more; more than the
-# second number are for an even number of threads. The same on every machine, as who is
-# together may round otherwise.
-_ROWS_TOGETHER, _SHARED = 3 << 13, 1 << 14
+# More rows than these are searched in an even number of parts, for as many threads.
+_SHARED = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +42,10 @@ class GrowOptions:
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
     in_batches: bool = False
+    # Rows of nodes that are searched together, unless one alone has more: enough for a
+    # thread of its own. The same on every machine, as who is together may round
+    # otherwise.
+    rows_together: int = 3 << 13
     # Whether also models of nodes of many rows are of all of them.
     models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
@@ -56,6 +58,7 @@ class Search:
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
+        self._together = options.rows_together
         self._x, codes = places.table.on_host()
         self._codes = np.maximum(codes, 0)
         self._roles = Roles.of(schema)
@@ -81,7 +84,7 @@ class Search:
             ):
                 every[index] = some
 
-        side_by_side(search, _parts(n_rows, frontier.oblique))
+        side_by_side(search, _parts(n_rows, frontier.oblique, self._together))
         return Found(splits, share)
 
     def _level(self, frontier: Frontier) -> Level:
@@ -160,7 +163,9 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
     return found
 
 
-def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
+def _parts(
+    n_rows: np.ndarray, oblique: np.ndarray, together: int
+) -> Iterator[np.ndarray]:
     """Nodes that are searched together, apart where oblique splits are looked for.
 
     They are of like numbers of rows: what is made of nodes of one length takes fewer
@@ -169,7 +174,7 @@ def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
     for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
         index = index[np.argsort(n_rows[index], kind="stable")]
         last = np.cumsum(n_rows[index])
-        pairs = -(-last[-1] // (2 * _ROWS_TOGETHER))
+        pairs = -(-last[-1] // (2 * together))
         n_parts = 2 * pairs if last[-1] > _SHARED else 1
         cuts = np.flatnonzero(np.diff((last - 1) * n_parts // last[-1])) + 1
         yield from np.split(index, cuts)

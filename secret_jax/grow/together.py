@@ -22,7 +22,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import Enough, Grown, grown
+from secret_jax.grow.grower import Enough, Grown, SoFar, grown
 from secret_jax.grow.search import GrowOptions
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
@@ -241,21 +241,30 @@ def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown]]:
             for growth, place in zip(growths, places, strict=True)
         ]
 
-    def enough(
-        n_levels: int, current_trees: Callable[[], Sequence[Grown]]
-    ) -> Sequence[int]:
-        trees, done = list[list[list[Grown]]](), list[int]()
+    def enough(n_levels: int, so_far: SoFar) -> np.ndarray:
+        found: list[tuple[list[list[Grown]], np.ndarray]] = []
+        ended = list[np.ndarray]()
 
-        def own_trees(i: int) -> Sequence[Grown]:
-            if not trees:  # for all of them at once
-                trees.append(of_each(current_trees()))
-            return trees[0][i]
+        def present() -> tuple[list[list[Grown]], np.ndarray]:
+            if not found:  # once for all of them
+                trees, number = so_far()
+                found.append((of_each(trees), number))
+            return found[0]
 
-        for i, (growth, place) in enumerate(zip(growths, places, strict=True)):
+        for i, growth in enumerate(growths):
+            mine: list[np.ndarray] = []
+
+            def own_so_far(i=i, mine=mine) -> tuple[list[Grown], np.ndarray]:
+                trees, number = present()
+                sizes = [sum(one.tree.n_nodes for one in each) for each in trees]
+                first = sum(sizes[:i])
+                mine.append(np.flatnonzero((number - first) // sizes[i] == 0))
+                return trees[i], number[mine[0]] - first
+
             assert growth.enough is not None
-            ended = growth.enough(n_levels, lambda i=i: own_trees(i))
-            done += [place.start + tree for tree in ended]
-        return done
+            nodes = growth.enough(n_levels, own_so_far)
+            ended += [mine[0][nodes] for _ in mine]
+        return np.concatenate([np.zeros(0, int), *ended])
 
     options = replace(first.options, max_depth=None)
     rows = join([each.rows for each in growths])

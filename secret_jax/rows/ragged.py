@@ -79,9 +79,10 @@ class RaggedRows:
     @cached_property
     def _alike(self) -> list[tuple[slice, slice]]:
         """Neighbouring nodes of one length, and their rows."""
-        edges = np.flatnonzero(np.diff(self.length, prepend=0, append=0))
-        row = np.append(self.first, self.n_rows)[edges].tolist()
-        nodes, rows = (map(slice, a[:-1], a[1:]) for a in (edges.tolist(), row))
+        starts = np.flatnonzero(self.length[1:] != self.length[:-1]) + 1
+        nodes = [0, *starts.tolist(), self.n_nodes]
+        rows = [0, *self.first[starts].tolist(), self.n_rows]
+        nodes, rows = (map(slice, edges[:-1], edges[1:]) for edges in (nodes, rows))
         return list(zip(nodes, rows, strict=True))
 
     def spread(

@@ -61,6 +61,19 @@ def test_rows_in_the_order_of_attributes(rng):
             np.testing.assert_array_equal(own, expected)
 
 
+@pytest.mark.parametrize("n_values", [0, 3])
+def test_nodes_of_one_length_are_summed_as_each_alone(rng, n_values):
+    length = np.array([5, 5, 5, 2, 4, 4])
+    rows, last = RaggedRows(length), np.cumsum(length)
+    left = rng.normal(size=(2, last[-1]))
+    right, matrices = rng.normal(size=(n_values, last[-1])), rng.normal(size=(6, 2, 3))
+    matrices = matrices[:, :, :n_values]
+    found, turned = rows.products(left, right), rows.transformed(matrices, right)
+    for node, own in enumerate(map(slice, last - length, last)):
+        np.testing.assert_allclose(found[node], left[:, own] @ right[:, own].T)
+        np.testing.assert_allclose(turned[:, own], matrices[node] @ right[:, own])
+
+
 def test_sums_of_many_rows_keep_their_digits():
     """Added one after the other, a million times a tenth in float32 is 100,958."""
     rows = RaggedRows(np.array([1_000_000, 3]))
