@@ -194,7 +194,7 @@ def quantile_places(
 
 
 def quantiles(
-    level: Level, order: Ranked, share: Sequence[float]
+    level: Level, order: Ranked, share: Sequence[float] | np.ndarray
 ) -> Float[np.ndarray, "n_nodes n k"]:
     """Quantiles of projections over every node: values that occur."""
     node = np.repeat(np.arange(level.n_nodes), len(share))
