@@ -12,6 +12,7 @@ from secret_jax.splits.axis import (
     attributes,
     leading_component,
 )
+from secret_jax.splits.classes import class_shares
 from secret_jax.splits.interface import Level
 
 # A share below this is rounding; it has a logarithm.
@@ -54,11 +55,11 @@ class CartSplits(AxisSplits):
         centred, deviation = moments(level, level.targets)
         values, purity = centred, _squares
         if self.criterion != "variance":
-            lowest, unit = _absent_and_unit(level)
-            centred = values = centred / level.rows.spread(unit)
+            lowest, unit = map(level.rows.spread, _absent_and_unit(level))
+            centred = values = centred / unit
         if self.criterion in _PURITIES:
             purity = _PURITIES[self.criterion]
-            values = _classes(level, lowest, unit)
+            values = class_shares((level.targets - lowest) / unit)
         axis = attributes(level, leading_component(centred, level))
         gain, threshold = best_cuts(level, axis.projection, values, purity)
         if self.criterion != "misclassification":
@@ -99,11 +100,3 @@ def _absent_and_unit(level: Level) -> tuple[np.ndarray, np.ndarray]:
     # Of one class alone there is no step, and nothing to tell apart.
     step = np.where(highest > lowest, highest - lowest, 1.0)
     return np.where(standardised, lowest, 0.0), np.where(standardised, step, 1.0)
-
-
-def _classes(level: Level, lowest: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Class frequencies, with both classes if there are two: (n_classes, rows)."""
-    shares = (level.targets - level.rows.spread(lowest)) / level.rows.spread(unit)
-    if len(shares) > 1:
-        return shares
-    return np.concatenate([shares, 1.0 - shares])

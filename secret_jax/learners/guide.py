@@ -221,7 +221,7 @@ def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
     is_discrete = axis.kind == SplitKind.DISCRETE
     cuts = np.moveaxis(quantiles(level, order, _QUARTILES), 2, 0)
     above = [axis.projection > level.rows.spread(cut) for cut in cuts]
-    quarter = np.sum(above, axis=0, dtype=np.int32)
+    quarter = np.stack(above).sum(axis=0, dtype=np.int32)
     half = above[_MEDIAN].astype(np.int32)
     quarter[is_discrete] = half[is_discrete] = level.codes
     return Groups(level, quarter, half, is_discrete)

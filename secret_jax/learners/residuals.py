@@ -184,10 +184,8 @@ class SideModels:
     @cached_property
     def _upper(self) -> Int[np.ndarray, " n_sums-1"]:
         """Where the sums but the last are in a square of products."""
-        n, width = self.penalty.shape[1], len(self.design)
-        return np.concatenate(
-            [np.arange(i * width + i, (i + 1) * width) for i in range(n)]
-        )
+        shape = self.penalty.shape[1], len(self.design)
+        return np.flatnonzero(np.triu(np.ones(shape)))
 
     @cached_property
     def weighted(self) -> Float[np.ndarray, "n_design rows"]:

@@ -180,21 +180,21 @@ def quantile_places(
     before = np.cumsum(total, axis=1) - total
     below = order.left + np.repeat(before, rows.length, axis=1)
     enough = before[:, node] + share * total[:, node] * (1 - ROUNDING)
-    place = np.array(list(map(np.searchsorted, below, enough)), int)
-    place = place.reshape(enough.shape)
-    place = np.clip(place, rows.first[node], last[node])
     # All rows of one value are on one side.
-    number = np.arange(order.value.shape[1])
-    ends = np.full(order.value.shape, number[-1])
-    differs = order.value[:, 1:] != order.value[:, :-1]
-    ends[:, :-1] = np.where(differs, number[:-1], number[-1])
-    ends[:, last] = last
-    ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
-    return np.take_along_axis(ends, place, axis=1)
+    ends = np.ones(order.value.shape, bool)
+    ends[:, :-1] = order.value[:, 1:] != order.value[:, :-1]
+    ends[:, last] = True
+    found = np.empty(enough.shape, int)
+    for which, wanted in enumerate(enough):
+        end = np.flatnonzero(ends[which])
+        lowest, highest = np.searchsorted(end, [rows.first[node], last[node]])
+        place = np.searchsorted(below[which, end], wanted)
+        found[which] = end[np.clip(place, lowest, highest)]
+    return found
 
 
 def quantiles(
-    level: Level, order: Ranked, share: Sequence[float]
+    level: Level, order: Ranked, share: Sequence[float] | np.ndarray
 ) -> Float[np.ndarray, "n_nodes n k"]:
     """Quantiles of projections over every node: values that occur."""
     node = np.repeat(np.arange(level.n_nodes), len(share))

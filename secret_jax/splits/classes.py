@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
+from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.tree.structure import SplitKind
@@ -55,7 +55,7 @@ class ClassSplits(SplitFinder):
 
     def find(self, level: Level) -> Split:
         """Best split of every node; its gain is the drop of the Gini impurity."""
-        xp, share = level.rows.xp, class_shares(level)
+        xp, share = level.rows.xp, class_shares(level.targets)
         weight = level.rows.sums(level.weight)[:, None]
         mean = safe_divide(_counts(level, share, level.weight), weight)
         apart = (share - level.rows.spread(mean)) ** 2
@@ -85,12 +85,13 @@ class ClassSplits(SplitFinder):
         )
 
 
-def class_shares(level: Level) -> Float[AnyArray, "... n_classes rows"]:
+def class_shares(
+    targets: Float[AnyArray, "... n_outputs rows"],
+) -> Float[AnyArray, "... n_classes rows"]:
     """Indicators of all classes; a single output is that of the second of two."""
-    targets = level.targets
     if targets.shape[-2] > 1:
         return targets
-    return level.rows.xp.concatenate([1.0 - targets, targets], axis=-2)
+    return namespace(targets).concatenate([1.0 - targets, targets], axis=-2)
 
 
 def _counts(level: Level, values: AnyArray, weight: AnyArray) -> AnyArray:
