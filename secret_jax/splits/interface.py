@@ -41,15 +41,6 @@ class Roles(NamedTuple):
     combined: np.ndarray
 
     @classmethod
-    def alike(cls, n_columns: int) -> Roles:
-        """Columns of numbers without gaps."""
-        return cls(
-            np.arange(n_columns, dtype=np.int32),
-            np.zeros((0, 2), np.int32),
-            np.ones(n_columns, bool),
-        )
-
-    @classmethod
     def of(cls, schema: TableSchema) -> Roles:
         """Columns of a table."""
         n, n_indicators = schema.n_regressors, schema.n_indicators
