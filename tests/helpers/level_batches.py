@@ -74,7 +74,7 @@ def level_of(
         codes=joined([node.codes for node in nodes], np.int32),
         targets=targets,
         weight=joined([node.weight for node in nodes], np.float32),
-        roles=Roles(
+        roles=Roles(  # columns of numbers without gaps
             np.arange(n_columns, dtype=np.int32),
             np.zeros((0, 2), np.int32),
             np.ones(n_columns, bool),
