@@ -217,8 +217,13 @@ class PackedTrees(NamedTuple):
         leaf = leaf.astype(int)  # what `take` would make of it each time
         equation = self.coefficient[output].take(leaf, axis=0, mode="clip")
         value = applied(equation, design)
-        low = self.low[output].take(leaf, mode="clip")
-        return xp.clip(value, low, self.high[output].take(leaf, mode="clip"))
+        low, high = (
+            end[output].take(leaf, mode="clip") for end in (self.low, self.high)
+        )
+        if xp is np:
+            np.maximum(value, low, out=value)
+            return np.minimum(value, high, out=value)
+        return jnp.clip(value, low, high)
 
 
 def applied(equation: AnyArray, design: AnyArray) -> Any:
