@@ -146,7 +146,7 @@ def conditions_at(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
     # Conjunctions that do not hold are left out: any of their conditions may hold.
-    way = [
+    way: list[tuple[int, Side]] = [
         (one, side)
         for parent, side in way_to(tree, node)
         if side == "left" or len(tree.comparisons_at(parent)) == 1

@@ -20,6 +20,8 @@ from secret_jax.tree.packed import PackedTrees, applied, packed_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree
 
+# Of so many rows values are added one by one: to add up equations would take longer.
+_FEW_ROWS = 256
 # Most numbers of the equations of all combinations of leaves: they stay in a cache.
 _BUNDLED = 1 << 14
 
@@ -83,10 +85,23 @@ class Group(NamedTuple):
 
         ``clips`` (n_leaves,), bool: whether a value could leave a leaf's range.
         """
-        leaves, combined = (
-            self.trees.leaves(rows.columns, rows.codes.T, np, rows.scratch.array),
-            self.combined,
-        )
+        leaves = self.trees.leaves(rows.columns, rows.codes.T, np, rows.scratch.array)
+        if not clips.all():
+            self._add_equations(rows, leaves, clips, summed)
+        if clips.any():
+            clipping = np.searchsorted(self.first, np.flatnonzero(clips), "right") - 1
+            leaves = leaves[np.unique(clipping)]  # of the trees of such leaves
+            place = np.flatnonzero(clips.take(leaves))
+            leaf, row = leaves.ravel().take(place), place % len(rows)
+            design = rows.design.take(row, axis=0)
+            for output, out in enumerate(total):
+                value = self.trees.values(leaf, design, output, np)
+                out += np.bincount(row, value, len(rows))
+
+    def _add_equations(
+        self, rows: RowBlock, leaves: np.ndarray, clips: np.ndarray, summed: np.ndarray
+    ) -> None:
+        combined = self.combined
         if clips.any():
             kept = np.where(clips[:, None], np.float32(0), self.trees.coefficient)
             combined = _combined(kept, self.first, self.bundles)
@@ -103,16 +118,6 @@ class Group(NamedTuple):
             np.subtract(code, before, out=index)
             for out, own in zip(summed, equations, strict=True):
                 out += own.take(index, axis=0, out=equation, mode="clip")
-        if clips.any():
-            clipping = np.searchsorted(self.first, np.flatnonzero(clips), "right") - 1
-            leaves = leaves[np.unique(clipping)]  # of the trees of such leaves
-            place = np.flatnonzero(clips.take(leaves))
-            leaf, row = leaves.ravel().take(place), place % len(rows)
-            design = rows.design.take(row, axis=0)
-            for output, out in enumerate(total):
-                out += np.bincount(
-                    row, self.trees.values(leaf, design, output, np), len(rows)
-                )
 
 
 class Bounds(NamedTuple):
@@ -157,7 +162,9 @@ class Forest(NamedTuple):
         summed = rows.scratch.array("summed", shape, np.float32)
         total = np.zeros(shape[:2], np.float32)
         summed[:] = 0.0
-        clips = self.bounds.may_clip(rows)
+        few = len(rows) <= _FEW_ROWS
+        clips = np.ones(sum(group.first[-1] for group in self.groups), bool)
+        clips = clips if few else self.bounds.may_clip(rows)
         for group in self.groups:
             own, clips = np.split(clips, group.first[-1:])
             group.add(rows, own, summed, total)

@@ -175,8 +175,12 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
         return of(value)
     if isinstance(value, dict) and all(isinstance(key, int) for key in value):
         return {"keys": [*value], **of({"values": [*value.values()]})}
-    what = "loss of your own" if isinstance(value, Loss) else kind
-    raise TypeError(f"{value!r} at {path} is a {what}, not text, a number or a boolean")
+    if isinstance(value, Loss):  # without it predictions would be others
+        raise ModelFileError(
+            f"{value!r} cannot be kept in a model file: it is a loss of your own, and "
+            "a file holds no code. Pickle the estimator instead."
+        )
+    raise TypeError(f"{value!r} at {path} is a {kind}, not text, a number or a boolean")
 
 
 def from_json(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -228,9 +232,8 @@ def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]
             except TypeError as error:
                 if part == "fitted":
                     raise ModelFileError(
-                        f"The fitted attribute {name} cannot be kept in a model file, "
-                        f"which holds no code: {error}. Pickle the estimator instead, "
-                        "or turn categories into text before fitting."
+                        f"The fitted attribute {name} cannot be kept in a model file: "
+                        f"{error}. Turn categories into text before fitting."
                     ) from None
                 warn(
                     f"The parameter {name}={value!r} cannot be kept in a model file; "

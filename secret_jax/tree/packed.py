@@ -154,9 +154,8 @@ class PackedTrees(NamedTuple):
     """
 
     comparisons: Comparisons
-    order: (
-        AnyArray  # (8, n_bytes), int: places of the bits, a number's lesser byte first
-    )
+    # (8, n_bytes), int: places of the bits, the lesser byte of a number first.
+    order: AnyArray
     root: AnyArray  # (n_trees,), int: of each tree's first table, counted from the end
     place: AnyArray  # (n_states,), int: which of the numbers of a row a state reads
     # (n_states, n_numbers), int: state that follows a state and the number that it
@@ -218,8 +217,13 @@ class PackedTrees(NamedTuple):
         leaf = leaf.astype(int)  # what `take` would make of it each time
         equation = self.coefficient[output].take(leaf, axis=0, mode="clip")
         value = applied(equation, design)
-        low = self.low[output].take(leaf, mode="clip")
-        return xp.clip(value, low, self.high[output].take(leaf, mode="clip"))
+        low, high = (
+            end[output].take(leaf, mode="clip") for end in (self.low, self.high)
+        )
+        if xp is np:
+            np.maximum(value, low, out=value)
+            return np.minimum(value, high, out=value)
+        return jnp.clip(value, low, high)
 
 
 def applied(equation: AnyArray, design: AnyArray) -> Any:
@@ -229,7 +233,7 @@ def applied(equation: AnyArray, design: AnyArray) -> Any:
 
 
 def packed_trees(
-    trees: Sequence[Tree], weights: Sequence[float] = (1.0,), n: int = 0
+    trees: Sequence[Tree], weights: np.ndarray | float = 1.0, n: int = 0
 ) -> PackedTrees:
     """Pack weighted trees of one schema; gates count as hard splits.
 
@@ -241,8 +245,7 @@ def packed_trees(
     n_splits = max(sizes) // 2
     n_bits = 2 * BYTE if BYTE < n_splits <= 2 * BYTE and not n else BYTE
     pieces, n_steps = _pieces(left, right, roots, n_bits)
-    if n:
-        n_steps = max(2, next_power_of_two(n_steps))
+    n_steps = max(2, next_power_of_two(n_steps)) if n else n_steps
     place, start = _fitted([len(piece) for piece in pieces], n_bits)
     leaf = np.flatnonzero(tree.is_leaf)
     n_leaves, n_pieces = n or len(leaf), n or len(pieces)
@@ -250,11 +253,11 @@ def packed_trees(
     state = np.zeros(tree.n_nodes, np.uint16 if n else np.min_scalar_type(n_states))
     state[leaf] = np.arange(len(leaf))
     state[[piece[0] for piece in pieces]] = n_leaves + np.arange(len(pieces))
-    most = n_splits if n_bits > BYTE else n_bits  # bits above are 0
     # A row that has reached its leaf stays there.
     first = 0 if n_steps > 1 or tree.is_leaf[roots].any() else n_leaves
-    following = np.arange(first, n_states, dtype=state.dtype)
-    following = np.repeat(following[:, None], 1 << most, axis=1)
+    following = np.arange(first, n_states, dtype=state.dtype)[:, None]
+    most = n_splits if n_bits > BYTE else n_bits  # bits above are 0
+    following = np.repeat(following, 1 << most, axis=1)
     compared, at = comparisons_of(tree, not n, n)
     n_numbers = n // 4 + 1 if n else max(place, default=-1) + 1
     order = np.full(n_numbers * n_bits, at[leaf[0]])
@@ -266,16 +269,9 @@ def packed_trees(
         bit = place[piece] * n_bits + start[piece] + np.arange(len(nodes))
         # The first byte of a number is the lesser one.
         order[bit ^ BYTE if n_bits > BYTE else bit] = at[nodes]
-    weight = np.repeat(np.asarray(weights, np.float64), sizes)[leaf, None]
-    edges = np.stack([weight * edge[leaf] for edge in tree.clip_range()])
-    model = (weight[..., None] * tree.coefficient[leaf]).transpose(1, 0, 2)
-    more = 1 + tree.direction.shape[1] - model.shape[2]  # only split on
-    model = np.pad(model, [(0, 0), (0, n_leaves - len(leaf)), (0, more)])
-    low, high = (
-        padded(edge.astype(np.float32), n_leaves).T
-        for edge in (edges.min(axis=0), edges.max(axis=0))
-    )
     root = state[roots].astype(np.int32)
+    weight = np.repeat(np.broadcast_to(weights, len(trees)), sizes)
+    coefficient, low, high = _equations(tree, weight, n_leaves)
     return PackedTrees(
         comparisons=compared,
         order=order.reshape(-1, BYTE).T,
@@ -284,10 +280,26 @@ def packed_trees(
         following=following,
         steps=np.arange(n_steps),
         node=padded(leaf.astype(np.int32), n_leaves),
-        coefficient=model.astype(np.float32),
+        coefficient=coefficient,
         low=low,
         high=high,
     )
+
+
+def _equations(
+    tree: Tree, weight: np.ndarray, n_leaves: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted equations and ranges of the leaves, as in `PackedTrees`."""
+    leaf, weight = tree.is_leaf, weight[tree.is_leaf, None]
+    edges = np.stack([weight * edge[leaf] for edge in tree.clip_range()])
+    model = (weight[..., None] * tree.coefficient[leaf]).transpose(1, 0, 2)
+    more = 1 + tree.direction.shape[1] - model.shape[2]  # only split on
+    model = np.pad(model, [(0, 0), (0, n_leaves - model.shape[1]), (0, more)])
+    low, high = (
+        padded(edge.astype(np.float32), n_leaves).T
+        for edge in (edges.min(axis=0), edges.max(axis=0))
+    )
+    return model.astype(np.float32), low, high
 
 
 def _pieces(
@@ -353,7 +365,7 @@ def _table(
 
 def programmed(tree: Tree, n: int = 0) -> PackedTrees:
     """Pack a hard tree for programs, with at least ``n`` leaves after padding."""
-    most = max(tree.n_leaves, len(tree.kind) - tree.n_leaves, n, _FEWEST)
+    most = max(len(tree.kind) - tree.n_leaves + 1, n, _FEWEST)
     return packed_trees([tree], n=next_power_of_two(most))
 
 
@@ -395,7 +407,7 @@ def sum_of_trees(
 
 def stacked(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
     """Pack trees for `sum_of_trees`, padded to a number of them."""
-    most = max(max(tree.n_leaves, len(tree.kind) - tree.n_leaves) for tree in trees)
+    most = max(len(tree.kind) - tree.n_leaves + 1 for tree in trees)
     each = [programmed(tree, most) for tree in trees]
     n_steps = max(len(tree.steps) for tree in each)
     n_also = max(len(tree.comparisons.also) for tree in each)

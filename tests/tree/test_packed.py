@@ -10,6 +10,7 @@ from random_trees import random_tree
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.scratch import Scratch
+from secret_jax.tree import equations
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import leaf_ids, packed_trees, programmed
 from secret_jax.tree.walk import leaves_of, values_at
@@ -48,7 +49,11 @@ def test_a_missing_value_counts_as_the_factor_of_its_indicator():
 
 @pytest.mark.parametrize("kinds", [(1,), (1, 2, 3)])
 @pytest.mark.parametrize("spread", [0.01, 1.0, 100.0])
-def test_added_equations_are_clipped_where_a_leaf_clips(spread, kinds):
+@pytest.mark.parametrize("few", [0, N_ROWS])
+def test_added_equations_are_clipped_where_a_leaf_clips(
+    spread, kinds, few, monkeypatch
+):
+    monkeypatch.setattr(equations, "_FEW_ROWS", few)
     rows, steps = table(spread), np.array([1.0, -0.3, 0.2])
     trees = [random_tree(n, n, kinds=kinds, n_outputs=2) for n in (5, 14, 30)]
     each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
