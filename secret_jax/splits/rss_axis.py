@@ -243,7 +243,8 @@ def best_attribute(
     exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
-    known = np.repeat(np.float32([1, 1 - LEAST_RISE]), [n_others, n])
+    known = np.ones(n_others + n, np.float32)
+    known[n_others:] -= LEAST_RISE
     best = xp.argmax(gain * known, axis=1)
     # An attribute has no direction.
     none = xp.zeros((len(gain), n_others, n_columns), nodes.z.dtype)
