@@ -216,8 +216,8 @@ class Best(NamedTuple):
     candidate: AnyArray  # (n_nodes,): of `Attributes`; -1 for a direction
     direction: AnyArray  # (n_nodes, n_columns): in standardised columns
     cut: AnyArray  # (n_nodes,)
-    # (n_nodes, 2, 1 + n_model, n_outputs): of the sides, for oblique splits.
-    models: AnyArray | None
+    # (n_nodes, 2, 1 + n_model, n_outputs): of the sides; None if nothing asks for them.
+    models: Any
 
 
 def best_attribute(
