@@ -50,7 +50,7 @@ _COUNTED = 0.98
 # Share of the error that is known to be saved before a tree is grown again without
 # regressors that harm: of small trees, as the terms of larger ones harm more. A smaller
 # share of the target's variance is rounding.
-_LEAST_HARM, _ROUNDING = 0.01, 1e-10
+_LEAST_HARM, _ROUNDING = 0.015, 1e-10
 # Only the family of trees that leads by more than this share is grown again.
 _CLEAR_LEAD = 0.02
 # Share of the grown leaves that pruning keeps where growth has ended too early, and
