@@ -112,9 +112,9 @@ def test_every_subtree_keeps_the_order():
 
 
 def test_the_default_costs_nothing_where_the_constraints_hold():
-    """On the mean of three tables; one may be a fifth off either way."""
+    """On the mean of ten tables; one may be a fifth off either way."""
     errors = []
-    for seed in range(3):
+    for seed in range(10):
         random = np.random.default_rng(seed)
         X, new = random.uniform(size=(500, 4)), random.uniform(size=(2000, 4))
         of_rows, truth = (
@@ -124,7 +124,7 @@ def test_the_default_costs_nothing_where_the_constraints_hold():
         for directions in (None, [1, -1, 0, 0]):
             model = SecretRegressor(monotonic_cst=directions).fit(X, y)
             errors.append(np.mean((model.predict(new) - truth) ** 2))
-    free, constrained = np.reshape(errors, (3, 2)).mean(axis=0)
+    free, constrained = np.reshape(errors, (10, 2)).mean(axis=0)
     assert constrained < free
 
 
