@@ -126,6 +126,7 @@ class _Meeting:
         self._changed = threading.Condition()
         self._n_busy, self._waiting = n_fits, list[_Waiting]()
         self._is_closed = False
+        self._leader: int | None = None  # thread that grows trees
 
     def of(self, fit: Callable[[], _Result]) -> _Result:
         """Call one of the fits, in a thread of its own."""
@@ -139,6 +140,8 @@ class _Meeting:
 
     def grow(self, growth: Growth) -> list[Grown]:
         """Wait for the others; the last to come grows the trees of all."""
+        if self._leader == threading.get_ident():  # asked for inside of a growth
+            return grown(*growth)
         own = _Waiting(growth)
         with self._changed:
             self._waiting.append(own)
@@ -164,17 +167,31 @@ class _Meeting:
 
     def _grow_all(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for group in _groups(waiting):
-            try:
-                for each, trees in zip(
-                    group, _grown_as_one([w.growth for w in group]), strict=True
-                ):
-                    each.trees = trees
-            except BaseException as error:
-                for each in group:
-                    each.error = error
+        self._leader = threading.get_ident()
+        try:
+            for group in _groups(waiting):
+                _answer(group)
+        except BaseException as error:
+            for each in waiting:
+                each.error = each.error or error
+        self._leader = None
         self._n_busy += len(waiting)
         self._changed.notify_all()
+
+
+def _answer(group: Sequence[_Waiting]) -> None:
+    """Grow the trees of fits of one form; what goes wrong is an error of them all."""
+    try:
+        found = _grown_as_one([each.growth for each in group])
+    except BaseException as error:
+        for each in group:
+            each.error = error
+        return
+    for each, trees in zip(group, found, strict=True):
+        if isinstance(trees, BaseException):
+            each.error = trees
+        else:
+            each.trees = trees
 
 
 _MEETING: ContextVar[_Meeting | None] = ContextVar("meeting", default=None)
@@ -218,8 +235,8 @@ def _form(growth: Growth) -> Hashable:
     )
 
 
-def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown]]:
-    """Trees of several growths of one form."""
+def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown] | BaseException]:
+    """Trees of several growths of one form, or what a monitor of one has raised."""
     first = growths[0]
     if len(growths) == 1:
         return [grown(*first)]
@@ -241,6 +258,8 @@ def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown]]:
             for growth, place in zip(growths, places, strict=True)
         ]
 
+    errors: dict[int, BaseException] = {}
+
     def enough(n_levels: int, so_far: SoFar) -> np.ndarray:
         found: list[tuple[list[list[Grown]], np.ndarray]] = []
         ended = list[np.ndarray]()
@@ -261,12 +280,18 @@ def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown]]:
                 mine.append(np.flatnonzero((number - first) // sizes[i] == 0))
                 return trees[i], number[mine[0]] - first
 
+            if i in errors:
+                continue
             assert growth.enough is not None
-            nodes = growth.enough(n_levels, own_so_far)
+            try:
+                nodes = growth.enough(n_levels, own_so_far)
+            except BaseException as error:  # of this fit alone
+                errors[i], nodes = error, slice(None)
             ended += [mine[0][nodes] for _ in mine]
         return np.concatenate([np.zeros(0, int), *ended])
 
     options = replace(first.options, max_depth=None)
     rows = join([each.rows for each in growths])
     callback = None if first.enough is None else enough
-    return of_each(grown(rows, first.schema, options, roots, first.stage, callback))
+    found = of_each(grown(rows, first.schema, options, roots, first.stage, callback))
+    return [errors.get(i, trees) for i, trees in enumerate(found)]
