@@ -19,8 +19,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from secret_jax.grow.together import fit_together
-
 _Kind = TypeVar("_Kind")
 _Planned = TypeVar("_Planned")
 
@@ -132,6 +130,9 @@ def fit_missing(
     """
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
+    # `benchmarks.accuracy.versions` also runs code that does not have it.
+    from secret_jax.grow.together import fit_together
+
     missing = [run for run in planned if run not in records] if fit else []
     if fit and len(missing) < len(planned):
         say(f"{len(planned) - len(missing)} of {len(planned)} fits are in {path}.")

@@ -27,7 +27,7 @@ FILES = sorted(GOLDEN.glob("v*/*.model"))
 FOLDS: dict[str, Any] = {"prune": CrossValidation(n_folds=2)}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reading the table": ("fit.prepare.read_columns", FOLDS),
-    "shuffling": ("data.source.merged", FOLDS),
+    "shuffling": ("data.rows.merged", FOLDS),
     "holding rows out": ("fit.pipeline.without_share", {"prune": "holdout"}),
     "a level": ("grow.on_host.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
