@@ -173,7 +173,7 @@ class _Counting:
         return jnp.asarray(values, jnp.float32)[self.integers(0, len(values), (n,))]
 
     def standard_normal(self, n: int) -> jax.Array:
-        return jax.random.normal(next(self._keys), n, jnp.float32)
+        return jax.random.normal(next(self._keys), (n,), jnp.float32)
 
 
 def _namespace(array: Any) -> Any:
