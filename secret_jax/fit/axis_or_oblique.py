@@ -22,10 +22,11 @@ from secret_jax.tree.structure import Tree
 # own may pay for the splits below it. Three levels err as two do, and take a fifth more
 # time; one level errs more, by 1.4 %.
 PATIENCE_LEVELS = 2
-# Families are compared, and harmful regressors told, when so many levels were searched,
-# not before: trees of splits on one attribute need more of them. At four, trees of 500
-# rows and twenty columns, fifteen of them useless, err a sixth more.
-_FIRST_LOOK = 6
+# Families are compared when so many levels were searched, not before: trees of splits
+# on one attribute need more of them. Those of few rows are shown later: what is told of
+# trees of four levels makes those of 500 rows and twenty columns, fifteen of them
+# useless, err a sixth more than what is told of six.
+_FIRST_LOOK, _OF_FEW_ROWS, _FEW_ROWS = 4, 6, 2048
 # A family whose value is so many times that of another one has lost. Growth has never
 # made good more than a twentieth.
 _LOST = 1.1
@@ -45,8 +46,8 @@ class EarlyStopping:
     `PATIENCE_LEVELS` levels above, and a family when another one errs far less.
 
     ``judge``: fits and prunes the trees of a family, given its index; ``n_families``:
-    trees come from each family in turn; ``first_look``: told the candidates once, the
-    best one first. ``judged``: those that have stopped.
+    trees come from each family in turn; ``first_look``: told the candidates once, after
+    ``levels_shown`` or more, the best one first. ``judged``: those that have stopped.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class EarlyStopping:
         judge: Callable[[int, Sequence[Grown]], Candidate],
         n_families: int,
         first_look: FirstLook | None = None,
+        levels_shown: int = _FIRST_LOOK,
     ):
         self._judge, self._first_look = judge, first_look
+        self._levels_shown = levels_shown
         self._next_look = [_FIRST_LOOK] * n_families
-        self._values = [np.inf] * n_families
+        self._latest: dict[int, Candidate] = {}
         self.judged: dict[int, Candidate] = {}
 
     def __call__(self, n_levels: int, so_far: SoFar) -> np.ndarray:
@@ -68,10 +71,11 @@ class EarlyStopping:
             return np.zeros(0, int)
         trees, number = so_far()
         found = {i: self._judge(i, trees[i::n_families]) for i in looked}
-        for i, candidate in found.items():
-            self._values[i] = candidate.pruned.value
-        self.compared(list(found.values()))
-        least = min(self._values)
+        self._latest |= found
+        candidates = [*self._latest.values()]
+        if n_levels >= self._levels_shown:
+            self.compared(candidates)
+        least = min(candidate.pruned.value for candidate in candidates)
         done = [np.zeros(each.tree.n_nodes, bool) for each in trees]
         for i, candidate in found.items():
             # A loss of one's own may be negative.
@@ -139,7 +143,8 @@ def compare_axis_and_oblique(
         return Candidate.of(trees, rule, evidence, families[i])
 
     # Other rules have penalties or errors of subtrees that need the whole trees.
-    stopping = EarlyStopping(judged, len(families), first_look)
+    shown = _OF_FEW_ROWS if training.n_rows < _FEW_ROWS else _FIRST_LOOK
+    stopping = EarlyStopping(judged, len(families), first_look, shown)
     callback = stopping if isinstance(rule, CrossValidation) else None
     interleaved = [root for of_row in zip(*started, strict=True) for root in of_row]
     trees = recipe.grow(training, interleaved, enough=callback)
