@@ -13,6 +13,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -130,9 +131,6 @@ def fit_missing(
     """
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
-    # `benchmarks.accuracy.versions` also runs code that does not have it.
-    from secret_jax.grow.together import fit_together
-
     missing = [run for run in planned if run not in records] if fit else []
     if fit and len(missing) < len(planned):
         say(f"{len(planned) - len(missing)} of {len(planned)} fits are in {path}.")
@@ -141,7 +139,7 @@ def fit_missing(
     for first in range(0, len(missing), at_once):
         some = missing[first : first + at_once]
         begun = time.perf_counter()
-        done = fit_together([functools.partial(cast(Callable, fit), r) for r in some])
+        done = _done([functools.partial(cast(Callable, fit), run) for run in some])
         each = (time.perf_counter() - begun) / len(some)
         for number, (run, made) in enumerate(zip(some, done, strict=True), first + 1):
             told = f"{number}/{len(missing)}"
@@ -160,13 +158,19 @@ def fit_missing(
     return found
 
 
-def folder_of_data(
-    parser: argparse.ArgumentParser, options: argparse.Namespace
-) -> Path:
-    """The folder that ``--data`` or ``SECRET_JAX_DATA`` names, or else an error."""
-    if not options.data:
-        parser.error("name the folder of the data with --data or SECRET_JAX_DATA")
-    return Path(options.data)
+def _done(fits: Sequence[Callable[[], Any]]) -> Sequence[Future[Any]]:
+    """Make fits, one here and now, or several whose trees grow at the same time."""
+    if len(fits) > 1:
+        # `benchmarks.accuracy.versions` also runs code that does not have it.
+        from secret_jax.grow.together import fit_together
+
+        return fit_together(fits)
+    made: Future[Any] = Future()
+    try:
+        made.set_result(fits[0]())
+    except Exception as error:
+        made.set_exception(error)
+    return [made]
 
 
 def say(line: str) -> None:

@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2500, help="to fit at most")
-    parser.add_argument("--records", type=Path, default=Path("versions.jsonl"))
+    parser.add_argument("--records", type=Path, default=Path("results/versions.jsonl"))
     return parser
 
 
@@ -153,6 +153,7 @@ class _Worker:
         key = f"{self._key} {name} {seed} {rows}"
         if key not in self._known:
             self._known[key] = self._ask([name, seed, rows])
+            self._records.parent.mkdir(parents=True, exist_ok=True)
             with self._records.open("a") as file:
                 file.write(json.dumps([key, self._known[key]]) + "\n")
         return self._known[key]

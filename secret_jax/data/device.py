@@ -2,7 +2,7 @@
 
 Only numbers without missing values, all of them regressors, stay on the device; every
 other table is read on the host. How they are measured and added up there is in
-`secret_jax.data.sharded`.
+`secret_jax.data.shards`.
 """
 
 from contextlib import AbstractContextManager

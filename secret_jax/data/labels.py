@@ -1,6 +1,6 @@
 """Class labels as outputs: indicators, class weights, priors and costs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import narwhals as nw
@@ -301,13 +301,20 @@ def _of_classes(
     labels = classes.tolist()
     if isinstance(given, Mapping):
         unlike = [label for label in given if label not in labels]
-        if unlike or (default is None and len(given) < len(labels)):
+        without = [label for label in labels if default is None and label not in given]
+        if unlike or without:
+            what = (
+                f"names the class {unlike[0]!r}, which y does not hold"
+                if unlike
+                else f"has no number for the class {without[0]!r}"
+            )
             raise ValueError(
-                f"{name} names {listed(given)}, and the classes of y are "
-                f"{listed(labels)}. Give a number for each of these."
+                f"{name} {what}: its classes are {listed(labels)}. Give numbers for "
+                "these."
             )
         given = [given.get(label, default) for label in labels]
-    if np.ndim(given) != 1 or len(given) != len(labels):
+    given = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(given, Sequence) or len(given) != len(labels):
         raise ValueError(
             f"{name} must hold one number for each of the {len(labels)} classes "
             f"{listed(labels)}. Got {given!r}."

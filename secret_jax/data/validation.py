@@ -107,7 +107,9 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
         refuse_complex(sample_weight, "sample_weight")
         weight = np.asarray(sample_weight, np.float64)
         refuse_weights(weight)
-        weight = _check_sample_weight(weight, np.empty((len(X), 1)), dtype=np.float64)
+        weight = _check_sample_weight(
+            weight if weight.ndim else float(weight), np.empty((len(X), 1))
+        )
     except (TypeError, ValueError) as error:
         raise ValueError(f"Bad sample weights: {error}") from None
     if weight.max() == 0:

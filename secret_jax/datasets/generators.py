@@ -48,7 +48,7 @@ def make_3dsin(
     >>> X.shape, y.shape
     ((100, 2), (100,))
     """
-    _check("make_3dsin", n_samples=n_samples)
+    _check("make_3dsin", n_samples=n_samples, device=device)
     return _drawn(_3dsin, random_state, device, n_samples=n_samples)
 
 
@@ -93,8 +93,8 @@ def make_fried(
     >>> X.shape, y.shape
     ((100, 10), (100,))
     """
-    _check("make_fried", n_samples=n_samples, noise=noise, n_features=n_features)
     sizes = {"n_samples": n_samples, "n_features": n_features, "noise": noise}
+    _check("make_fried", **sizes, device=device)
     return _drawn(_fried, random_state, device, **sizes)
 
 
@@ -142,7 +142,7 @@ def make_cart(
     >>> np.unique(X[:, 0]), np.unique(X[:, 1])
     (array([-1.,  1.]), array([-1.,  0.,  1.]))
     """
-    _check("make_cart", n_samples=n_samples, noise=noise)
+    _check("make_cart", n_samples=n_samples, noise=noise, device=device)
     return _drawn(_cart, random_state, device, n_samples=n_samples, noise=noise)
 
 
@@ -202,5 +202,10 @@ def _drawn_on_device(
 
 
 def _check(caller: str, **given: Any) -> None:
-    allowed = {"n_samples": at_least(1), "n_features": at_least(5), "noise": real(0.0)}
-    check_constraints({name: [allowed[name]] for name in given}, given, caller)
+    allowed = {
+        "n_samples": [at_least(1)],
+        "n_features": [at_least(5)],
+        "noise": [real(0.0)],
+        "device": [str, None],
+    }
+    check_constraints({name: allowed[name] for name in given}, given, caller)

@@ -214,8 +214,8 @@ class SecretRegressor(
     True
     """
 
-    # Options of `predict` are no data of the rows, which pipelines would pass on.
-    __metadata_request__predict: ClassVar = {"return_std": UNUSED, "output": UNUSED}
+    # Where predictions lie is no data of the rows, which pipelines would pass on.
+    __metadata_request__predict: ClassVar = {"output": UNUSED}
 
     @overload
     def predict(

@@ -230,7 +230,7 @@ def _form(growth: Growth) -> Hashable:
         schema.missing_columns,
         schema.monotonic,
         schema.n_outputs,
-        len(schema.discrete),
+        schema.discrete,
         max(map(len, schema.categories), default=0),
     )
 

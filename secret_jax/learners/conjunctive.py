@@ -198,7 +198,7 @@ def _singles(finder: ConjunctiveSplits, screen: Screen) -> list[Pick]:
     inside = np.ones(len(level.weight), bool)
     cuts = screen.best(inside)
     cuts = cuts._replace(gain=cuts.gain[:, :1] - chance[:, None])
-    which, gain = _finalists(cuts, screen.axis.allowed, inside, finder, screen)
+    which, gain = _finalists(cuts, screen.axis.allowed, inside, screen)
     gain = gain - np.take_along_axis(chance, which, axis=1)
     order = np.argsort(-gain, axis=1, kind="stable")[:, : finder.n_starts]
     which, gain = (np.take_along_axis(a, order, axis=1) for a in (which, gain))
@@ -220,7 +220,7 @@ def _addition(
         same &= attribute == one.pick.attribute[:, None]
         alike = (kind == SplitKind.DISCRETE) | (upper == one.above[:, None])
         allowed &= ~(same & alike)
-    which, gain = _finalists(cuts, allowed, inside, finder, screen)
+    which, gain = _finalists(cuts, allowed, inside, screen)
     best, node = gain.argmax(axis=1), np.arange(level.n_nodes)
     which = which[node, best]
     return Condition(_pick(cuts, which, gain[node, best], screen), which >= n)
@@ -230,7 +230,6 @@ def _finalists(
     cuts: Cuts,
     allowed: Bool[np.ndarray, "n_nodes n_sides"],
     inside: Bool[np.ndarray, " rows"],
-    finder: ConjunctiveSplits,
     screen: Screen,
 ) -> tuple[Int[np.ndarray, "n_nodes k"], Float[np.ndarray, "n_nodes k"]]:
     """The most promising sides of each node, with their exact gains."""

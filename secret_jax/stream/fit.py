@@ -167,6 +167,13 @@ class StreamRows:
             targets, weight = batch.targets[used], batch.weight[used]
             with batch.with_row_context():
                 columns = matched(schema, batch.table, used, asked=())
+                unseen = (columns.codes < 0).any(axis=0)
+                if unseen.any():
+                    name = schema.names[schema.discrete[int(unseen.argmax())]]
+                    raise ValueError(
+                        f"column {name!r} holds a category that the first pass did not "
+                        "see: the source has changed. Fit it again."
+                    )
             hashed = columns.hashes(schema.categories, targets, ROW_ORDER)
             n_rows, content = n_rows + len(used), content_of(hashed, weight, content)
             weight = rounded_weight(weight * self.whole.factor)

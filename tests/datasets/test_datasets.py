@@ -151,6 +151,7 @@ def test_cart_noise_has_variance_one(device):
         *((make, "n_samples", value) for make in GENERATORS for value in (0, 2.0, "9")),
         (make_fried, "n_features", 4),
         *((make, "noise", v) for make in GENERATORS[1:] for v in (-1, np.nan, "1")),
+        (make_cart, "device", 3),
     ],
 )
 def test_bad_arguments_are_named(make, argument, value):

@@ -54,9 +54,9 @@ class Smoothing(Head):
     kernels: ClassVar[tuple[str, ...]] = tuple(WEIGHING)
     needs: ClassVar[str] = "it weighs rows, so the kernel must fall with the distance"
 
-    def base_of(self, predicted: np.ndarray, constants: bool) -> np.ndarray:
+    def base_of(self, prediction: np.ndarray, constants: bool) -> np.ndarray:
         """What the tree says, also if they are constants."""
-        return predicted
+        return prediction
 
     def fit(self, rows: Regions) -> HeadFit:
         leaves, known, fitted, left_out = {}, [], [], []
