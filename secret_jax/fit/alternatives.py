@@ -159,21 +159,21 @@ def _grown(
     data: Prepared,
     given: CheckedRows,
     eval_set: CheckedRows | None,
-    most: float = np.inf,
+    most: float | None = None,
 ) -> Fit:
     """Grow and prune a tree, without the regressors that harm if it then errs less.
 
     A column that says nothing of the target still takes a coefficient in every leaf,
     and splits have to earn it. It may still be split on. Which fit goes on is decided
-    when their trees are first compared, so that only one of them is grown to its end.
-    One whose value by then is not less than ``most`` is `Overtaken`.
+    when their trees are first compared, so that with folds only one of them is grown to
+    its end. One whose value by then is not less than ``most`` is `Overtaken`.
     """
     rivals, schema = list[Fit](), data.schema
 
     def first_look(evidence: Evidence, candidates: Sequence[Candidate]) -> None:
         best, last = candidates[0], candidates[-1].pruned.value
         value = best.pruned.value
-        if value >= most:
+        if most is not None and value >= most:
             raise Overtaken
         harmful = _harmful(schema, folds_of(evidence, best.pruned))
         if not harmful:

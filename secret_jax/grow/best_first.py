@@ -72,8 +72,8 @@ class BestFirst:
     def chosen(self) -> tuple[list[int], list[int]]:
         """Nodes whose splits are made now, which counts as done.
 
-        ``node`` is empty where growth has come to its end. ``full``: those of them
-        whose children growth cannot come to.
+        None where growth has come to its end. Also those of them whose children growth
+        cannot come to.
         """
         found, full = [], []
         for tree, most in enumerate(self._most):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,8 +25,9 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import Enough, Grown, SoFar, grown
 from secret_jax.grow.search import GrowOptions
+from secret_jax.runtime.devices import carried, chosen_device
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.progress import Stage, Step
 
 # Rows of all roots that grow together, unless those of one fit are more: with many the
 # steps cost what the rows cost, and together they would only need more memory.
@@ -53,7 +55,12 @@ class Growth(NamedTuple):
 def grow(growth: Growth) -> list[Grown]:
     """Grow trees, with those of the other fits where there are any."""
     meeting = _MEETING.get()
-    return grown(*growth) if meeting is None else meeting.grow(growth)
+    if meeting is None:
+        return grown(*growth)
+    # What a fit is told, it is told as in its own thread.
+    stage = replace(growth.stage, progress=_as_here(growth.stage.progress))
+    enough = None if growth.enough is None else _as_here(growth.enough)
+    return meeting.grow(growth._replace(stage=stage, enough=enough))
 
 
 def fit_together(
@@ -94,16 +101,22 @@ def fit_together(
         warnings.catch_warnings(),
         ThreadPoolExecutor(at_once) as pool,
     ):
-        for some in _batches(fits, at_once):
+        for first in range(0, len(fits), at_once):
+            some = fits[first : first + at_once]
             meeting = _Meeting(len(some))
-            now = [pool.submit(copy_context().run, meeting.of, fit) for fit in some]
-            futures += now
             try:
-                wait(now)
+                for fit in some:
+                    futures.append(pool.submit(_as_here(meeting.of), fit))
+                wait(futures)
             except BaseException:
                 meeting.close()
                 raise
     return futures
+
+
+def _as_here(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function for another thread, where context and settings are as here."""
+    return carried(partial(copy_context().run, function))
 
 
 class _Waiting:
@@ -150,7 +163,7 @@ class _Meeting:
             while not own.is_done:
                 if self._is_closed:
                     own.error = KeyboardInterrupt()
-                elif self._n_busy == 0:
+                elif self._n_busy <= 0:
                     self._grow_all()
                 else:
                     self._changed.wait()
@@ -161,8 +174,8 @@ class _Meeting:
 
     def close(self) -> None:
         """Let every fit end where it comes to its next growth."""
+        self._is_closed = True  # also if a growth holds the lock
         with self._changed:
-            self._is_closed = True
             self._changed.notify_all()
 
     def _grow_all(self) -> None:
@@ -197,11 +210,6 @@ def _answer(group: Sequence[_Waiting]) -> None:
 _MEETING: ContextVar[_Meeting | None] = ContextVar("meeting", default=None)
 
 
-def _batches(things: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
-    for first in range(0, len(things), most):
-        yield things[first : first + most]
-
-
 def _groups(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
     """Growths that can be one, of not too many rows."""
     keys = [_form(each.growth) for each in waiting]
@@ -222,6 +230,7 @@ def _form(growth: Growth) -> Hashable:
     if options.fixed is not None or not isinstance(growth.rows.table.x, np.ndarray):
         return id(growth)
     return (
+        chosen_device(),
         replace(options, max_depth=None),
         growth.enough is None,
         schema.input_columns,
@@ -260,38 +269,54 @@ def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown] | BaseException
 
     errors: dict[int, BaseException] = {}
 
-    def enough(n_levels: int, so_far: SoFar) -> np.ndarray:
-        found: list[tuple[list[list[Grown]], np.ndarray]] = []
-        ended = list[np.ndarray]()
+    def told(step: Step) -> None:
+        for i, growth in enumerate(growths):
+            try:
+                growth.stage.at(step.done, step.total, step.detail)
+            except BaseException as error:  # of this fit alone
+                errors.setdefault(i, error)
 
-        def present() -> tuple[list[list[Grown]], np.ndarray]:
-            if not found:  # once for all of them
-                trees, number = so_far()
-                found.append((of_each(trees), number))
-            return found[0]
+    ended_early: set[int] = set()
+
+    def enough(n_levels: int, so_far: SoFar) -> np.ndarray:
+        ended = [np.zeros(0, int)]
+        present = cache(lambda: _present(so_far, of_each))  # once for all of them
 
         for i, growth in enumerate(growths):
-            mine: list[np.ndarray] = []
-
-            def own_so_far(i=i, mine=mine) -> tuple[list[Grown], np.ndarray]:
-                trees, number = present()
-                sizes = [sum(one.tree.n_nodes for one in each) for each in trees]
-                first = sum(sizes[:i])
-                mine.append(np.flatnonzero((number - first) // sizes[i] == 0))
-                return trees[i], number[mine[0]] - first
-
-            if i in errors:
+            if i in ended_early:
                 continue
             assert growth.enough is not None
             try:
-                nodes = growth.enough(n_levels, own_so_far)
+                if i in errors:
+                    raise errors[i]
+                nodes = growth.enough(n_levels, lambda i=i: present()[i][:2])
             except BaseException as error:  # of this fit alone
                 errors[i], nodes = error, slice(None)
-            ended += [mine[0][nodes] for _ in mine]
-        return np.concatenate([np.zeros(0, int), *ended])
+                ended_early.add(i)
+            if isinstance(nodes, slice) or len(nodes):
+                ended.append(present()[i][2][nodes])
+        return np.concatenate(ended)
 
     options = replace(first.options, max_depth=None)
     rows = join([each.rows for each in growths])
     callback = None if first.enough is None else enough
-    found = of_each(grown(rows, first.schema, options, roots, first.stage, callback))
+    stage = Stage(first.stage.name, told)
+    found = of_each(grown(rows, first.schema, options, roots, stage, callback))
     return [errors.get(i, trees) for i, trees in enumerate(found)]
+
+
+def _present(
+    so_far: SoFar, of_each: Callable[[Sequence[Grown]], list[list[Grown]]]
+) -> list[tuple[list[Grown], np.ndarray, np.ndarray]]:
+    """Of each growth its trees, its nodes' numbers in them, and which nodes these are.
+
+    Nodes by the order of creation, as `SoFar` has them.
+    """
+    trees, number = so_far()
+    found, first = [], 0
+    for own in of_each(trees):
+        size = sum(one.tree.n_nodes for one in own)
+        mine = np.flatnonzero((number >= first) & (number < first + size))
+        found.append((own, number[mine] - first, mine))
+        first += size
+    return found

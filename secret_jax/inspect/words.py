@@ -342,8 +342,9 @@ def _missing_values(tree: Tree) -> Iterator[str]:
         elif compared[position]:
             in_splits.append(words)
     first = schema.n_regressors - schema.n_indicators
-    indicators = enumerate(schema.indicators, first)
-    asked = {schema.discrete[a] for i, (a, _) in indicators if in_sums[i]}
+    # Those without shares are no mean.
+    known = schema.indicators[: len(schema.indicator_shares)]
+    asked = {schema.discrete[a] for i, (a, _) in enumerate(known, first) if in_sums[i]}
     levels = [quoted(schema.names[column]) for column in sorted(asked)]
     for fact, columns in (
         ("missing numbers count as means in sums", means),

@@ -86,7 +86,8 @@ def standardised(nodes: Nodes, direction: AnyArray) -> AnyArray:
     """Directions (n_nodes, k, n_columns) along which columns have unit variance."""
     xp = nodes.rows.xp
     variance = xp.sum(matmul(direction, nodes.covariance) * direction, axis=2)
-    return safe_divide(direction, xp.sqrt(xp.maximum(variance, 0.0))[..., None])
+    unit = safe_divide(direction, xp.sqrt(xp.maximum(variance, 0.0))[..., None])
+    return xp.where(xp.isfinite(variance)[..., None], unit, 0.0)
 
 
 def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray]:

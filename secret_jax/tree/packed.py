@@ -250,13 +250,15 @@ def packed_trees(
     leaf = np.flatnonzero(tree.is_leaf)
     n_leaves, n_pieces = n or len(leaf), n or len(pieces)
     n_states = n_leaves + n_pieces
-    state = np.zeros(tree.n_nodes, np.uint16 if n else np.min_scalar_type(n_states))
+    least = np.min_scalar_type(n_states)
+    state = np.zeros(tree.n_nodes, np.promote_types(least, np.uint16) if n else least)
     state[leaf] = np.arange(len(leaf))
     state[[piece[0] for piece in pieces]] = n_leaves + np.arange(len(pieces))
     # A row that has reached its leaf stays there.
     first = 0 if n_steps > 1 or tree.is_leaf[roots].any() else n_leaves
     following = np.arange(first, n_states, dtype=state.dtype)[:, None]
-    most = n_splits if n_bits > BYTE else n_bits  # bits above are 0
+    alone = len({*place}) == len(place)  # in its number: bits above are 0
+    most = n_splits if n_bits > BYTE and alone else n_bits
     following = np.repeat(following, 1 << most, axis=1)
     compared, at = comparisons_of(tree, not n, n)
     n_numbers = n // 4 + 1 if n else max(place, default=-1) + 1

@@ -240,8 +240,10 @@ class Tree:
 
     def comparisons_at(self, node: int) -> list[int]:
         """List the comparisons of a node; a leaf has none."""
+        if self.left[node] < 0:
+            return []
         further = self.n_nodes + np.flatnonzero(self.further == node)
-        return [] if self.is_leaf[node] else [node, *further.tolist()]
+        return [node, *further.tolist()]
 
     @property
     def in_splits(self) -> np.ndarray:

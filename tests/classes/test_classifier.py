@@ -150,7 +150,9 @@ def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     refused("that of the class 'versicolor' is -0.1", X, y, priors=[0.5, -0.1, 0.6])
     refused("that of the class 'setosa' is nan", X, y, priors=[np.nan, 0.5, 0.5])
     refused("positive for two classes or more", X, y, priors=[1.0, 0.0, 0.0])
-    refused("priors names the class 'a', which y does not hold", X, y, priors={"a": 1.0})
+    refused(
+        "priors names the class 'a', which y does not hold", X, y, priors={"a": 1.0}
+    )
     refused("priors must hold one number for each .*many", X, y, priors="many")
     costs = np.ones((3, 3))
     costs[2, 0] = np.nan

@@ -283,3 +283,13 @@ def test_what_a_finer_growth_cannot_change_is_fitted_once(options, monkeypatch):
     monkeypatch.setattr(alternatives, "grow_and_prune", counted)
     at_any_size(**options).fit(X, y)
     assert len(fits) == 1
+
+
+@pytest.mark.parametrize("prune", ["aic", "m5"])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4])
+def test_trees_of_hardly_any_rows_are_no_race(prune, n_rows):
+    """Their values are infinite, and nothing is less."""
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    model = SecretRegressor(prune=prune, leaf="linear").fit(X, X[:, 0] ** 2)
+    assert model.n_leaves_ == 1
+    assert np.isfinite(model.predict(X)).all()

@@ -2,12 +2,14 @@
 
 import functools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from configurations import crease, shop
 
 from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.fit.alternatives import fit_tree
 from secret_jax.grow import together
 from secret_jax.grow.together import fit_together
 
@@ -97,3 +99,39 @@ def test_an_interruption_ends_all_fits(monkeypatch):
     monkeypatch.setattr(together, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit_together([functools.partial(fit_of, "default", seed) for seed in range(3)])
+
+
+def test_fits_that_cannot_all_begin_do_not_wait_for_each_other(monkeypatch):
+    submit, n_begun = together.ThreadPoolExecutor.submit, []
+
+    def twice(pool, *given):
+        n_begun.append(1)
+        if len(n_begun) > 2:
+            raise RuntimeError("can't start new thread")
+        return submit(pool, *given)
+
+    monkeypatch.setattr(together.ThreadPoolExecutor, "submit", twice)
+    with pytest.raises(RuntimeError, match="new thread"):
+        fit_together([functools.partial(fit_of, "default", seed) for seed in range(4)])
+
+
+def test_every_fit_hears_of_its_progress_and_errs_alone():
+    def loud(seed, error=None):
+        X, y = crease(200, seed)
+        model = SecretRegressor()
+        plan = replace(model._plan(), progress=functools.partial(hear, seed, error))
+        return fit_tree(plan, model._given(X, y, None)[0], None).tree.n_leaves
+
+    def hear(seed, error, step):
+        heard[seed].add(step.stage)
+        if error and step.stage.startswith("growing"):
+            raise error
+
+    heard: list[set[str]] = [set(), set(), set()]
+    fits = [functools.partial(loud, 0), functools.partial(loud, 1, KeyError("own"))]
+    one, two, three = fit_together([*fits, functools.partial(loud, 2)])
+    assert one.result() > 0
+    assert three.result() > 0
+    with pytest.raises(KeyError, match="own"):
+        two.result()
+    assert all(any(stage.startswith("growing") for stage in own) for own in heard)
