@@ -31,8 +31,11 @@ from secret_jax.tree.structure import Tree
 SPLITS = RssSplits(
     n_hessian=1, n_finalists=1, n_thresholds=8, sparse_terms=(), least_share=1 / 16
 )
-# Of boosters, where one tree mends another: as accurate, in less time.
-BOOSTER_SPLITS = replace(SPLITS, hinge_steps=1, max_split_features=None)
+# Of boosters: fewer steps are as accurate where one tree mends another; with one
+# finalist of eight thresholds they err 2 % more, and take no less time.
+BOOSTER_SPLITS = replace(
+    SPLITS, n_finalists=3, n_thresholds=16, hinge_steps=1, max_split_features=None
+)
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
 # Trees grow in threads of their own: the fewer calls the better.
