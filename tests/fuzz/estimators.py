@@ -43,7 +43,7 @@ _FOREST = {
 }
 _LOSSES = ["absolute", sj.Quantile(level=0.8)]
 _OF_COUNTS = ["poisson", "auto"]
-_PRESETS = ["paper", "cart", "guide", "m5", "retis", "support"]
+_LEARNERS = ["cart", "guide", "m5", "retis", "support"]
 
 
 def _drawn(rng: Rng, choices: dict[str, list[Any]]) -> dict[str, Any]:
@@ -80,7 +80,8 @@ def _kernel(rng: Rng, kind: Any, tree: Any) -> Any:
 _R, _C = sj.SecretRegressor, sj.SecretClassifier
 NUMBERS: dict[str, Callable[[Rng], Any]] = {
     "tree": lambda rng: _R(**_drawn(rng, _TREE | _NUMBERS)),
-    "preset": lambda rng: getattr(_R, _one(rng, _PRESETS))(),
+    "paper": lambda rng: _R.paper(),
+    "learner": lambda rng: _R.literature(_one(rng, _LEARNERS)),
     "accurate": lambda rng: _R.accurate(gates=False, **_drawn(rng, _TREE)),
     "loss": lambda rng: _loss(rng, _LOSSES),
     "soft": lambda rng: _R(**_drawn(rng, _TREE) | {"refine": _GATES}),
@@ -98,5 +99,5 @@ CLASSES: dict[str, Callable[[Rng], Any]] = {
     "ordinal": lambda rng: sj.SecretOrdinalClassifier(_inner(rng, _R)),
     "kernel of classes": lambda rng: _kernel(rng, sj.KernelTreeClassifier, _C),
 }
-SEVERAL = {"tree", "preset", "forest", "booster", "kernel"}  # outputs
+SEVERAL = {"tree", "paper", "learner", "forest", "booster", "kernel"}  # outputs
 ALL = NUMBERS | COUNTS | CLASSES
