@@ -160,18 +160,6 @@ class RaggedRows:
         shape = n_codes, self.n_nodes, len(code), len(values)
         return found.reshape(shape).transpose(1, 2, 3, 0)
 
-    def sums_below(
-        self,
-        values: Float[np.ndarray, "d n_rows"],
-        cuts: Float[np.ndarray, "n_nodes d n_cuts"],
-        of: Float[np.ndarray, "m n_rows"],
-    ) -> Float[np.ndarray, "n_nodes d m n_cuts"]:
-        """Sums over the rows whose value is at most a cut; cuts rise."""
-        n_codes = cuts.shape[-1] + 1
-        member = self._member(self._codes(values, cuts), n_codes)
-        shape = n_codes, self.n_nodes, len(values), len(of)
-        return _running(member @ np.ascontiguousarray(of.T), shape)
-
     def moments_below(
         self,
         values: Float[np.ndarray, "d n_rows"],
@@ -181,7 +169,10 @@ class RaggedRows:
     ) -> tuple[
         Float[np.ndarray, "n_nodes d m n_cuts"], Float[np.ndarray, "n_nodes d 2 n_cuts"]
     ]:
-        """`sums_below`, and those of the weighted values and of their squares."""
+        """Sums over the rows whose value is at most a cut; cuts rise.
+
+        Of ``of``, and of the values and their squares, weighted.
+        """
         shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
         member = self._member(self._codes(values, cuts), shape[0])
         found = _running(member @ np.ascontiguousarray(of.T), (*shape, len(of)))

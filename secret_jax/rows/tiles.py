@@ -147,15 +147,6 @@ class TiledRows:
         codes = jnp.arange(n_codes, dtype=code.dtype)[:, None]
         return self._sums_where(code[:, :, None, :] == codes, values)
 
-    def sums_below(
-        self,
-        values: Float[Array, "n_tiles d tile"],
-        cuts: Float[Array, "n_nodes d n_cuts"],
-        of: Float[Array, "n_tiles m tile"],
-    ) -> Float[Array, "n_nodes d m n_cuts"]:
-        """Sums over the rows whose value is at most a cut."""
-        return self._sums_where(values[:, :, None, :] <= self.spread(cuts), of)
-
     def moments_below(
         self,
         values: Float[Array, "n_tiles d tile"],
@@ -163,7 +154,10 @@ class TiledRows:
         of: Float[Array, "n_tiles m tile"],
         weight: Float[Array, "n_tiles tile"],
     ) -> tuple[Float[Array, "n_nodes d m n_cuts"], Float[Array, "n_nodes d 2 n_cuts"]]:
-        """`sums_below`, and those of the weighted values and of their squares."""
+        """Sums over the rows whose value is at most a cut.
+
+        Of ``of``, and of the values and their squares, weighted.
+        """
         below = values[:, :, None, :] <= self.spread(cuts)
         known = jnp.where(jnp.isfinite(values), values, 0)
         powers = (weight[:, None] * known, weight[:, None] * known**2)

@@ -49,7 +49,8 @@ class VarianceSplits(SplitFinder):
         place = number * np.arange(_QUANTILES) // _QUANTILES
         place = xp.broadcast_to(place[:, None], (*first.shape[:2], _QUANTILES))
         cuts = xp.take_along_axis(first, place, axis=-1)
-        below = rows.sums_below(level.x, cuts, values)  # (n_nodes, d, 2, n_cuts)
+        below, _ = rows.moments_below(level.x, cuts, values, level.weight)
+        # (n_nodes, d, 2, n_cuts)
         n_nodes, d = below.shape[:2]
         gain = gains(xp.moveaxis(below, 1, 2).reshape(n_nodes, 2, -1))
         best = xp.argmax(gain.reshape(n_nodes, d, -1), axis=-1)

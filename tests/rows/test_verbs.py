@@ -160,18 +160,8 @@ def test_sums_without_an_attribute(here, x):
     assert found.shape[1:] == (0, 3, 6)
 
 
-def test_sums_below_cuts(here, loops, x, rng):
-    # Of the first rows, as finders take them: a value that equals a cut is below it.
-    cuts = np.sort(loops.head(x, 8), axis=-1)
-    of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
-    found = here.call(
-        lambda rows, v, c, o: rows.sums_below(v, c, o),
-        *(here.put(x), here.nodes(cuts), here.put(of)),
-    )
-    close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
-
-
 def test_moments_of_values_below_cuts(here, loops, x, rng):
+    # Of the first rows, as finders take them: a value that equals a cut is below it.
     cuts = np.sort(loops.head(x, 8), axis=-1)
     of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
     weight = rng.uniform(size=N).astype(np.float32)
