@@ -162,7 +162,7 @@ def _done(fits: Sequence[Callable[[], Any]]) -> Sequence[Future[Any]]:
     """Make fits, one here and now, or several whose trees grow at the same time."""
     if len(fits) > 1:
         # `benchmarks.accuracy.versions` also runs code that does not have it.
-        from secret_jax.grow.together import fit_together
+        from secret_jax.fit.grow.together import fit_together
 
         return fit_together(fits)
     made: Future[Any] = Future()

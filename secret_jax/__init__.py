@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 from secret_jax.runtime.version import VERSION
 
 if TYPE_CHECKING:
+    from secret_jax.composed.ensemble.classifier import (
+        SecretBoostingClassifier as SecretBoostingClassifier,
+    )
+    from secret_jax.composed.ensemble.forest import (
+        SecretForestRegressor as SecretForestRegressor,
+    )
+    from secret_jax.composed.ensemble.regressor import (
+        SecretBoostingRegressor as SecretBoostingRegressor,
+    )
     from secret_jax.composed.kernel.trees import (
         KernelTreeClassifier as KernelTreeClassifier,
     )
@@ -21,17 +30,9 @@ if TYPE_CHECKING:
         UnseenCategoryWarning as UnseenCategoryWarning,
     )
     from secret_jax.data.shards import shard_rows as shard_rows
-    from secret_jax.ensemble.classifier import (
-        SecretBoostingClassifier as SecretBoostingClassifier,
-    )
-    from secret_jax.ensemble.forest import (
-        SecretForestRegressor as SecretForestRegressor,
-    )
-    from secret_jax.ensemble.regressor import (
-        SecretBoostingRegressor as SecretBoostingRegressor,
-    )
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
+    from secret_jax.estimators.stream.batches import StreamError as StreamError
     from secret_jax.fit.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.fit.prune.cross_validation import CrossValidation as CrossValidation
     from secret_jax.fit.prune.cross_validation import StandardErrors as StandardErrors
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from secret_jax.runtime.programs import keep_programs as keep_programs
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
-    from secret_jax.stream.batches import StreamError as StreamError
 
 __version__ = VERSION
 
@@ -58,9 +58,9 @@ _NAMES = {
     "composed.ordinal": "SecretOrdinalClassifier",
     "data.categories": "UnseenCategoryWarning",
     "data.shards": "shard_rows",
-    "ensemble.classifier": "SecretBoostingClassifier",
-    "ensemble.forest": "SecretForestRegressor",
-    "ensemble.regressor": "SecretBoostingRegressor",
+    "composed.ensemble.classifier": "SecretBoostingClassifier",
+    "composed.ensemble.forest": "SecretForestRegressor",
+    "composed.ensemble.regressor": "SecretBoostingRegressor",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",
     "fit.prune.cost_complexity": "CostComplexity",
@@ -77,7 +77,7 @@ _NAMES = {
     "runtime.programs": "keep_programs",
     "splits.rss": "RssSplits",
     "splits.secret": "SecretSplits",
-    "stream.batches": "StreamError",
+    "estimators.stream.batches": "StreamError",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -17,7 +17,7 @@ from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
 from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
-from secret_jax.stream.mixin import StreamMixin
+from secret_jax.estimators.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 from secret_jax.tree.sharded import predict_where_they_lie
 

@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import Grown, SoFar
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.fit.prune.interface import Evidence, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.fit.refine.interface import Candidate
-from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import Grown, SoFar
-from secret_jax.grow.trees import Recipe
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from secret_jax.data.rows import join, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS, compare_axis_and_oblique
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared
 from secret_jax.fit.prune.cross_validation import (
@@ -26,7 +27,6 @@ from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.refine.interface import Candidate, Fitted, Fold, Refined
-from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.runtime.progress import Stage

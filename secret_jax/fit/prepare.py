@@ -18,10 +18,10 @@ from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight
+from secret_jax.fit.grow.fixed import columns_of_fixed
+from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
-from secret_jax.grow.fixed import columns_of_fixed
-from secret_jax.grow.frontier import ROUNDING
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage

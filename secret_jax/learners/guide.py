@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.thresholds import (
     Ranked,
@@ -25,7 +26,6 @@ from secret_jax.learners.thresholds import (
 )
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
-from secret_jax.rows.ragged import RaggedRows
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import POSITIVE, at_least
 from secret_jax.splits.axis import (

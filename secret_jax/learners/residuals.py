@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.learners.thresholds import (
     PURE,
     ROUNDING,
@@ -27,7 +28,6 @@ from secret_jax.learners.thresholds import (
     running,
     tried_cuts,
 )
-from secret_jax.rows.ragged import RaggedRows
 from secret_jax.splits.axis import leading_component
 from secret_jax.splits.interface import Level
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from secret_jax.rows.ragged import RaggedRows
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.runtime.values import SHARE, at_least, is_integer
 from secret_jax.splits.interface import Level
 

@@ -1,8 +1,8 @@
 """What a split finder is: a value that maps a level of nodes to their best splits.
 
 A finder's fields are its options; it is hashable. It sees the rows of all nodes of a
-level and the verbs that sum over them (`secret_jax.rows`), and knows nothing of the
-frontier or of devices: `secret_jax.grow` drives all finders.
+level and the verbs that sum over them (`secret_jax.data.ragged`), and knows nothing of
+the frontier or of devices: `secret_jax.fit.grow` drives all finders.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from sklearn.inspection import partial_dependence
 from sklearn.metrics import log_loss
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
+from secret_jax.composed.ensemble.growth import total_error
 from secret_jax.data.rows import Rows, Table
-from secret_jax.ensemble.growth import total_error
 from secret_jax.losses.classes import CrossEntropy
 
 SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}

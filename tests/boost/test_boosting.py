@@ -135,7 +135,7 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch):
     # While trees grow, and while errors of the new trees are measured.
     for place in ("boosting.add_round", "regressor.SecretBoostingRegressor._calibrate"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"secret_jax.ensemble.{place}", interrupted)
+            patch.setattr(f"secret_jax.composed.ensemble.{place}", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
         assert vars(model) == state

@@ -14,7 +14,7 @@ from secret_jax import (
     SecretClassifier,
     SecretRegressor,
 )
-from secret_jax.ensemble.distill import teacher_of
+from secret_jax.composed.ensemble.distill import teacher_of
 from secret_jax.fit.refine.distillation import Distillation, student_rows
 from secret_jax.losses.numbers import SQUARED_ERROR
 

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 from secret_jax import CostComplexity, RssSplits, SecretRegressor
-from secret_jax.grow.trees import Recipe
+from secret_jax.fit.grow.trees import Recipe
 
 # Those whose rows the default splits.
 _SPLIT = {

@@ -11,12 +11,12 @@ from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
 from secret_jax.fit import axis_or_oblique
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.pipeline import divided, grow_and_prune
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.prune.cost_complexity import Unpruned
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.fit.prune.interface import Pruned, PruningRule
-from secret_jax.grow.trees import Recipe
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.reshape import compact, number_in_compact
 

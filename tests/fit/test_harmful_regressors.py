@@ -12,10 +12,10 @@ from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
 from secret_jax.data.shards import shard_rows
 from secret_jax.fit.alternatives import Equations
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
 from secret_jax.fit.refine.distillation import Distillation
-from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import total_error
 
 N_USEFUL, N_USELESS = 3, 15

@@ -8,9 +8,9 @@ from configurations import persons, refusal
 from sklearn.metrics import r2_score
 
 from secret_jax import SecretForestRegressor
+from secret_jax.composed.ensemble.forest import out_of_bag
 from secret_jax.data.encoding import encode
 from secret_jax.datasets import make_fried
-from secret_jax.ensemble.forest import out_of_bag
 from secret_jax.tree import routing
 
 FEW = {"n_estimators": 8, "min_samples_leaf": 12, "random_state": 0}
@@ -33,7 +33,7 @@ def fitted():
         return out_of_bag(trees, bags, distinct)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secret_jax.ensemble.forest.out_of_bag", keep)
+        patch.setattr("secret_jax.composed.ensemble.forest.out_of_bag", keep)
         model = SecretForestRegressor(**FEW).fit(*wave())
     return model, *drawn[0]
 

@@ -10,11 +10,11 @@ import pytest
 from configurations import encoded, grow
 
 from secret_jax import RssSplits
-from secret_jax.grow import search
-from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import grown
-from secret_jax.grow.search import GrowOptions
-from secret_jax.grow.trees import with_leaf_models
+from secret_jax.fit.grow import search
+from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import grown
+from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.learners import CartSplits
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.ridge import Ridge

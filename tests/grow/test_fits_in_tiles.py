@@ -30,7 +30,7 @@ def test_the_tree_is_that_of_processors(parameters, monkeypatch):
     model = SecretRegressor(**SMALL, **parameters)
     on_host = model.fit(X, y)
     expected, prediction = on_host.tree_, on_host.predict(X)
-    monkeypatch.setattr("secret_jax.grow.grower.on_accelerator", lambda: True)
+    monkeypatch.setattr("secret_jax.fit.grow.grower.on_accelerator", lambda: True)
     found = model.fit(X, y).tree_
     assert expected.n_leaves > 2
     np.testing.assert_array_equal(found.kind, expected.kind)

@@ -10,7 +10,7 @@ from configurations import crease, regressor, shop, tree_bytes
 
 from secret_jax import SecretRegressor
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.grow import on_host
+from secret_jax.fit.grow import on_host
 from secret_jax.runtime import programs
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 

@@ -13,12 +13,12 @@ from traceable_finder import VarianceSplits
 
 from benchmarks.device import as_on_accelerator
 from secret_jax import SecretRegressor
-from secret_jax.grow import on_device
-from secret_jax.grow.frontier import Frontier, Places, Root
-from secret_jax.grow.grower import grown
-from secret_jax.grow.on_device import OnDevice
-from secret_jax.grow.on_host import OnHost
-from secret_jax.grow.search import GrowOptions, no_splits
+from secret_jax.fit.grow import on_device
+from secret_jax.fit.grow.frontier import Frontier, Places, Root
+from secret_jax.fit.grow.grower import grown
+from secret_jax.fit.grow.on_device import OnDevice
+from secret_jax.fit.grow.on_host import OnHost
+from secret_jax.fit.grow.search import GrowOptions, no_splits
 from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 700
@@ -179,7 +179,7 @@ def test_one_search_serves_all_levels_and_sizes(table):
     options = GrowOptions(finder=VarianceSplits(), sample=64, min_gain=0.0, max_depth=2)
     counts = []
     for n_rows in (500, 400, 350, 700):
-        from secret_jax.grow import level_programs as programs
+        from secret_jax.fit.grow import level_programs as programs
 
         with as_on_accelerator():
             grown(rows, schema, options, [root_of(np.arange(n_rows))])

@@ -10,8 +10,8 @@ from configurations import crease, shop
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.grow import together
-from secret_jax.grow.together import fit_together
+from secret_jax.fit.grow import together
+from secret_jax.fit.grow.together import fit_together
 
 MODELS = {
     "default": SecretRegressor,

@@ -23,7 +23,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.grower import grown
+from secret_jax.fit.grow.grower import grown
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
@@ -121,7 +121,7 @@ def refusal(*fragments: str) -> Iterator[None]:
 
 
 def grow(*arguments: Any) -> list[Tree]:
-    """Grow several trees and return them alone; see `secret_jax.grow.grower.grown`."""
+    """Grow several trees and return them alone; see `secret_jax.fit.grow.grower`."""
     return [each.tree for each in grown(*arguments)]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from rows_of_nodes import in_tiles
 
 from secret_jax import RssSplits
-from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows
+from secret_jax.data.ragged import RaggedRows
+from secret_jax.data.tiles import TiledRows
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
@@ -139,7 +139,7 @@ def mixed_level(finder: SplitFinder, *, oblique: bool = True, seed: int = 0) -> 
 
 
 def find(level: Level, finder: SplitFinder) -> Split:
-    """As `secret_jax.grow.search` calls a finder."""
+    """As `secret_jax.fit.grow.search` calls a finder."""
     with np.errstate(all="ignore"):
         return finder.find(level)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Loops:
-    """Rows of nodes, one node after the other; see `secret_jax.rows.ragged`."""
+    """Rows of nodes, one node after the other; see `secret_jax.data.ragged`."""
 
     def __init__(self, length):
         self.length = np.asarray(length)
@@ -85,7 +85,7 @@ class Loops:
 def in_tiles(
     values: np.ndarray, length: np.ndarray, n_tiles: int, tile: int
 ) -> np.ndarray:
-    """Put rows, one node after the other, where `secret_jax.rows.tiles` does."""
+    """Put rows, one node after the other, where `secret_jax.data.tiles` does."""
     n_own = -(-length // tile)
     start = tile * (np.cumsum(n_own) - n_own) - (np.cumsum(length) - length)
     place = np.arange(length.sum()) + np.repeat(start, length)

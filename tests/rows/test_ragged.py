@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rows_of_nodes import Loops
 
-from secret_jax.rows.ragged import RaggedRows
+from secret_jax.data.ragged import RaggedRows
 
 LENGTH = np.array([5, 1, 90_000, 300, 2, 7_000])
 N = int(LENGTH.sum())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rows_of_nodes import Loops, in_tiles
 
-from secret_jax.rows.tiles import TiledRows
+from secret_jax.data.tiles import TiledRows
 
 LENGTH = np.array([3, 0, 8, 9, 0, 0])
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from rows_of_nodes import Loops, in_tiles
 
-from secret_jax.rows.ragged import RaggedRows
-from secret_jax.rows.tiles import TiledRows
+from secret_jax.data.ragged import RaggedRows
+from secret_jax.data.tiles import TiledRows
 
 # One row, a tile, a row more, no multiple, so many that sums are made of pieces.
 LENGTH = np.array([1, 64, 65, 700, 2, 9000, 63])

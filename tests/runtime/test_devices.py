@@ -13,7 +13,7 @@ from sklearn import config_context
 from benchmarks.device import as_on_accelerator
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.grow import on_device
+from secret_jax.fit.grow import on_device
 from secret_jax.runtime import devices
 from secret_jax.runtime.devices import (
     carried,

@@ -8,7 +8,7 @@ import pytest
 import reference
 from scipy.special import expit
 
-from secret_jax.rows.ragged import RaggedRows
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.splits.em import MixtureFit, fit_mixtures, products
 from secret_jax.splits.mixture import (
     LogForms,

@@ -12,7 +12,7 @@ from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
 
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.rows.ragged import RaggedRows
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.splits import rss_axis, rss_nodes, rss_oblique, rss_scores
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind

@@ -14,10 +14,10 @@ from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_p
 
 from secret_jax import HoldOut, SecretRegressor
 from secret_jax.datasets import make_fried
+from secret_jax.estimators.stream.batches import Wanted
+from secret_jax.estimators.stream.fit import StreamOptions, fit_stream
+from secret_jax.estimators.stream.sources import opened
 from secret_jax.runtime.progress import Step
-from secret_jax.stream.batches import Wanted
-from secret_jax.stream.fit import StreamOptions, fit_stream
-from secret_jax.stream.sources import opened
 
 SIZES = [1, 30_000, 17, 25_000]
 

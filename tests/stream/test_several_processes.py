@@ -17,9 +17,9 @@ from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_p
 
 import secret_jax
 from secret_jax import SecretRegressor
-from secret_jax.stream.batches import StreamError, Wanted
-from secret_jax.stream.fit import StreamOptions, fit_stream
-from secret_jax.stream.sources import opened
+from secret_jax.estimators.stream.batches import StreamError, Wanted
+from secret_jax.estimators.stream.fit import StreamOptions, fit_stream
+from secret_jax.estimators.stream.sources import opened
 
 ROOT = Path(secret_jax.__file__).parents[1]
 

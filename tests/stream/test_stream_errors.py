@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.stream.batches import StreamError
+from secret_jax.estimators.stream.batches import StreamError
 
 MODEL = {"max_depth": 0}
 GOOD = {"a": [1.0, 2.0, 3.0], "text": ["u", "v", "u"], "y": [1.0, 2.0, 4.0]}

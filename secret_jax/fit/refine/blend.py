@@ -5,9 +5,9 @@ from typing import Annotated
 
 import numpy as np
 
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.refine.interface import Fitted, Gates, Refined
 from secret_jax.fit.refine.soft.parameters import deviations, with_widths
-from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import total_error
 from secret_jax.runtime.values import TupleOf, real
 

@@ -15,11 +15,11 @@ from secret_jax.data.rows import Rows, Table, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS
+from secret_jax.fit.grow.frontier import ROUNDING
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.interface import Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
 from secret_jax.fit.refine.interface import Candidate, Fitted
-from secret_jax.grow.frontier import ROUNDING
-from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Self
 
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import OfLosses
 from secret_jax.tree.structure import Tree
 

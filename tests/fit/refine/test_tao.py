@@ -13,10 +13,10 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
+from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.refine import tao as tao_module
 from secret_jax.fit.refine.tao import Tao, improve, subtree_costs
-from secret_jax.grow.search import GrowOptions
-from secret_jax.grow.trees import Recipe
 from secret_jax.models.fitting import fit_models
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind

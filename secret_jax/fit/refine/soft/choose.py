@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.prune.path import penalised
 from secret_jax.fit.refine.interface import Candidate, Fitted, Gates, Refined
-from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models

@@ -18,6 +18,7 @@ import optax
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.refine.interface import Fitted
 from secret_jax.fit.refine.soft.parameters import (
     Parameters,
@@ -27,7 +28,6 @@ from secret_jax.fit.refine.soft.parameters import (
     trainable,
     with_widths,
 )
-from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import r2_score
 
+from secret_jax.composed.ensemble.boosting import Boosted
+from secret_jax.composed.ensemble.growth import total_error
+from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.boosting import Boosted
-from secret_jax.ensemble.growth import total_error
-from secret_jax.ensemble.model import Ensemble
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.cross_validation import CrossValidation
 from secret_jax.fit.prune.interface import Evidence, Pruned

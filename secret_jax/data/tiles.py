@@ -7,7 +7,7 @@ takes is padding: its weight is zero, and so is all else that is known of it.
 
 Shapes are those of a table, never of a level, so one program serves every level. No sum
 scatters: sums of tiles become sums of nodes by a product with the matrix of which tile
-is whose, whose order is fixed. `secret_jax.rows.ragged` has the same verbs for
+is whose, whose order is fixed. `secret_jax.data.ragged` has the same verbs for
 processors.
 """
 
@@ -209,7 +209,7 @@ class TiledRows:
     ) -> tuple[Array, ...]:
         """Sums that a function makes of the rows, of all tiles at once.
 
-        See `secret_jax.rows.ragged.RaggedRows.total`; ``going`` saves nothing here.
+        See `secret_jax.data.ragged.RaggedRows.total`; ``going`` saves nothing here.
         """
         return function(self, node_values, row_arrays)
 
@@ -230,7 +230,7 @@ class TiledRows:
     ) -> Shaped[Array, "n_nodes ... k"]:
         """The rows at some shares of the weight, as it adds up row by row.
 
-        See `secret_jax.rows.ragged.RaggedRows.at_share`.
+        See `secret_jax.data.ragged.RaggedRows.at_share`.
         """
         of_tile = jnp.sum(weight, axis=-1)
         below, most = jnp.cumsum(of_tile), len(of_tile) - 1

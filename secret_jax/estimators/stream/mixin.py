@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.runtime.devices import computing_on
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import shown
-from secret_jax.runtime.values import at_least, check_constraints
-from secret_jax.stream.batches import Wanted
-from secret_jax.stream.fit import (
+from secret_jax.estimators.stream.batches import Wanted
+from secret_jax.estimators.stream.fit import (
     StreamOptions,
     among_jax_processes,
     fit_stream,
     of_all,
 )
-from secret_jax.stream.predict import predict_stream
-from secret_jax.stream.sources import BatchSource, opened
+from secret_jax.estimators.stream.predict import predict_stream
+from secret_jax.estimators.stream.sources import BatchSource, opened
+from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress import shown
+from secret_jax.runtime.values import at_least, check_constraints
 
 
 class StreamMixin:

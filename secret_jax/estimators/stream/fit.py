@@ -14,15 +14,20 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
 from secret_jax.data.validation import rounded_weight
+from secret_jax.estimators.stream.batches import StreamError
+from secret_jax.estimators.stream.first_pass import (
+    FirstPass,
+    Pool,
+    content_of,
+    together,
+)
+from secret_jax.estimators.stream.sources import BatchSource
 from secret_jax.fit.alternatives import with_better_scale, with_smaller_leaves
 from secret_jax.fit.pipeline import Fit, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.warning import each_once
-from secret_jax.stream.batches import StreamError
-from secret_jax.stream.first_pass import FirstPass, Pool, content_of, together
-from secret_jax.stream.sources import BatchSource
 from secret_jax.tree.structure import ARRAY_FIELDS
 
 _Result = TypeVar("_Result")

@@ -9,10 +9,10 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import Enough, Grown
-from secret_jax.grow.search import GrowOptions
-from secret_jax.grow.together import Growth, grow
+from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import Enough, Grown
+from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.together import Growth, grow
 from secret_jax.models.fitting import fit_models, with_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import UNTOLD, Progress, Stage, silent
@@ -53,7 +53,7 @@ class Recipe:
     ) -> list[Grown]:
         """Grow trees from several roots over a table, without models.
 
-        For ``enough`` see `secret_jax.grow.grower.grown`.
+        For ``enough`` see `secret_jax.fit.grow.grower.grown`.
         """
         told = self.stage(f"{stage} {len(roots)} trees" if len(roots) > 1 else stage)
         return grow(Growth(rows, self.schema, self.options, roots, told, enough))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from secret_jax.data.encoding import Unencoded, matched
+from secret_jax.estimators.stream.sources import BatchSource
 from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Progress
-from secret_jax.stream.sources import BatchSource
 from secret_jax.tree import routing
 from secret_jax.tree.file import replacing
 from secret_jax.tree.structure import Tree

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Frontier
+from secret_jax.fit.grow.frontier import Frontier
 from secret_jax.splits.interface import Comparison, Split
 from secret_jax.tree.reshape import compact, number_in_compact
 from secret_jax.tree.structure import (

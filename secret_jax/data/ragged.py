@@ -2,7 +2,7 @@
 
 The rows of a node are neighbours, nodes one after the other, none of them empty. The
 axis of rows is the last one of every array of rows, and the axis of nodes the first one
-of every array of nodes. `secret_jax.rows.tiles` has the same verbs for accelerators.
+of every array of nodes. `secret_jax.data.tiles` has the same verbs for accelerators.
 """
 
 from __future__ import annotations

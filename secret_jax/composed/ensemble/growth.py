@@ -11,10 +11,10 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import grown
-from secret_jax.grow.search import GrowOptions
-from secret_jax.grow.trees import with_leaf_models
+from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import grown
+from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.errors import weighted_errors

@@ -10,18 +10,18 @@ from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.composed.ensemble.estimator import EnsembleEstimator
+from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
+from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data import validation
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.estimator import EnsembleEstimator
-from secret_jax.ensemble.growth import SPLITS, grown_with_models, key_of
-from secret_jax.ensemble.model import Ensemble
 from secret_jax.estimators.parameters import CountOrShare
-from secret_jax.grow.attributes import n_inputs
-from secret_jax.grow.frontier import Root
+from secret_jax.fit.grow.attributes import n_inputs
+from secret_jax.fit.grow.frontier import Root
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
@@ -65,7 +65,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
 
     Attributes
     ----------
-    ensemble_ : secret_jax.ensemble.model.Ensemble
+    ensemble_ : secret_jax.composed.ensemble.model.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Mean prediction for every training row of the trees that lack it, or NaN (for

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from secret_jax.estimators.stream.batches import Batch, StreamError, Wanted, as_batch
 from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Progress, Stage
-from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch
 
 # Rows that a reader is asked for at a time.
 _BATCH_ROWS = 1 << 18

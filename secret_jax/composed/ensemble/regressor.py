@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.composed.ensemble.base import BoostingEstimator
+from secret_jax.composed.ensemble.boosting import Boosted
 from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Rows
-from secret_jax.ensemble.base import BoostingEstimator
-from secret_jax.ensemble.boosting import Boosted
 from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin
 
@@ -58,7 +58,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
 
     Attributes
     ----------
-    ensemble_ : secret_jax.ensemble.model.Ensemble
+    ensemble_ : secret_jax.composed.ensemble.model.Ensemble
     n_iter_ : int
         Number of trees of a booster, after the linear model.
     n_trees_ : int

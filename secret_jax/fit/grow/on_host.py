@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.execution import Division, Execution, Found
-from secret_jax.grow.frontier import Frontier, Places, partition
-from secret_jax.grow.search import GrowOptions, Search
+from secret_jax.fit.grow.execution import Division, Execution, Found
+from secret_jax.fit.grow.frontier import Frontier, Places, partition
+from secret_jax.fit.grow.search import GrowOptions, Search
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import slice_positions

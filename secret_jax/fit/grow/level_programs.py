@@ -1,6 +1,6 @@
 """What accelerators compute for a level: divide rows, add them up, search nodes.
 
-Functions of `Tiles` and of what the host says of nodes; `secret_jax.grow.on_device`
+Functions of `Tiles` and of what the host says of nodes; `secret_jax.fit.grow.on_device`
 calls them.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.search import checked_splits
+from secret_jax.data.tiles import TiledRows
+from secret_jax.fit.grow.search import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
-from secret_jax.rows.tiles import TiledRows
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
@@ -46,7 +46,7 @@ class Tiles(NamedTuple):
     targets: AnyArray
     weight: AnyArray
     place: AnyArray  # row array, int32: among the places of the roots
-    # (n_places,), int32: see `secret_jax.grow.execution.Execution`.
+    # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
     order: AnyArray
 
     def seen(self) -> Seen:

@@ -1,8 +1,8 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; what is done with rows happens where they lie
-(`secret_jax.grow.execution`), and splits are found by a split finder. A level does not
-care which tree its nodes belong to, so several trees grow at the same time.
+(`execution`), and splits are found by a split finder. A level does not care which tree
+its nodes belong to, so several trees grow at the same time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.attributes import AttributeDraw
-from secret_jax.grow.best_first import BestFirst
-from secret_jax.grow.builder import Builder
-from secret_jax.grow.execution import Division, Execution, Found
-from secret_jax.grow.frontier import Frontier, Places, Root
-from secret_jax.grow.node_models import NodeModels
-from secret_jax.grow.on_device import OnDevice
-from secret_jax.grow.on_host import OnHost
-from secret_jax.grow.search import GrowOptions
+from secret_jax.fit.grow.attributes import AttributeDraw
+from secret_jax.fit.grow.best_first import BestFirst
+from secret_jax.fit.grow.builder import Builder
+from secret_jax.fit.grow.execution import Division, Execution, Found
+from secret_jax.fit.grow.frontier import Frontier, Places, Root
+from secret_jax.fit.grow.node_models import NodeModels
+from secret_jax.fit.grow.on_device import OnDevice
+from secret_jax.fit.grow.on_host import OnHost
+from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
@@ -60,7 +60,7 @@ def grown(
 ) -> list[Grown]:
     """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
 
-    For best-first growth see `secret_jax.grow.best_first`.
+    For best-first growth see `secret_jax.fit.grow.best_first`.
 
     ``rows``: encoded training rows of all trees, shuffled; ``roots``: one for every
     tree; ``stage``: receives the progress; ``enough``: maps the number of iterations,

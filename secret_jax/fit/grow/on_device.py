@@ -2,7 +2,7 @@
 
 A turn is two or three programs. *Divide* moves the rows of split nodes into tiles of
 their children, and adds up what models are made of. *Search* traces a finder over the
-verbs of `secret_jax.rows.tiles`: on all tiles, or on the first rows of nodes, which
+verbs of `secret_jax.data.tiles`: on all tiles, or on the first rows of nodes, which
 *samples* takes out. Only what nodes have crosses the bus, and comes back as one array.
 
 Shapes are those of the table and of the number of nodes that programs have room for,
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.execution import Division, Execution, Found
-from secret_jax.grow.frontier import Frontier, Places
-from secret_jax.grow.level_programs import (
+from secret_jax.fit.grow.execution import Division, Execution, Found
+from secret_jax.fit.grow.frontier import Frontier, Places
+from secret_jax.fit.grow.level_programs import (
     Asked,
     Given,
     Traced,
@@ -32,7 +32,7 @@ from secret_jax.grow.level_programs import (
     statistics_of,
     unpacked,
 )
-from secret_jax.grow.search import GrowOptions, no_splits
+from secret_jax.fit.grow.search import GrowOptions, no_splits
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import is_out_of_memory
 from secret_jax.runtime.hashing import random_numbers

@@ -1,8 +1,8 @@
 """What a turn of growth does with rows: the seam between the host's loop and devices.
 
 The loop keeps the frontier and decides; an execution holds the rows of all nodes. In
-`secret_jax.grow.on_host` they are arrays of NumPy, in `secret_jax.grow.on_device` they
-lie on an accelerator from the root to the leaves.
+`on_host` they are arrays of NumPy, in `on_device` they lie on an accelerator from the
+root to the leaves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from secret_jax.grow.frontier import Frontier
+from secret_jax.fit.grow.frontier import Frontier
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.splits.interface import Split
 

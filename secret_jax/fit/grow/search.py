@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.execution import Found
-from secret_jax.grow.fixed import FixedSplits
-from secret_jax.grow.frontier import Frontier, Places
-from secret_jax.rows.ragged import RaggedRows
+from secret_jax.fit.grow.execution import Found
+from secret_jax.fit.grow.fixed import FixedSplits
+from secret_jax.fit.grow.frontier import Frontier, Places
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import side_by_side
 from secret_jax.runtime.shapes import slice_positions
@@ -37,7 +37,7 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     # Attributes that every node draws, by its key and so by that of its root, to be
-    # split on (`secret_jax.grow.attributes`); None: all.
+    # split on (`secret_jax.fit.grow.attributes`); None: all.
     max_features: int | None = None
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.

@@ -24,10 +24,10 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import refuse_targets, refuse_weights, rounded_weight
+from secret_jax.estimators.stream.batches import Batch, StreamError
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.hashing import mix
-from secret_jax.stream.batches import Batch, StreamError
 
 # The pool may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25

@@ -1,1 +1,0 @@
-"""Rows of the nodes of a level, and the sums over them."""
