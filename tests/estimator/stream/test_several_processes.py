@@ -160,7 +160,7 @@ def free_address() -> str:
 
 
 def started(code: str, *arguments: str) -> subprocess.Popen:
-    helpers = Path(__file__).parents[1] / "helpers"
+    helpers = Path(__file__).parents[2] / "helpers"
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{helpers}"},
