@@ -22,7 +22,7 @@ import statistics
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ from benchmarks.shared import markdown, say, whole_number
 from benchmarks.timing import timed
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.devices import in_32_bits, runs_triton
 from secret_jax.runtime.programs import Program
 
 # A booster takes a few rounds, as all are alike.
@@ -259,9 +259,12 @@ def compiled_for(device: Any, case: Case) -> Compiled:
         jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
     )
     arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
+    static = dict(case.static)
+    if "traced" in static:  # counting ran on a processor
+        static["traced"] = replace(static["traced"], triton=runs_triton(device))
     with in_32_bits(), as_on_accelerator():
         begun = _processor_seconds()
-        lowered = case.program.jitted(arguments).lower(*arguments, **case.static)
+        lowered = case.program.jitted(arguments).lower(*arguments, **static)
         traced = _processor_seconds()
         compiled = lowered.compile()
     seconds = traced - begun, _processor_seconds() - traced

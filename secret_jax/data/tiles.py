@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -30,7 +30,7 @@ _HUGE = 1e30
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["length", "first", "node", "filled"],
-    meta_fields=["tile"],
+    meta_fields=["tile", "triton"],
 )
 @dataclass(frozen=True, eq=False)
 class TiledRows:
@@ -51,6 +51,8 @@ class TiledRows:
         Number of rows in each tile, which come before the padding.
     tile : int
         Number of places in a tile.
+    triton : bool
+        Whether sums may be kernels of Triton, which only some accelerators run.
     """
 
     length: Int[Array, " n_nodes"]
@@ -58,6 +60,7 @@ class TiledRows:
     node: Int[Array, " n_tiles"] | None
     filled: Int[Array, " n_tiles"]
     tile: int
+    triton: bool = False
 
     xp = jnp
 
@@ -108,7 +111,7 @@ class TiledRows:
         """Sums over the rows of each node."""
         zero = jnp.zeros((), values.dtype)
         kept = jnp.where(self.filling(values), values, zero)
-        return self._of_nodes(jnp.sum(kept, axis=-1))
+        return self.of_nodes(jnp.sum(kept, axis=-1))
 
     def least(
         self, values: Shaped[Array, "n_tiles ... tile"]
@@ -127,7 +130,7 @@ class TiledRows:
         right: Float[Array, "n_tiles ... n tile"],
     ) -> Float[Array, "n_nodes ... m n"]:
         """Sums of products of two lists of numbers of the rows."""
-        return self._of_nodes(_product(left, jnp.swapaxes(right, -1, -2)))
+        return self.of_nodes(_product(left, jnp.swapaxes(right, -1, -2)))
 
     def transformed(
         self,
@@ -162,7 +165,7 @@ class TiledRows:
         known = jnp.where(jnp.isfinite(values), values, 0)
         powers = (weight[:, None] * known, weight[:, None] * known**2)
         own = [jnp.sum(jnp.where(below, a[:, :, None], 0), axis=-1) for a in powers]
-        return self._sums_where(below, of), self._of_nodes(jnp.stack(own, axis=2))
+        return self._sums_where(below, of), self.of_nodes(jnp.stack(own, axis=2))
 
     def chosen(
         self,
@@ -209,9 +212,14 @@ class TiledRows:
     ) -> tuple[Array, ...]:
         """Sums that a function makes of the rows, of all tiles at once.
 
-        See `secret_jax.data.ragged.RaggedRows.total`; ``going`` saves nothing here.
+        See `secret_jax.data.ragged.RaggedRows.total`; of nodes that are not ``going``
+        kernels of Triton read nothing.
         """
-        return function(self, node_values, row_arrays)
+        rows = self
+        if self.triton and going is not None:
+            filled = jnp.where(self._of_tiles(going), self.filled, 0)
+            rows = replace(self, filled=filled)
+        return function(rows, node_values, row_arrays)
 
     def each(
         self,
@@ -252,7 +260,7 @@ class TiledRows:
         """What each tile's node has."""
         return values if self.node is None else values[self.node]
 
-    def _of_nodes(self, sums: Array) -> Array:
+    def of_nodes(self, sums: Array) -> Array:
         """Sums over the tiles of each node."""
         if self.node is None:
             return sums
@@ -281,7 +289,7 @@ class TiledRows:
             preferred_element_type=jnp.float32,
         ).reshape(n_tiles, a, b, 3, m)
         found = found[..., 2, :] + found[..., 1, :] + found[..., 0, :]
-        return jnp.swapaxes(self._of_nodes(found), -1, -2)
+        return jnp.swapaxes(self.of_nodes(found), -1, -2)
 
 
 def _product(left: Array, right: Array) -> Array:

@@ -110,6 +110,13 @@ def on_accelerator() -> bool:
     return chosen_device().platform != "cpu"
 
 
+def runs_triton(device: Any) -> bool:
+    """Whether a device is a GPU for which JAX compiles kernels of Triton."""
+    capability = getattr(device, "compute_capability", "")
+    major, _, _ = str(capability).partition(".")
+    return major.isdecimal() and int(major) >= 8
+
+
 def in_32_bits() -> AbstractContextManager[Any]:
     """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says.
 

@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, namespace
+from secret_jax.splits.em_kernel import MOST_COLUMNS, moments_and_likelihood
 from secret_jax.splits.mixture import LogForms, MixtureRows, MixtureStatus
 
 # Status of a run that goes on.
@@ -90,6 +91,8 @@ def expect(
     n_starts).
     """
     xp, (z, weight) = rows.xp, arrays
+    if xp is not np and rows.triton and z.shape[-2] <= MOST_COLUMNS:
+        return moments_and_likelihood(rows, forms, z, weight)
     first, second = LogForms(*forms).densities(rows, z)
     odds = first - second
     least = xp.exp(-xp.abs(odds))

@@ -18,6 +18,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.search import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
+from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
@@ -106,6 +107,7 @@ class Traced:
     n_regressors: int
     n_categories: int
     any_oblique: bool
+    triton: bool  # whether the accelerator runs kernels of Triton
 
     @classmethod
     def of(cls, schema: TableSchema, finder: SplitFinder, any_oblique: bool) -> Traced:
@@ -119,6 +121,7 @@ class Traced:
             schema.n_regressors,
             max([1, *map(len, schema.categories)]),
             any_oblique,
+            runs_triton(chosen_device()),
         )
 
     @property
@@ -320,6 +323,7 @@ def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
     rows, x, codes, targets, weight = seen
     if not isinstance(rows, TiledRows):
         rows = TiledRows.samples(rows, weight.shape[-1])
+    rows = replace(rows, triton=traced.triton)
     # Of nodes that nobody asks about no row counts.
     weight = jnp.where(rows.spread(asked.weight > 0), weight, 0.0)
     share = safe_divide(rows.sums(weight), asked.weight)
