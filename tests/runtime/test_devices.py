@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from benchmarks.device import as_on_accelerator
+from benchmarks.device.counting import as_on_accelerator
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.fit.grow import on_device

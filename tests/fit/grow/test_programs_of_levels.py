@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from configurations import encoded
 
-from benchmarks.device import as_on_accelerator
+from benchmarks.device.counting import as_on_accelerator
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.fit.grow import level_programs, on_device
 from secret_jax.fit.grow.frontier import Root

@@ -1,14 +1,9 @@
-"""Accelerators: what one brings, and what a fit would ask of one that is not there.
+"""What a fit would ask of an accelerator that is not there.
 
-    python -m benchmarks.device                     # fits and predictions on it
-    python -m benchmarks.device --count             # what a fit asks, without one
-    python -m benchmarks.device --count --kernels   # and what an H100 would do
-    python -m benchmarks.device --count --kernels --card T4
-
-Counting, the fit believes that it runs on an accelerator: tiles and transfers are those
-that one would get, the programs run on the processor. Kernels are read off what the
-CUDA compiler makes of these programs for a device that is only described: how many they
-are, how much memory they take and how long to compile, not how long they run.
+The fit believes that it runs on one: tiles and transfers are those that one would get,
+the programs run on the processor. Kernels are read off what the CUDA compiler makes of
+these programs for a device that is only described: how many they are, how much memory
+they take and how long to compile, not how long they run.
 """
 
 from __future__ import annotations
@@ -18,9 +13,8 @@ import functools
 import importlib.util
 import os
 import re
-import statistics
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,9 +26,7 @@ import jax
 import numpy as np
 
 from benchmarks.accuracy.ours import Setting
-from benchmarks.shared import markdown, say, whole_number
-from benchmarks.timing import timed
-from secret_jax import SecretRegressor
+from benchmarks.shared import markdown
 from secret_jax.datasets import make_fried
 from secret_jax.runtime.devices import in_32_bits, runs_triton
 from secret_jax.runtime.programs import Program
@@ -179,7 +171,7 @@ def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
 
 
 # What the compiler has to know of cards, after NVIDIA's data sheets and CUDA's limits.
-_CARDS = {
+CARDS = {
     "H100": """
 gpu_device_info {
   threads_per_block_limit: 1024  threads_per_warp: 32  core_count: 132
@@ -235,7 +227,7 @@ def described_device(card: str = "H100") -> Any:
     jax.devices()  # finds the plug-in
     from jax.experimental import topologies
 
-    described = {"target_config": _CARDS[card] + _CUDA, "topology": "1x1x1"}
+    described = {"target_config": CARDS[card] + _CUDA, "topology": "1x1x1"}
     return topologies.get_topology_desc(platform="cuda", **described).devices[0]
 
 
@@ -305,47 +297,3 @@ def count(options: argparse.Namespace) -> str:
             cells = [f"{n:,}" if isinstance(n, int) else f"{n:.3g}" for n in part[1:]]
             lines.append([fit, part[0], *cells])
     return markdown(lines)
-
-
-def measured(n_rows: int, n_columns: int, name: str) -> list[str]:
-    """Seconds of fits and millions of predicted rows a second, on one device."""
-    X, y = make_fried(n_rows, n_features=n_columns, random_state=0)
-    rows = jax.device_put(X.astype(np.float32), jax.devices(name)[0])
-    model = SecretRegressor(device=name, random_state=0)
-    fits = [timed(lambda: model.fit(rows, y))[1].clock for _ in range(4)]
-    calls = [timed(lambda: model.predict(rows))[1].clock for _ in range(4)]
-    later = statistics.median(fits[1:]), statistics.median(calls[1:])
-    cells = [f"{fits[0]:.3g}", f"{later[0]:.3g}", f"{n_rows / later[1] / 1e6:.3g}"]
-    return [name, f"{n_rows:,} x {n_columns}", *cells, str(model.n_leaves_)]
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, or count."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.device", description=(__doc__ or "").split("\n")[0]
-    )
-    add = parser.add_argument
-    add("--rows", type=whole_number, nargs="+", default=[1_000_000])
-    add("--columns", type=whole_number, default=10)
-    add("--count", action="store_true", help="what a fit would ask of an accelerator")
-    add("--kernels", action="store_true", help="with --count: what a card would do")
-    add("--card", choices=_CARDS, default="H100", help="with --kernels")
-    add("--model", choices=MODELS, default="tree", help="with --count")
-    add("--device", help="cpu, gpu or tpu, beside the CPU; else what JAX prefers")
-    options = parser.parse_args(arguments)
-    if options.count:
-        print(count(options))
-        return
-    name = options.device or jax.devices()[0].platform
-    if name == "cpu" and not options.device:
-        say("There is no accelerator here: JAX sees the CPU alone. Try --count.")
-        return
-    lines = [["device", "fit", "first, s", "later, s", "predicted, M rows/s", "leaves"]]
-    for n_rows in options.rows:
-        for each in dict.fromkeys([name, "cpu"]):
-            lines.append(measured(n_rows, options.columns, each))
-    print(markdown(lines))
-
-
-if __name__ == "__main__":
-    main()
