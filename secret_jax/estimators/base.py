@@ -23,13 +23,12 @@ from secret_jax.estimators.common import NestedParameters, TableEstimator, Targe
 from secret_jax.estimators.conformal import forget_calibration
 from secret_jax.estimators.planning import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.fit.pipeline import Fit, refine
+from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.fit.refine.interface import RefinementWarning
-from secret_jax.fit.refit import refitted
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.parallel import one_thread_for_products

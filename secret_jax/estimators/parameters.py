@@ -6,15 +6,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.fit.prune.cost_complexity import Unpruned
-from secret_jax.fit.prune.criteria import InformationCriterion
-from secret_jax.fit.prune.cross_validation import CrossValidation, StandardErrors
-from secret_jax.fit.prune.hold_out import HoldOut
 from secret_jax.fit.prune.interface import PruningRule
-from secret_jax.fit.refine.blend import Blend
+from secret_jax.fit.prune.rules import (
+    CrossValidation,
+    HoldOut,
+    InformationCriterion,
+    StandardErrors,
+    Unpruned,
+)
 from secret_jax.fit.refine.distillation import Distillation
+from secret_jax.fit.refine.gates import Blend, SoftGates
 from secret_jax.fit.refine.interface import Refinement
-from secret_jax.fit.refine.soft.choose import SoftGates
 from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.conjunctive import ConjunctiveSplits

@@ -17,20 +17,14 @@ from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import is_sharded
-from secret_jax.fit.axis_or_oblique import Overtaken
-from secret_jax.fit.pipeline import (
-    Fit,
-    chosen_rule,
-    finish,
-    folds_of,
-    grow_and_prune,
-)
+from secret_jax.fit.early_stopping import Overtaken
+from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
-from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.prune.interface import Evidence, Fold
+from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.fit.refine.interface import Candidate, Fold
+from secret_jax.fit.refine.interface import Candidate
 from secret_jax.models.errors import weighted_errors
 from secret_jax.runtime.warning import each_once
 from secret_jax.tree.routing import apply
@@ -175,7 +169,7 @@ def _grown(
         value = best.pruned.value
         if most is not None and value >= most:
             raise Overtaken
-        harmful = _harmful(schema, folds_of(evidence, best.pruned))
+        harmful = _harmful(schema, evidence.folds(best.pruned))
         if not harmful:
             return
         some = harmful[0] if len(harmful) == 1 else f"{len(harmful)} columns"

@@ -13,6 +13,7 @@ from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy
 from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import RowSource, TableSource
@@ -220,6 +221,21 @@ def _read(
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
     columns = columns.recoded(learner.places())
     return TableSource(learner.schema(), columns, targets, weight, group)
+
+
+def in_units_of(
+    loss: Loss, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+) -> TableSchema:
+    """Measure the targets anew, and scale them as a loss has them."""
+    names = schema.target_names
+    sums = column_sums(list(targets.T), names, weight, allow_missing=False)
+    measured = moments_of(sums, names, of_target=True)
+    schema = replace(
+        schema,
+        target_centers=tuple(measured.center.tolist()),
+        target_scales=tuple(measured.scale.tolist()),
+    )
+    return with_units_of(loss, schema, targets, weight)
 
 
 def with_units_of(

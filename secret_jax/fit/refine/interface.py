@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.fit.prune.interface import Evidence, Fold, Pruned, PruningRule
 from secret_jax.losses.interface import OfLosses
 from secret_jax.tree.structure import Tree
 
@@ -38,14 +38,6 @@ class Candidate(NamedTuple):
     def grown(self) -> Tree:
         """The first tree, before it was pruned."""
         return self.trees[0]
-
-
-class Fold(NamedTuple):
-    """Tree fitted without some rows, in the same way as the final one."""
-
-    tree: Tree  # pruned; its models are from the training rows
-    training: Rows
-    held_out: Rows
 
 
 class Fitted(NamedTuple):
