@@ -21,8 +21,12 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.prune.rules import HoldOut
-from secret_jax.fit.refine.gates import SoftGates, deviations, with_widths
-from secret_jax.fit.refine.interface import Candidate, Fitted
+from secret_jax.fit.refine.interface import (
+    Candidate,
+    Fitted,
+    deviations,
+    with_widths,
+)
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models
@@ -283,11 +287,12 @@ class Start:
 
 
 class Trainer:
-    """Rows, and the padded sizes that all starts share, which ``trees`` determine."""
+    """Rows, and the padded sizes that all starts share, which ``trees`` determine.
 
-    def __init__(
-        self, fitted: Fitted, recipe: Recipe, options: SoftGates, trees: list[Tree]
-    ):
+    ``options``: the `secret_jax.SoftGates` that ask for it.
+    """
+
+    def __init__(self, fitted: Fitted, recipe: Recipe, options: Any, trees: list[Tree]):
         assert fitted.held_out is not None
         self.leaf, self.options, self.loss = recipe.leaf, options, trees[0].loss
         # Whether splits on one attribute may come to hold others.
