@@ -156,9 +156,7 @@ def _useless_and_silent(
         deviation = np.sqrt(2.0 * chance)
         for output in residual.T:
             for place, column in enumerate(x.T):  # the first is constant: of the means
-                most = chance + (_FAR_ABOVE if place else _ABOVE) * np.sqrt(
-                    2.0 * chance
-                )
+                most = chance + (_FAR_ABOVE if place else _ABOVE) * deviation
                 values = output * column
                 values = values - np.average(values, weights=weight)
                 if squared_differences(level, values, weight) > most:
