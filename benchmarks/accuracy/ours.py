@@ -31,7 +31,7 @@ from secret_jax import (
     SecretRegressor,
     UnseenCategoryWarning,
 )
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.parameters import plan_of
 
 
 class Setting(NamedTuple):

@@ -19,17 +19,20 @@ from secret_jax.data.validation import (
     names_restored,
     validated,
 )
-from secret_jax.estimators.common import NestedParameters, TableEstimator, Targets
-from secret_jax.estimators.conformal import forget_calibration
-from secret_jax.estimators.planning import plan_of, seed_of
+from secret_jax.estimators.common import (
+    NestedParameters,
+    TableEstimator,
+    Targets,
+    forget_calibration,
+)
+from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.fit.pipeline import Fit, refine
+from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, scaled_rows
+from secret_jax.fit.prepare import CheckedRows, of_eval_set, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.fit.refine.interface import RefinementWarning
-from secret_jax.fit.refit import refitted
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.parallel import one_thread_for_products
@@ -150,7 +153,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return self
 
     def _plan(self) -> Plan:
-        """Check the parameters and convert them to a plan."""
         return plan_of(self, seed_of(self.random_state))
 
     def _given(
@@ -165,15 +167,11 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         weight = checked_weight(sample_weight, X)
         targets = self._targets(y, X, weight)
         group = None if groups is None else group_numbers(groups, len(weight))
-        known = targets.values, targets.weight
-        return CheckedRows(X, *known, targets.names, group), targets
+        rows = CheckedRows(X, targets.values, targets.weight, targets.names, group)
+        return rows, targets
 
     def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
+        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
     ) -> Targets:
         """Check outputs of checked rows; ``known`` are those of the training rows."""
         raise NotImplementedError
@@ -188,14 +186,11 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
         X, y, weight = given_beside(self, eval_set, "prune on")
-        try:
+        with of_eval_set():
             targets = self._targets(y, X, weight, known)
-        except ValueError as error:
-            raise ValueError(f"In eval_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight)
 
     def _outputs(self, X: TableLike) -> np.ndarray:
-        """Predict the outputs in the form that `_targets` gives them."""
         with self._computing(X, fall_back=True):
             return routing.predict(*self._tree_and_unencoded(X))
 
@@ -295,8 +290,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         >>> model.n_leaves_, model.smaller(3).n_leaves_, model.smaller(at=[0]).n_leaves_
         (6, 3, 1)
         """
-        check_is_fitted(self)
-        tree, nodes = self.tree_, list(at)
+        tree, nodes = self._fitted_tree, list(at)
         for node in nodes:
             check_node(tree, node)
             if tree.is_leaf[node]:
@@ -351,21 +345,20 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         >>> bool(4 < (again.predict(X) - model.predict(X)).mean() < 6)
         True
         """
-        check_is_fitted(self)
-        if self.tree_.is_soft:
+        tree, schema = self._fitted_tree, self._schema
+        if tree.is_soft:
             raise ValueError(
                 "The tree has gates, which were trained together with its equations. "
                 "Take smaller(gates=False).refit(X, y)."
             )
         X = validated(self, X, reset=False)
         weight = checked_weight(sample_weight, X)
-        schema = self.tree_.schema
         learned: dict[str, Any] = {"classes_": getattr(self, "classes_", None)}
         nothing = np.zeros((0, schema.n_outputs))
         known = Targets(nothing, schema.target_names, weight, learned)
         targets = self._targets(y, X, weight, known)
-        rows = CheckedRows(X, targets.values, targets.weight)
-        return self._with_tree(refitted(self._plan(), self.tree_, scaled_rows(rows)[0]))
+        rows, _ = scaled_rows(CheckedRows(X, targets.values, targets.weight))
+        return self._with_tree(refitted(self._plan(), tree, rows))
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""
@@ -375,22 +368,24 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return changed
 
     @property
+    def _fitted_tree(self) -> Tree:
+        check_is_fitted(self)
+        return self.tree_
+
+    @property
     def n_leaves_(self) -> int:
         """Number of leaves."""
-        check_is_fitted(self)
-        return self.tree_.n_leaves
+        return self._fitted_tree.n_leaves
 
     @property
     def n_outputs_(self) -> int:
         """Number of targets."""
-        check_is_fitted(self)
-        return self.tree_.n_outputs
+        return self._fitted_tree.n_outputs
 
     @property
     def depth_(self) -> int:
         """Depth of the deepest leaf; a single leaf has depth 0."""
-        check_is_fitted(self)
-        return self.tree_.max_depth
+        return self._fitted_tree.max_depth
 
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""
@@ -433,6 +428,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return tree, table.encoded() if isinstance(table, Unencoded) else table
 
     def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
-        check_is_fitted(self)
+        tree = self._fitted_tree
         X = validated(self, X, reset=False)
-        return self.tree_, unencoded(self.tree_.schema, X, self.tree_.asked_attributes)
+        return tree, unencoded(tree.schema, X, tree.asked_attributes)

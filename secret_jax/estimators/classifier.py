@@ -136,13 +136,8 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         return self.tree_.loss.margin(value[:, 0])
 
     def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
+        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
     ) -> Targets:
-        """See `TreeEstimator`: indicators of the classes."""
         if known is not None:
             return self._class_targets(y, X, weight, known.learned["classes_"])
         targets = self._class_targets(y, X, weight, None)

@@ -28,8 +28,7 @@ class Targets(NamedTuple):
 class SavedEstimator(BaseEstimator):
     """Base of all estimators, which are saved to files."""
 
-    # Fitted attribute that predicts.
-    _predicts_with: ClassVar[str] = "tree_"
+    _predicts_with: ClassVar[str] = "tree_"  # fitted attribute
     _method: ClassVar[str] = "SECRET tree"  # its name among other methods
 
     def save(self, path: Any) -> None:
@@ -92,9 +91,8 @@ class NestedParameters(BaseEstimator):
         try:
             super().set_params(**params)
             for head, changes in nested.items():
-                value = value_of(
-                    head, self.get_params(deep=False).get(head), self._named
-                )
+                parameter = self.get_params(deep=False).get(head)
+                value = value_of(head, parameter, self._named)
                 known = value.get_params() if value else {}
                 for unknown in sorted(changes.keys() - known):
                     raise ValueError(
@@ -108,6 +106,12 @@ class NestedParameters(BaseEstimator):
             super().set_params(**before)
             raise
         return self
+
+
+def forget_calibration(model: Any) -> None:
+    """Drop the scores of a calibration, which belong to one fitted model."""
+    for name in ("conformity_scores_", "conformity_weight_"):
+        vars(model).pop(name, None)
 
 
 def _same(one: Any, other: Any) -> bool:

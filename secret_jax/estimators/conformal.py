@@ -34,7 +34,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
 
 def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) -> float:
-    """Find the number of deviations that an interval reaches to either side.
+    """Number of deviations that an interval reaches to either side.
 
     Split-conformal prediction: with n calibration rows it is their score of rank
     ``ceil((n + 1) * coverage)``. If they and a new row are exchangeable, the new output
@@ -58,18 +58,13 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
     return float(scores[min(position, len(scores) - 1)])
 
 
-def forget_calibration(model: Any) -> None:
-    """Drop the scores of a calibration, which belong to one fitted model."""
-    for name in ("conformity_scores_", "conformity_weight_"):
-        vars(model).pop(name, None)
-
-
 class ConformalMixin:
     """Intervals around ``predict`` by its deviations; see `conformalize`."""
 
     conformity_scores_: np.ndarray
     conformity_weight_: np.ndarray
     predict: Any
+    _lowest: Any = -np.inf  # least value of any target
 
     def conformalize(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -150,11 +145,7 @@ class ConformalMixin:
         factor = conformal_factor(scores, weight, float(coverage))
         prediction, deviation = self.predict(X, return_std=True)
         width = factor * _unit(deviation)
-        return np.maximum(prediction - width, self._lowest()), prediction + width
-
-    def _lowest(self) -> float:
-        """Least value of any target."""
-        return -np.inf
+        return np.maximum(prediction - width, self._lowest), prediction + width
 
     def _calibrate(
         self, residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
@@ -242,7 +241,7 @@ class SecretRegressor(
 
     def predict(
         self, X: TableLike, return_std: bool = False, *, output: str = "host"
-    ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
+    ) -> Any:
         """Predict the target.
 
         Parameters
@@ -284,8 +283,7 @@ class SecretRegressor(
             raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
         if return_std:
             raise ValueError("Deviations are made on the host: say output='host'.")
-        check_is_fitted(self)
-        tree = self.tree_
+        tree = self._fitted_tree
         if tree.is_soft or not (tree.schema.is_plain and tree.says_targets):
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
@@ -296,11 +294,7 @@ class SecretRegressor(
             return predict_where_they_lie(tree, as_they_lie(X))
 
     def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
+        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
     ) -> Targets:
         values = targets = validated_targets(y, X)
         n_outputs = values.shape[1]
@@ -314,8 +308,8 @@ class SecretRegressor(
         value_of("loss", self.loss).check_targets(targets)
         return Targets(values, names_of(y, n_outputs), weight, {})
 
-    def _lowest(self) -> float:
-        """See `ConformalMixin`: counts and amounts are never negative."""
+    @property
+    def _lowest(self) -> float:  # counts and amounts are never negative
         return 0.0 if self.tree_.loss.link == "exponential" else -np.inf
 
     def __sklearn_tags__(self) -> Any:

@@ -12,24 +12,22 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from secret_jax.data.rows import join, merged
-from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS, compare_axis_and_oblique
+import numpy as np
+
+from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
+from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import Prepared
-from secret_jax.fit.prune.cross_validation import (
-    CrossValidation,
-    parts_of,
-    without_share,
-)
-from secret_jax.fit.prune.hold_out import HoldOut
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.prune.path import of_size
-from secret_jax.fit.refine.interface import Candidate, Fitted, Fold, Refined
+from secret_jax.fit.prepare import CheckedRows, Prepared, in_units_of, rows_for
+from secret_jax.fit.prune.interface import Evidence, PruningRule, divided, parts_of
+from secret_jax.fit.prune.path import TIE, of_size
+from secret_jax.fit.prune.rules import CrossValidation, HoldOut
+from secret_jax.fit.refine.interface import Candidate, Fitted, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations
-from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
@@ -58,40 +56,27 @@ def grow_and_prune(
 
     ``rule``: of pruning, by default that of the plan; ``first_look``: told the
     candidates, the best one first, when they are first compared, perhaps long before
-    they are whole; it may raise `secret_jax.fit.axis_or_oblique.Overtaken`.
+    they are whole; it may raise `secret_jax.fit.early_stopping.Overtaken`.
     """
     rule = rule or chosen_rule(plan, data)
-    evidence = divided(data, rule)._replace(
+    evidence = divided(data.rows, data.prune_rows, rule)._replace(
         tolerance=plan.pruning_tolerance,
         leaf=plan.leaf,
         equation_tolerance=plan.equation_tolerance,
     )
-    training, held_out = evidence.training, evidence.held_out
-    recipe = _recipe(plan, data, training.weight.sum())
+    recipe = _recipe(plan, data, evidence.training.weight.sum())
     look = None if first_look is None else partial(first_look, evidence)
-    candidates = compare_axis_and_oblique(plan.families, recipe, rule, evidence, look)
+    candidates = _candidates(plan.families, recipe, rule, evidence, look)
     pruned = candidates[0].pruned
     fitted = Fitted(
         tree=pruned.tree,
         candidates=tuple(candidates),
-        folds=folds_of(evidence, pruned),
-        training=training,
-        held_out=held_out,
+        folds=evidence.folds(pruned),
+        training=evidence.training,
+        held_out=evidence.held_out,
         refit=rule.refit,
     )
     return Fit(plan, data, fitted, pruned.tree)
-
-
-def folds_of(evidence: Evidence, pruned: Pruned) -> tuple[Fold, ...]:
-    """Trees with rows that they have not seen."""
-    training, held_out = evidence.training, evidence.held_out
-    if held_out is not None:
-        return (Fold(pruned.tree, training, held_out),)
-    # Perhaps not all divisions were grown.
-    return tuple(
-        Fold(tree, training.take(~part), training.take(part))
-        for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=False)
-    )
 
 
 def chosen_rule(plan: Plan, data: Prepared) -> PruningRule:
@@ -103,31 +88,56 @@ def chosen_rule(plan: Plan, data: Prepared) -> PruningRule:
     return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
 
 
-def divided(data: Prepared, rule: PruningRule) -> Evidence:
-    """Divide the rows into training and held-out rows, or into folds.
+def _candidates(
+    families: Sequence[bool],
+    recipe: Recipe,
+    rule: PruningRule,
+    evidence: Evidence,
+    first_look: FirstLook | None,
+) -> list[Candidate]:
+    """Grow and prune the trees of each family; the best candidate comes first.
 
-    ================== ===================== ==================== ====================
-    rule               ``eval_set``          training             held out
-    ================== ===================== ==================== ====================
-    holds rows out     none                  the first by hash    the rest
-    holds rows out     given                 all rows             those of eval_set
-    makes folds        given                 both together        none
-    any other          none                  all rows             none
-    ================== ===================== ==================== ====================
-
-    Rows of one group, if there are groups, are held out together, or in one fold.
+    Families are compared on the first division of the rows into folds. Only the best
+    one is grown on further divisions, if its rule asks for them; they then choose its
+    size as well.
     """
-    rows, others = data.rows, data.prune_rows
-    if rule.fraction and others is not None:
-        return Evidence(rows, others)
-    if rule.fraction:
-        return Evidence(*without_share(rows, rule.fraction))
-    if others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
-    if not rule.n_folds:
-        return Evidence(rows)
-    parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
-    return Evidence(rows, unseen=parts)
+    training, unseen = evidence.training, evidence.unseen
+    every_row = np.arange(training.n_rows)
+    seen = [every_row, *(every_row[~part] for part in unseen)]
+    n_first = 1
+    if rule.n_folds:
+        n_first += len(parts_of(training.weight, rule.n_folds, group=training.group))
+
+    def roots(rows: Sequence[np.ndarray], oblique: bool) -> list[Root]:
+        return [recipe.root(some, oblique=oblique) for some in rows]
+
+    started = [roots(seen[:n_first], oblique) for oblique in families]
+
+    def judged(i: int, grown: Sequence[Grown], stage: Stage = UNTOLD) -> Candidate:
+        trees = recipe.attach(grown, training, started[i], stage)
+        return Candidate.of(trees, rule, evidence, families[i])
+
+    stopping = EarlyStopping(judged, len(families), training.n_rows, first_look)
+    # Other rules have penalties or errors of subtrees that need the whole trees.
+    enough = stopping if isinstance(rule, CrossValidation) else None
+    interleaved = [root for of_row in zip(*started, strict=True) for root in of_row]
+    trees = recipe.grow(training, interleaved, enough=enough)
+    stage = recipe.stage("fitting models")
+    candidates = [
+        stopping.judged.get(i) or judged(i, trees[i :: len(families)], stage)
+        for i in range(len(families))
+    ]
+    stopping.show(candidates)
+    least = min(candidate.pruned.value for candidate in candidates)
+    # Of families that part the rows alike, but for rounding, the first.
+    most = least + TIE * abs(least)
+    best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
+    if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
+        further = roots(seen[n_first:], best.oblique)
+        deeper = recipe.to_depth(best.pruned.tree.max_depth + PATIENCE_LEVELS)
+        more = recipe.attach(deeper.grow(training, further), training, further, stage)
+        best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
+    return [best, *others]
 
 
 def finish(fit: Fit) -> Fit:
@@ -207,3 +217,27 @@ def _with_final_models(
         (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
     tolerance = plan.equation_tolerance
     return tree, with_short_equations(tree, statistics, rows, leaf, tolerance)
+
+
+def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
+    """Fit the models of all nodes to new rows, and keep the splits.
+
+    Columns are encoded as the tree does, and targets are scaled so, unless the plan has
+    another loss than the tree. A node that no row reaches predicts as the one above it.
+
+    ``tree``: without gates.
+    """
+    leaf, other = plan.leaf, plan.alternative_leaf
+    if other is not None:  # the one that "auto" chose
+        if other.of_logarithms:
+            leaf = leaf_for_loss(leaf, tree.loss) or leaf
+        elif other.leaf.uses_regressors == (tree.schema.n_regressors > 0):
+            leaf = other.leaf
+    leaf.loss.check_targets(given.targets)
+    if leaf.loss != tree.loss:
+        schema = in_units_of(leaf.loss, tree.schema, given.targets, given.weight)
+        tree = replace(tree, schema=schema, bounds=None, longer=None)
+    rows = rows_for(tree.schema, given).take(None)
+    statistics = node_statistics(tree, rows)
+    (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)

@@ -13,6 +13,7 @@ from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy
 from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import RowSource, TableSource
@@ -44,13 +45,15 @@ class CheckedRows(NamedTuple):
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
 
-    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """X on the host, of all rows; targets, weights and groups of those that count.
+    @property
+    def on_device(self) -> bool:
+        """Whether X lies on devices."""
+        return is_resident(self.X) or is_sharded(self.X)
 
-        Rows of weight zero count for nothing.
-        """
-        X, used = self.X, self.weight > 0
-        X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
+    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+        """X on the host; targets, weights and groups of rows that have a weight."""
+        X = np.asarray(self.X) if self.on_device else self.X
+        used = self.weight > 0
         group = None if self.group is None else self.group[used]
         return X, self.targets[used], self.weight[used], group
 
@@ -82,23 +85,27 @@ def scaled_rows(
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and draw a sample if there are very many."""
     Stage("reading the columns", plan.progress).at()
-    schema, source, prune_source = read_rows(plan, given, eval_set)
-    rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
-    share = share_of(rows, source)
-    sampled = share < 1.0
-    prune_rows = None
-    if prune_source is not None:
-        few = enough_rows(plan, prune_source.n_rows)
-        prune_rows = prune_source.sample(few, ROW_ORDER)
-        sampled = sampled or share_of(prune_rows, prune_source) < 1.0
-    every_row = source if sampled else None
-    return Prepared(schema, rows, share, every_row, prune_rows, prune_source)
+    schema, source, others = read_rows(plan, given, eval_set)
+    sources = [source] if others is None else [source, others]
+    rows = [each.sample(enough_rows(plan, each.n_rows), ROW_ORDER) for each in sources]
+    shares = list(map(share_of, rows, sources))
+    every_row = source if min(shares) < 1.0 else None
+    prune_rows = None if others is None else rows[1]
+    return Prepared(schema, rows[0], shares[0], every_row, prune_rows, others)
 
 
 def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's total weight in a sample; 1 up to rounding."""
     share = float(rows.weight.sum() / source.total_weight)
     return share if share < 1.0 - ROUNDING else 1.0
+
+
+def enough_rows(plan: Plan, n_rows: int) -> int:
+    """Number of rows to sample for growing and pruning a tree."""
+    if plan.splits.max_samples is None:
+        return every_copy(n_rows)
+    share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
+    return max(_NODE_SAMPLES * plan.splits.max_samples, share)
 
 
 def read_rows(
@@ -112,7 +119,7 @@ def read_rows(
     source, learner = _where_they_lie(plan, given) or _in_memory(plan, given, eval_set)
     several = [source]
     if eval_set is not None:
-        with _of_eval_set():
+        with of_eval_set():
             several.append(_matched(source.schema, eval_set))
     several, factor = _observed(several, [enough_rows(plan, source.n_rows), None])
     if factor != 1.0:
@@ -126,17 +133,8 @@ def read_rows(
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
         return schema, source, None
-    with _of_eval_set():
+    with of_eval_set():
         return schema, source, others[0].take(None)
-
-
-@contextmanager
-def _of_eval_set() -> Iterator[None]:
-    """Say of errors that they are about the rows of ``eval_set``."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"In eval_set: {error}") from None
 
 
 def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
@@ -145,14 +143,20 @@ def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
     return found.on_host(None)
 
 
+@contextmanager
+def of_eval_set() -> Iterator[None]:
+    """Say of errors that they are about the rows of ``eval_set``."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"In eval_set: {error}") from None
+
+
 def _observed(
     several: list[Any], enough: Sequence[int | None]
 ) -> tuple[list[Any], float]:
-    """Leave out copies, and scale weights to a mean of one; also by which factor.
-
-    ``enough``: number of rows of each source that are a sample.
-    """
-    pairs = zip(several, enough, strict=False)
+    """Leave out copies, and scale weights to a mean of one; also by which factor."""
+    pairs = zip(several, enough, strict=False)  # numbers of rows that are a sample
     found = [rows.observed(few or rows.n_rows) for rows, few in pairs]
     factor = sum(each.n_rows for each in found) / sum(each.n_rows for each in several)
     return [each.scaled(factor) for each in found], factor
@@ -173,8 +177,7 @@ def _where_they_lie(
     options = plan.columns
     plain = options.categorical_features is None and options.split_features is None
     plain = plain and options.use_regressors and group is None and bool(weight.all())
-    there = is_resident(X) or is_sharded(X)
-    if not (there and plain and enough_rows(plan, len(X)) < len(X)):
+    if not (plain and given.on_device and enough_rows(plan, len(X)) < len(X)):
         return None
     shards = as_they_lie(X)
     sums = shards.sums(weight)
@@ -190,8 +193,19 @@ def _in_memory(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None
 ) -> tuple[TableSource, Learner]:
     """Read the columns of rows on the host, those that are worth their place."""
+
+    def read(learner: Learner) -> TableSource:
+        X, targets, weight, group = given.counting()
+        columns = learner.add(read_columns(X), given.targets, given.weight)
+        learner.warn_of_targets()
+        if eval_set is not None and (plan.prune is None or plan.prune.refit):
+            with of_eval_set():
+                learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
+        columns = columns.recoded(learner.places())
+        return TableSource(learner.schema(), columns, targets, weight, group)
+
     learner = Learner(plan.columns, given.target_names)
-    source = _read(plan, learner, given, eval_set)
+    source = read(learner)
     schema, n_wanted = source.schema, enough_rows(plan, source.n_rows)
     many = are_many(schema, source.n_rows)
     if not plan.leaf.drops_regressors or not (many or schema.discrete):
@@ -203,23 +217,21 @@ def _in_memory(
     options = with_useful_columns(plan.columns, schema, rows, kept)
     if options.unused:
         learner = Learner(options, given.target_names)
-        return _read(plan, learner, given, eval_set), learner
+        return read(learner), learner
     learner.options = options
     return replace(source, schema=learner.schema()), learner
 
 
-def _read(
-    plan: Plan, learner: Learner, given: CheckedRows, eval_set: CheckedRows | None
-) -> TableSource:
-    """Read the columns of rows on the host, without rows of weight zero."""
-    X, targets, weight, group = given.counting()
-    columns = learner.add(read_columns(X), given.targets, given.weight)
-    learner.warn_of_targets()
-    if eval_set is not None and (plan.prune is None or plan.prune.refit):
-        with _of_eval_set():
-            learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
-    columns = columns.recoded(learner.places())
-    return TableSource(learner.schema(), columns, targets, weight, group)
+def in_units_of(
+    loss: Loss, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+) -> TableSchema:
+    """Measure the targets anew, and scale them as a loss has them."""
+    names = schema.target_names
+    sums = column_sums(list(targets.T), names, weight, allow_missing=False)
+    center, scale, *_ = moments_of(sums, names, of_target=True)
+    centers, scales = tuple(center.tolist()), tuple(scale.tolist())
+    schema = replace(schema, target_centers=centers, target_scales=scales)
+    return with_units_of(loss, schema, targets, weight)
 
 
 def with_units_of(
@@ -240,11 +252,3 @@ def with_units_of(
     found = [loss.scaling(column, weight, usual) for column, usual in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
-
-
-def enough_rows(plan: Plan, n_rows: int) -> int:
-    """Number of rows to sample for growing and pruning a tree."""
-    if plan.splits.max_samples is None:
-        return every_copy(n_rows)
-    share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
-    return max(_NODE_SAMPLES * plan.splits.max_samples, share)

@@ -24,8 +24,8 @@ from secret_jax import (
     SoftGates,
 )
 from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.fit.prune.criteria import InformationCriterion
-from secret_jax.fit.refine.blend import Blend
+from secret_jax.fit.prune.rules import InformationCriterion
+from secret_jax.fit.refine.gates import Blend
 from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners import (
     CartSplits,

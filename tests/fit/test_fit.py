@@ -10,13 +10,12 @@ import pytest
 from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit import axis_or_oblique
+from secret_jax.fit import early_stopping, pipeline
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.pipeline import divided, grow_and_prune
-from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.fit.prune.cost_complexity import Unpruned
-from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.prune.interface import Pruned, PruningRule
+from secret_jax.fit.pipeline import grow_and_prune
+from secret_jax.fit.prepare import CheckedRows, prepare
+from secret_jax.fit.prune.interface import Pruned, PruningRule, divided
+from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.reshape import compact, number_in_compact
 
@@ -62,26 +61,21 @@ def rows(n, first=0):
     return Rows(table, number.astype(float), np.ones(n))
 
 
-def prepared(prune_rows=None):
-    own = rows(100)
-    return Prepared(None, own, 1.0, None, prune_rows, None)
-
-
 @pytest.mark.parametrize("rule", [Unpruned(), CrossValidation(), CostComplexity()])
 def test_rules_that_hold_nothing_out_train_on_all_rows(rule):
-    evidence = divided(prepared(), rule)
+    evidence = divided(rows(100), None, rule)
     assert (evidence.training.n_rows, evidence.held_out) == (100, None)
-    with_others = divided(prepared(rows(30, first=100)), rule)
+    with_others = divided(rows(100), rows(30, first=100), rule)
     values = np.sort(with_others.training.targets[:, 0])
     np.testing.assert_array_equal(values, np.arange(130))
     assert with_others.held_out is None
 
 
 def test_a_hold_out_is_the_last_part_by_hash_or_what_is_given():
-    evidence = divided(prepared(), HoldOut(fraction=0.3))
+    evidence = divided(rows(100), None, HoldOut(fraction=0.3))
     np.testing.assert_array_equal(evidence.training.targets[:, 0], np.arange(70))
     np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(70, 100))
-    evidence = divided(prepared(rows(30, first=100)), HoldOut())
+    evidence = divided(rows(100), rows(30, first=100), HoldOut())
     assert evidence.training.n_rows == 100
     np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(100, 130))
 
@@ -179,7 +173,8 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     X, y = X[:, :4], np.where(X[:, 0] > 0.4, 3.0 + X[:, 1], -X[:, 2]) + 0.3 * noise
     small = {"oblique": False, "distill": False, "splits": RssSplits(min_gain=0.1)}
     ended = SecretRegressor(**small).fit(X, y)
-    monkeypatch.setattr(axis_or_oblique, "PATIENCE_LEVELS", 99)
+    for module in (early_stopping, pipeline):
+        monkeypatch.setattr(module, "PATIENCE_LEVELS", 99)
     whole = SecretRegressor(**small).fit(X, y)
     assert ended.n_leaves_ == whole.n_leaves_
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
@@ -195,7 +190,7 @@ def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
     subtree, place = compact(tree, kept), number_in_compact(tree, kept)
     expected = tree.depth - subtree.depth[place]
     assert expected.max() > 0
-    found = axis_or_oblique.levels_below(tree, subtree)
+    found = early_stopping.levels_below(tree, subtree)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -15,9 +15,8 @@ from secret_jax.data import validation
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.estimators.common import Targets
-from secret_jax.estimators.conformal import forget_calibration
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.common import Targets, forget_calibration
+from secret_jax.estimators.parameters import plan_of
 from secret_jax.fit.prepare import CheckedRows, rows_for
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real

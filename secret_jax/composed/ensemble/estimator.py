@@ -18,7 +18,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource, every_row
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import TableEstimator, Targets
-from secret_jax.estimators.planning import plan_of, seed_of
+from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for

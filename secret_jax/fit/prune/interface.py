@@ -1,4 +1,4 @@
-"""Interface of pruning rules: values that choose a subtree of a grown tree."""
+"""Interface of pruning rules, and the rows that a rule may judge by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.data.rows import Rows
+from secret_jax.data.rows import Rows, join, merged
+from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.fit.prune.path import PruningPath, smallest_within
 from secret_jax.losses.interface import OfLosses
 from secret_jax.models.interface import LeafModel
@@ -19,6 +20,14 @@ from secret_jax.tree.structure import LongerTree, Tree
 
 # Numbers to read below which a smaller tree is no easier to read.
 _AT_A_GLANCE = 40.0
+
+
+class Fold(NamedTuple):
+    """Tree fitted without some rows, in the same way as the final one."""
+
+    tree: Tree  # pruned; its models are from the training rows
+    training: Rows
+    held_out: Rows
 
 
 class Evidence(NamedTuple):
@@ -55,6 +64,17 @@ class Evidence(NamedTuple):
     def held_out_of(self, fold: int) -> Rows:
         """Rows of a fold."""
         return self.training.take(np.flatnonzero(self.unseen[fold]))
+
+    def folds(self, pruned: Pruned) -> tuple[Fold, ...]:
+        """Trees with rows that they have not seen."""
+        training, held_out = self.training, self.held_out
+        if held_out is not None:
+            return (Fold(pruned.tree, training, held_out),)
+        # Perhaps not all divisions were grown.
+        return tuple(
+            Fold(tree, training.take(~part), training.take(part))
+            for part, tree in zip(self.unseen, pruned.fold_trees, strict=False)
+        )
 
     def best_subtree(
         self, tree: Tree, path: PruningPath, error: np.ndarray
@@ -130,3 +150,83 @@ class PruningRule(OfLosses, ABC):
         """Whether the first division of the rows leaves no need for further ones."""
         del pruned, n_rows
         return False
+
+
+def divided(rows: Rows, others: Rows | None, rule: PruningRule) -> Evidence:
+    """Divide rows into training and held-out rows, or into folds.
+
+    ================== ===================== ==================== ====================
+    rule               ``others``            training             held out
+    ================== ===================== ==================== ====================
+    holds rows out     none                  the first by hash    the rest
+    holds rows out     given                 all rows             the others
+    makes folds        given                 both together        none
+    any other          none                  all rows             none
+    ================== ===================== ==================== ====================
+
+    Rows of one group, if there are groups, are held out together, or in one fold.
+    """
+    if rule.fraction:
+        found = without_share(rows, rule.fraction) if others is None else (rows, others)
+        return Evidence(*found)
+    if others is not None:
+        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
+    if not rule.n_folds:
+        return Evidence(rows)
+    parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
+    return Evidence(rows, unseen=parts)
+
+
+def parts_of(
+    weight: np.ndarray,
+    n_folds: int,
+    n_repeats: int = 1,
+    group: np.ndarray | None = None,
+) -> list[np.ndarray]:
+    """Divide rows into folds of similar weight, once per repeat.
+
+    The order of the rows should have nothing to do with their content. Parts without
+    rows are left out, and so are divisions of rows that were told apart before.
+
+    ``weight`` (n_rows,); ``group`` (n_rows,): rows of one number stay together, and
+    the order of the numbers has no meaning. Returns masks of shape (n_rows,).
+
+    Examples
+    --------
+    >>> for part in parts_of(np.ones(4), 2, 2):
+    ...     print(part.astype(int))
+    [1 1 0 0]
+    [0 0 1 1]
+    [1 0 1 0]
+    [0 1 0 1]
+    >>> parts_of(np.ones(4), 2, group=np.array([7, 3, 7, 3]))[0].astype(int)
+    array([0, 1, 0, 1])
+    """
+    if group is not None:
+        _, member = np.unique(group, return_inverse=True)
+        parts = parts_of(np.bincount(member, weight), n_folds, n_repeats)
+        return [part[member] for part in parts]
+    middle = (np.cumsum(weight) - 0.5 * weight) / np.sum(weight)
+    n_folds = min(n_folds, max(len(weight), 2))
+    parts: list[np.ndarray] = []
+    for repeat in range(n_repeats):
+        # The digits of a row's place, with as many figures as there are folds.
+        digit = np.floor(n_folds ** (repeat + 1) * middle) % n_folds
+        parts += [digit == fold for fold in np.unique(digit)]
+        if n_folds ** (repeat + 1) >= len(weight):
+            break  # further digits tell no row from another
+    return [part for part in parts if not part.all()]
+
+
+def without_share(rows: Rows, share: float) -> tuple[Rows, Rows | None]:
+    """Rows without a share of them, and these: the last ones, or whole groups.
+
+    None: too few rows, or groups, to hold any out.
+    """
+    if rows.group is None:
+        cut = hold_out(rows.weight, share)
+        others = None if cut == rows.n_rows else rows.take(slice(cut, None))
+        return rows.take(slice(cut)), others
+    # One of as many parts as the share says.
+    parts = parts_of(rows.weight, max(round(1 / share), 2), group=rows.group)
+    return (rows.take(~parts[0]), rows.take(parts[0])) if parts else (rows, None)

@@ -35,10 +35,9 @@ class PruningPath(NamedTuple):
     def totals(
         self, values: np.ndarray, of_splits: np.ndarray | None = None
     ) -> np.ndarray:
-        """Sum a quantity of the nodes over the leaves of every subtree.
+        """Sum ``values`` (n_nodes,) over the leaves of every subtree, (n_subtrees,).
 
-        ``values`` (n_nodes,); ``of_splits`` (n_nodes,): what the nodes above the leaves
-        add. Returns (n_subtrees,), float64.
+        ``of_splits`` (n_nodes,): what the nodes above the leaves add.
         """
         n_subtrees = len(self.alphas)
         # A node is a leaf from its own step on, until its parent is one.
@@ -61,10 +60,6 @@ class PruningPath(NamedTuple):
         """Indices of the best subtrees at given penalties."""
         return np.searchsorted(self.alphas, penalty, side="right") - 1
 
-    def typical_penalties(self) -> np.ndarray:
-        """Geometric mean of the penalties between which each subtree is the best."""
-        return np.append(np.sqrt(self.alphas[:-1] * self.alphas[1:]), np.inf)
-
     def subtree(self, tree: Tree, index: int) -> Tree:
         """Cut the tree of this path to the subtree of an index."""
         return compact(tree, self.step > index)
@@ -85,7 +80,12 @@ def weakest_links(
     than they do, as if only the split was saved. Subtrees that are never
     alone the best are left out.
     """
-    size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
+    given = np.ones(tree.n_nodes) if size is None else size
+    size = given.astype(np.float64)
+    for node in reversed(levels_of_splits(tree)):
+        # A split that adds nothing would be cut by no penalty, however high.
+        below = size[tree.left[node]] + size[tree.right[node]]
+        size[node] = np.minimum(size[node], below - 1.0)
     alpha = _penalties_of_splits(tree, error, size)
     fixed = np.isinf(alpha) & ~tree.is_leaf
     alphas = np.unique(np.maximum(alpha[~tree.is_leaf & ~fixed], 0.0))
@@ -137,18 +137,6 @@ def _penalties_of_splits(
         for child in (left[node], right[node]):
             alpha[child] = np.minimum(alpha[child], alpha[node])
     return alpha
-
-
-def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
-    """Adjust sizes so that every split adds at least one.
-
-    A split that adds nothing would be cut by no penalty, however high.
-    """
-    risen = size.astype(np.float64)
-    for node in reversed(levels_of_splits(tree)):
-        below = risen[tree.left[node]] + risen[tree.right[node]]
-        risen[node] = np.minimum(risen[node], below - 1.0)
-    return risen
 
 
 def training_errors(tree: Tree) -> np.ndarray:

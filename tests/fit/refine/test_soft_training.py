@@ -19,16 +19,17 @@ from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import refine
-from secret_jax.fit.refine.blend import Blend
-from secret_jax.fit.refine.soft import training
-from secret_jax.fit.refine.soft.parameters import to_tree, trainable
-from secret_jax.fit.refine.soft.training import (
+from secret_jax.fit.refine import training
+from secret_jax.fit.refine.gates import Blend
+from secret_jax.fit.refine.training import (
     Judges,
     TrainingRows,
     TrainingState,
     minibatches,
     objective,
+    to_tree,
     train_chunk,
+    trainable,
 )
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError

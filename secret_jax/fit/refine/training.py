@@ -19,13 +19,12 @@ import optax
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.refine.interface import Fitted
-from secret_jax.fit.refine.soft.parameters import (
-    Parameters,
-    Structure,
+from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.prune.rules import HoldOut
+from secret_jax.fit.refine.interface import (
+    Candidate,
+    Fitted,
     deviations,
-    to_tree,
-    trainable,
     with_widths,
 )
 from secret_jax.losses.interface import Loss
@@ -36,14 +35,9 @@ from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.soft import mixed
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.soft import SoftRouting, mixed, soft_routing
+from secret_jax.tree.structure import SplitKind, Tree
 
-# Adam (Kingma & Ba 2015) with rates of the gates and of the leaves.
-ADAM = optax.partition(
-    {"gates": optax.adam(0.01), "leaves": optax.adam(0.005)},
-    Parameters("gates", "gates", "leaves"),
-)
 # Penalty on the mean squared change of the leaves' slopes.
 _L2 = 1e-3
 # Share of the newest parameters in the average over the steps.
@@ -73,6 +67,93 @@ _GOING_ON = 0.25
 # With an epoch of more calls than this rows are drawn independently: one permutation
 # would cost more than the steps.
 _MANY_CALLS = 4
+# Minimum norm of a gate's direction: below it all rows get nearly equal shares.
+_SHORTEST = 1e-12
+
+
+class Parameters(NamedTuple):
+    """Trained arrays of a soft tree, named as in `SoftRouting`; padding stays zero.
+
+    Directions and thresholds are in units of the gate's width.
+    """
+
+    direction: AnyArray  # (n_inner, n_continuous), float32
+    threshold: AnyArray  # (n_inner,), float32
+    coefficient: AnyArray  # (n_leaves, n_outputs, 1 + n_regressors), float32
+
+
+# Adam (Kingma & Ba 2015) with rates of the gates and of the leaves.
+ADAM = optax.partition(
+    {"gates": optax.adam(0.01), "leaves": optax.adam(0.005)},
+    Parameters("gates", "gates", "leaves"),
+)
+
+
+class Structure(NamedTuple):
+    """Arrays of a soft tree that stay as they are."""
+
+    routing: SoftRouting  # with the parameters of the start, and without clipping
+    free: AnyArray  # (n_inner, n_continuous), float32: 1 where the direction may change
+
+    def start(self) -> Parameters:
+        """Parameters where the training starts."""
+        return Parameters(*(getattr(self.routing, name) for name in Parameters._fields))
+
+    def routed(self, parameters: Parameters) -> SoftRouting:
+        """Soft tree of other parameters, which predicts with `mixed`."""
+        free = parameters._replace(direction=self.free * parameters.direction)
+        return self.routing._replace(**free._asdict())
+
+
+def trainable(tree: Tree, *, oblique: bool, n_leaves: int) -> Structure:
+    """Pad a tree whose linear splits are gates, in units of the gates' widths.
+
+    ``oblique``: whether the direction of a split on one attribute may come to hold
+    others; ``n_leaves``: number of leaves after padding.
+    """
+    inner = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
+    width = np.where(inner, tree.gate_width, 1.0).astype(np.float64)
+    direction = tree.direction / width[:, None]
+    scaled = {"direction": direction, "threshold": tree.threshold / width}
+    scaled |= {"gate_width": inner.astype(np.float32), "clip_leaves": False}
+    routing = soft_routing(replace(tree, **scaled), n_leaves)
+    free = inner[:, None] & (True if oblique else direction != 0)
+    free = np.broadcast_to(free, direction.shape)[~tree.is_leaf].astype(np.float32)
+    unbounded = np.full(tree.n_outputs, np.inf, np.float32)
+    routing = routing._replace(lowest=-unbounded, highest=unbounded)
+    return Structure(routing, padded(free, len(routing.threshold)))
+
+
+def to_tree(tree: Tree, parameters: Parameters) -> Tree:
+    """Write trained parameters back into the tree.
+
+    Directions of several attributes get unit length, so that widths are in units of the
+    projection; splits on one attribute keep that form.
+    """
+    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+    gate = tree.kind[inner] != SplitKind.DISCRETE
+    steep = np.asarray(parameters.direction, np.float64)[: len(inner)][gate]
+    offset = np.asarray(parameters.threshold, np.float64)[: len(inner)][gate]
+    # What a missing value counts as is no direction of its own.
+    along = steep.copy()
+    for column, indicator in tree.schema.missing_columns:
+        along[along[:, column] != 0, indicator] = 0
+    one = (along != 0).sum(axis=1) == 1
+    length = np.where(one, np.abs(along).sum(axis=1), np.linalg.norm(steep, axis=1))
+    length = np.maximum(length, _SHORTEST)
+    changed = {
+        "direction": steep / length[:, None],
+        "threshold": offset / length,
+        "gate_width": 1.0 / length,
+        "kind": np.where(one, SplitKind.AXIS, SplitKind.OBLIQUE),
+        "attribute": np.where(one, (along != 0) @ np.arange(along.shape[1]), -1),
+    }
+    arrays = {name: getattr(tree, name).copy() for name in changed}
+    for name, found in changed.items():
+        arrays[name][inner[gate]] = found
+    coefficient = tree.coefficient.copy()
+    coefficient[leaf] = np.asarray(parameters.coefficient)[: len(leaf)]
+    return replace(tree, coefficient=coefficient, clip_leaves=False, **arrays)
 
 
 class TrainingRows(NamedTuple):
@@ -316,6 +397,29 @@ class Trainer:
         again.best, again.best_step = again.state.average, start.best_step
         limit = _DIVERGED * total_error(start.tree, self.all_rows)
         return again if total_error(again.tree, self.all_rows) <= limit else start
+
+    def crossed_error(self, starts: list[Start]) -> float:
+        """Mean error on each fold of the start and step chosen on the other folds.
+
+        The best error on rows that chose start and length of training is too low.
+        """
+        history = np.concatenate([np.array(start.history) for start in starts])
+        finite = np.isfinite(history)
+        others = np.where(finite, history, np.inf).sum(axis=1, keepdims=True)
+        chosen = (others - np.where(finite, history, 0.0)).argmin(axis=0)
+        total = history[chosen, np.arange(history.shape[1])].sum()
+        return float(total / self.judged.weight.sum())
+
+    def crossed_hard_error(self, candidates: tuple[Candidate, ...]) -> float:
+        """Mean error of hard trees on each fold, pruned on the other folds."""
+        judged, total = self.judged, 0.0
+        for fold in np.unique(self.fold) if judged.n_rows > 1 else ():
+            inside = self.fold == fold
+            evidence = Evidence(self.training, judged.take(~inside))
+            pruned = [HoldOut()(candidate.grown, evidence) for candidate in candidates]
+            best = min(pruned, key=lambda found: found.value)
+            total += total_error(best.tree, judged.take(inside))
+        return total / judged.weight.sum()
 
 
 def _of_all_nodes(tree: Tree) -> Tree:

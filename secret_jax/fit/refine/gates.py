@@ -1,41 +1,84 @@
-"""Soft trees: gates and leaves of a pruned tree trained jointly by gradient descent.
-
-The gates of the grown trees start wide, with several widths and tree sizes in parallel.
-Held-out rows choose among them and stop the training; the best is trained again on all
-rows.
-"""
+"""Gates in place of splits: of one width, or trained with the leaves by gradient."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.hold_out import HoldOut
-from secret_jax.fit.prune.interface import Evidence
 from secret_jax.fit.prune.path import penalised
-from secret_jax.fit.refine.interface import Candidate, Fitted, Gates, Refined
+from secret_jax.fit.refine.interface import (
+    Candidate,
+    Fitted,
+    Gates,
+    Refined,
+    deviations,
+    with_widths,
+)
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.programs import refuse_after_fork
-from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, refuse
+from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse
 from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import SplitKind, Tree
 
-if TYPE_CHECKING:
-    from secret_jax.fit.refine.soft.training import Start, Trainer
-
+_WIDTHS = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)  # that `Blend` tries
 # Larger starts are the grown trees cut at this penalty of a degree of freedom, in noise
 # variances; one that is too large is cut at penalties that rise by this factor.
-_PENALTY = 6.0
-_PENALTY_RISE = 1.1
+_PENALTY, _PENALTY_RISE = 6.0, 1.1
 # Trees with more leaves are no starts.
 _MOST_LEAVES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blend(Gates):
+    """Gates of one relative width, chosen on held-out folds.
+
+    Nothing is trained, the models are those of the hard tree, and width 0, the hard
+    tree itself, is among the choices.
+
+    Attributes
+    ----------
+    widths : tuple of float
+        Relative widths that are tried, in deviations of a split's projection; 0 is the
+        hard tree and wins ties where it comes first.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.fit.refine.gates import Blend
+    >>> SecretRegressor(refine=Blend(widths=(0.0, 0.1))).refine.widths
+    (0.0, 0.1)
+    """
+
+    widths: Annotated[tuple[float, ...], TupleOf(real(0.0))] = _WIDTHS
+
+    def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
+        """Soften the tree with the width of least error on the folds."""
+        if fitted.tree.n_leaves == 1:
+            return Refined(fitted.tree)
+        if not fitted.folds:
+            reason = (
+                "blending needs rows that did not grow the tree; give more, or set "
+                "prune='auto', 'holdout' or 'cross-validation'"
+            )
+            return Refined(fitted.tree, 0, reason)
+        errors = np.zeros(len(self.widths))
+        stage = recipe.stage("blending")
+        for fold, (tree, training, held_out) in enumerate(fitted.folds):
+            stage.at(fold, len(fitted.folds))
+            deviation = deviations(tree, training)
+            for which, width in enumerate(self.widths):
+                soft = with_widths(tree, width, deviation)
+                errors[which] += total_error(soft, held_out)
+        width = self.widths[int(np.argmin(errors))]
+        deviation = deviations(fitted.tree, fitted.all_rows())
+        return Refined(with_widths(fitted.tree, width, deviation))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +90,9 @@ class SoftGates(Gates):
     1994) with the structure of a grown tree, as soft decision trees are (Irsoy, Yildiz
     & Alpaydin 2012): a row reaches all leaves, each in the share that is the product of
     the gates ``1 / (1 + exp(-(threshold - direction @ x) / width))`` on its path. Where
-    splits may be oblique every gate reads all columns. The fields were chosen in a
+    splits may be oblique every gate reads all columns. The gates start wide, with
+    several widths and tree sizes in parallel; held-out rows choose among them and stop
+    the training, and the best is trained again on all rows. The fields were chosen in a
     study over development sets of its own; differences under 2 % there are noise.
 
     Attributes
@@ -106,9 +151,9 @@ class SoftGates(Gates):
             )
         refuse_after_fork()
         # Optax takes a third of a second to import: only who trains gates waits for it.
-        from secret_jax.fit.refine.soft.training import Trainer
+        from secret_jax.fit.refine.training import Trainer
 
-        trees = start_trees(fitted.candidates)
+        trees = _starts(fitted.candidates)
         if not trees:
             reason = "no tree that was grown has a split to soften"
             return Refined(fitted.tree, 0, reason)
@@ -120,8 +165,8 @@ class SoftGates(Gates):
         sound = [start for start in starts if np.isfinite(start.best_error)]
         if not sound:
             return Refined(fitted.tree, 0, "every training of the soft tree diverged")
-        soft = crossed_error(trainer, sound)
-        hard = crossed_hard_error(trainer, fitted.candidates)
+        soft = trainer.crossed_error(sound)
+        hard = trainer.crossed_hard_error(fitted.candidates)
         if not soft < hard:
             loss, scale = fitted.tree.loss, fitted.tree.schema.target_scales
             unit = float(np.sqrt(np.mean(np.square(scale))))
@@ -134,14 +179,14 @@ class SoftGates(Gates):
         best = min(sound, key=lambda start: start.best_error)
         if fitted.refit:
             best = trainer.trained_again(best, recipe.stage("training again"))
-        tree = with_mixture_errors(best.tree, fitted.all_rows(), recipe.leaf)
+        tree = _with_mixture_errors(best.tree, fitted.all_rows(), recipe.leaf)
         return Refined(tree, best.best_step, has_models=True)
 
 
-def start_trees(candidates: tuple[Candidate, ...]) -> list[Tree]:
-    """Initial trees: for every candidate the pruned tree and a larger one.
+def _starts(candidates: tuple[Candidate, ...]) -> list[Tree]:
+    """For every candidate the pruned tree and a larger one, where a split can soften.
 
-    Each has a split that can be a gate, not on categories, and few enough leaves.
+    A gate is no split on categories, and leaves are few enough.
     """
     trees: list[Tree] = []
     for candidate in candidates:
@@ -157,32 +202,7 @@ def start_trees(candidates: tuple[Candidate, ...]) -> list[Tree]:
     return trees
 
 
-def crossed_error(trainer: Trainer, starts: list[Start]) -> float:
-    """Mean error on each fold of the start and step chosen on the other folds.
-
-    The best error on rows that chose start and length of training is too low.
-    """
-    history = np.concatenate([np.array(start.history) for start in starts])
-    finite = np.isfinite(history)
-    others = np.where(finite, history, np.inf).sum(axis=1, keepdims=True)
-    chosen = (others - np.where(finite, history, 0.0)).argmin(axis=0)
-    total = history[chosen, np.arange(history.shape[1])].sum()
-    return float(total / trainer.judged.weight.sum())
-
-
-def crossed_hard_error(trainer: Trainer, candidates: tuple[Candidate, ...]) -> float:
-    """Error of hard trees on each fold, pruned on the other folds."""
-    judged, total = trainer.judged, 0.0
-    for fold in np.unique(trainer.fold) if judged.n_rows > 1 else ():
-        inside = trainer.fold == fold
-        evidence = Evidence(trainer.training, judged.take(~inside))
-        pruned = [HoldOut()(candidate.grown, evidence) for candidate in candidates]
-        best = min(pruned, key=lambda found: found.value)
-        total += total_error(best.tree, judged.take(inside))
-    return total / judged.weight.sum()
-
-
-def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
+def _with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Measure weights, ranges and errors where the hard splits send the rows.
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.

@@ -1,6 +1,6 @@
-"""Trees of splits on one attribute beside trees of oblique splits: the better family.
+"""Growth ends early where pruning would cut any further split, or a family has lost.
 
-Growth stops early where pruning would remove any further split, or a family has lost.
+A family are the trees whose splits lie on one attribute, or those of oblique splits.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,14 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Grown, SoFar
-from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.cross_validation import CrossValidation, parts_of
-from secret_jax.fit.prune.interface import Evidence, PruningRule
-from secret_jax.fit.prune.path import TIE
 from secret_jax.fit.refine.interface import Candidate
-from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 
 # Growth ends this number of levels below the pruned tree: a split without gain of its
@@ -30,7 +24,6 @@ _FIRST_LOOK, _OF_FEW_ROWS, _FEW_ROWS = 4, 6, 2048
 # A family whose value is so many times that of another one has lost. Growth has never
 # made good more than a twentieth.
 _LOST = 1.1
-
 
 FirstLook: TypeAlias = Callable[[Sequence[Candidate]], None]
 
@@ -47,18 +40,18 @@ class EarlyStopping:
 
     ``judge``: fits and prunes the trees of a family, given its index; ``n_families``:
     trees come from each family in turn; ``first_look``: told the candidates once, after
-    ``levels_shown`` or more, the best one first. ``judged``: those that have stopped.
+    some levels, the best one first. ``judged``: those that have stopped.
     """
 
     def __init__(
         self,
         judge: Callable[[int, Sequence[Grown]], Candidate],
         n_families: int,
+        n_rows: int,
         first_look: FirstLook | None = None,
-        levels_shown: int = _FIRST_LOOK,
     ):
         self._judge, self._first_look = judge, first_look
-        self._levels_shown = levels_shown
+        self._levels_shown = _OF_FEW_ROWS if n_rows < _FEW_ROWS else _FIRST_LOOK
         self._next_look = [_FIRST_LOOK] * n_families
         self._latest: dict[int, Candidate] = {}
         self.judged: dict[int, Candidate] = {}
@@ -74,7 +67,7 @@ class EarlyStopping:
         self._latest |= found
         candidates = [*self._latest.values()]
         if n_levels >= self._levels_shown:
-            self.compared(candidates)
+            self.show(candidates)
         least = min(candidate.pruned.value for candidate in candidates)
         done = [np.zeros(each.tree.n_nodes, bool) for each in trees]
         for i, candidate in found.items():
@@ -92,7 +85,7 @@ class EarlyStopping:
                 own[:] = ended | (levels_below(tree, subtree) >= PATIENCE_LEVELS)
         return np.flatnonzero(np.concatenate(done)[number])
 
-    def compared(self, candidates: Sequence[Candidate]) -> None:
+    def show(self, candidates: Sequence[Candidate]) -> None:
         """Show the candidates to who wants a first look, unless there was one."""
         look, self._first_look = self._first_look, None
         if look is not None:
@@ -110,57 +103,3 @@ def levels_below(tree: Tree, subtree: Tree) -> np.ndarray:
         child = left_child if left[parent[node]] == node else right_child
         place[node] = child if child >= 0 else above
     return tree.depth - subtree.depth[place]
-
-
-def compare_axis_and_oblique(
-    families: Sequence[bool],
-    recipe: Recipe,
-    rule: PruningRule,
-    evidence: Evidence,
-    first_look: FirstLook | None = None,
-) -> list[Candidate]:
-    """Grow and prune the trees of each family; the best candidate comes first.
-
-    Families are compared on the first division of the rows into folds. Only the best
-    one is grown on further divisions, if its rule asks for them; they then choose its
-    size as well. ``families``: whether trees may split obliquely; ``first_look``: of
-    `EarlyStopping`, or at the end.
-    """
-    training, unseen = evidence.training, evidence.unseen
-    every_row = np.arange(training.n_rows)
-    seen = [every_row, *(every_row[~part] for part in unseen)]
-    n_first = 1
-    if rule.n_folds:
-        n_first += len(parts_of(training.weight, rule.n_folds, group=training.group))
-
-    def roots(rows: Sequence[np.ndarray], oblique: bool) -> list[Root]:
-        return [recipe.root(some, oblique=oblique) for some in rows]
-
-    started = [roots(seen[:n_first], oblique) for oblique in families]
-
-    def judged(i: int, grown: Sequence[Grown], stage: Stage = UNTOLD) -> Candidate:
-        trees = recipe.attach(grown, training, started[i], stage)
-        return Candidate.of(trees, rule, evidence, families[i])
-
-    # Other rules have penalties or errors of subtrees that need the whole trees.
-    shown = _OF_FEW_ROWS if training.n_rows < _FEW_ROWS else _FIRST_LOOK
-    stopping = EarlyStopping(judged, len(families), first_look, shown)
-    callback = stopping if isinstance(rule, CrossValidation) else None
-    interleaved = [root for of_row in zip(*started, strict=True) for root in of_row]
-    trees = recipe.grow(training, interleaved, enough=callback)
-    stage = recipe.stage("fitting models")
-    candidates = [
-        stopping.judged.get(i) or judged(i, trees[i :: len(families)], stage)
-        for i in range(len(families))
-    ]
-    stopping.compared(candidates)
-    least = min(candidate.pruned.value for candidate in candidates)
-    # Of families that part the rows alike, but for rounding, the first.
-    most = least + TIE * abs(least)
-    best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
-    if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
-        further = roots(seen[n_first:], best.oblique)
-        deeper = recipe.to_depth(best.pruned.tree.max_depth + PATIENCE_LEVELS)
-        more = recipe.attach(deeper.grow(training, further), training, further, stage)
-        best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
-    return [best, *others]
