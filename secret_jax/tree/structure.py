@@ -7,7 +7,7 @@ before their children and the root is node 0. Every number in the tree lives in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -319,7 +319,11 @@ class Tree:
             target_centers=self.schema.target_centers[part],
             target_scales=self.schema.target_scales[part],
         )
-        arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
+        arrays = {
+            name: getattr(self, name)[:, part]
+            for name, axes in AXES.items()
+            if "outputs" in axes
+        }
         bounds = full = None
         if self.bounds is not None:
             bounds = self.bounds[0][part], self.bounds[1][part]
@@ -348,15 +352,26 @@ class Tree:
         )
 
 
-ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
-
-# Fields with an axis of comparisons.
-COMPARISON_FIELDS = ("kind", "attribute", "direction", "threshold", "goes_left")
-# Fields with an axis of outputs.
-OUTPUT_FIELDS = (
-    *("coefficient", "lower", "upper", "train_error"),
-    *("mean", "deviation", "standard_error"),
-)
+# Axes of the arrays, and those that hold whole numbers of four bytes.
+AXES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("left", "right", "parent", "depth", "stop_reason"), ("nodes",)),
+    **dict.fromkeys(("weight", "degrees", "gain", "gate_width"), ("nodes",)),
+    "larger_left": ("nodes",),
+    **dict.fromkeys(("kind", "attribute"), ("comparisons",)),
+    "direction": ("comparisons", "columns"),
+    "threshold": ("comparisons",),
+    "goes_left": ("comparisons", "categories"),
+    "further": ("further",),
+    **dict.fromkeys(("lower", "upper", "train_error"), ("nodes", "outputs")),
+    **dict.fromkeys(("mean", "deviation"), ("nodes", "outputs")),
+    **dict.fromkeys(("center", "spread"), ("nodes", "regressors")),
+    "coefficient": ("nodes", "outputs", "coefficients"),
+    "standard_error": ("nodes", "outputs", "coefficients"),
+}
+WHOLE = {"left", "right", "parent", "depth", "further"}
+WHOLE |= {"kind", "attribute", "stop_reason"}
+ARRAY_FIELDS = tuple(AXES)
+COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
 LEAF_FIELDS = {
     "left": -1,

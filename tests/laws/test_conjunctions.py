@@ -24,10 +24,10 @@ from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
 from secret_jax.tree import blocks, packed, sums
 from secret_jax.tree.degrees import split_degrees, split_numbers
+from secret_jax.tree.file import flaw_of
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import descend
 

@@ -9,8 +9,7 @@ import pytest
 from handmade import SHAPES, build_tree, load_tree, save_tree
 from random_trees import random_tree, with_gates
 
-from secret_jax.tree.file import ModelFileError
-from secret_jax.tree.sound import flaw_of
+from secret_jax.tree.file import ModelFileError, flaw_of
 from secret_jax.tree.structure import SplitKind, Tree
 
 
