@@ -38,10 +38,10 @@ def nodes_of(tree: Tree, kind: SplitKind) -> int:
         ("left", SplitKind.AXIS, 0, "make no tree"),  # walks round and round
         ("right", SplitKind.AXIS, -1, "make no tree"),
         ("right", SplitKind.LEAF, 3, "make no tree"),
-        ("parent", SplitKind.LEAF, 10**6, "a parent that is none"),
-        ("depth", SplitKind.LEAF, 10**6, "below its parent"),
+        ("parent", SplitKind.LEAF, 10**6, "make no tree"),
+        ("depth", SplitKind.LEAF, 10**6, "make no tree"),
         ("kind", SplitKind.AXIS, SplitKind.LEAF, "kind of split"),
-        ("kind", SplitKind.AXIS, 9, "kind of split"),
+        ("kind", SplitKind.AXIS, 9, "of no node or kind"),
         ("attribute", SplitKind.AXIS, 5, "attribute that is not there"),
         ("attribute", SplitKind.AXIS, -1, "attribute that is not there"),
         ("attribute", SplitKind.DISCRETE, 2, "attribute that is not there"),
