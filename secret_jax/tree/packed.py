@@ -24,7 +24,8 @@ from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import SplitKind, Tree
 
 BYTE = 8
-# Splits of a piece of a tree of more than so many.
+# Splits of a piece in programs for trees of more than so many leaves. (NumPy is slower
+# with so small ones, and has them for trees of four times as many splits.)
 _HALF, _MANY = 4, 1 << 10
 # Rows of a product of matrices: it stays in a cache.
 _PRODUCT = 1 << 12
@@ -237,7 +238,7 @@ def packed_trees(
     left, right = tree.left.tolist(), tree.right.tolist()
     roots = (np.cumsum(sizes) - sizes).tolist()
     n_splits = max(sizes) // 2
-    n_bits = _HALF if max(n, n_splits) > _MANY else BYTE
+    n_bits = _HALF if max(n, n_splits // 4) > _MANY else BYTE
     n_bits = 2 * BYTE if BYTE < n_splits <= 2 * BYTE and not n else n_bits
     pieces, n_steps = _pieces(left, right, roots, n_bits)
     n_steps = max(2, next_power_of_two(n_steps)) if n else n_steps

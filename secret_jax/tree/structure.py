@@ -7,16 +7,20 @@ before their children and the root is node 0. Every number in the tree lives in
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
+
+_Made = TypeVar("_Made")
 
 
 class SplitKind(IntEnum):
@@ -384,3 +388,17 @@ LEAF_FIELDS = {
     "goes_left": False,
     "gain": 0,
 }
+
+# What was made of a tree, or of a sum of trees, when it was first used; none changes.
+_MADE: weakref.WeakKeyDictionary[Any, dict[Callable, Any]] = weakref.WeakKeyDictionary()
+
+
+def once(owner: Any, make: Callable[..., _Made], *arguments: Any) -> _Made:
+    """Make something of a tree, or of other arguments, when it is first asked.
+
+    It must not hold its owner, with which it goes.
+    """
+    made = _MADE.setdefault(owner, {})
+    if make not in made:
+        made[make] = make(*(arguments or (owner,)))
+    return made[make]
