@@ -18,7 +18,6 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
 from secret_jax.estimators.stream.mixin import StreamMixin
 from secret_jax.tree import routing
-from secret_jax.tree.sharded import predict_where_they_lie
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -291,7 +290,7 @@ class SecretRegressor(
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
-            return predict_where_they_lie(tree, as_they_lie(X))
+            return routing.predict_where_they_lie(tree, as_they_lie(X))
 
     def _targets(
         self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None

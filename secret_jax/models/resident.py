@@ -9,9 +9,8 @@ from secret_jax.data.rows import Rows
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
-from secret_jax.tree.blocks import once
 from secret_jax.tree.packed import PackedTrees, programmed
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import Tree, once
 
 # Rows whose float32 products are added up before float64 goes on.
 _RUN = 512

@@ -1,17 +1,21 @@
 """Leaves, paths, shares and predictions of rows."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.data.device import Scaling, in_64_bits, standardised
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
+from secret_jax.data.shards import RowShards, scaling_of
+from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.programs import program
 from secret_jax.runtime.scratch import Scratch
-from secret_jax.tree import blocks
-from secret_jax.tree.blocks import are_few, computed, on_host, once, shape_of
-from secret_jax.tree.packed import leaf_ids, programmed
+from secret_jax.tree import sums
+from secret_jax.tree.packed import PackedTrees, leaf_ids, programmed, values_of
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
-from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.structure import Tree, once
+from secret_jax.tree.sums import TreeSum, are_few, computed, on_host, shape_of
 from secret_jax.tree.walk import leaves_of
 
 _ONE = np.ones(1)
@@ -58,7 +62,7 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     if not tree.is_soft:
         return _alone(tree).values(table)
     routing = once(tree, soft_routing)
-    if shape_of(table)[0] > blocks.FEW_PAIRS:
+    if shape_of(table)[0] > sums.FEW_PAIRS:
         return computed(mixed_prediction, table, tree.n_leaves, routing).T.astype(
             np.float64
         )
@@ -95,3 +99,37 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
         deeper = tree.depth[path[level]] >= level
         path[level - 1] = np.where(deeper, tree.parent[path[level]], path[level])
     return path[:, apply(tree, table)]
+
+
+def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
+    """Predict every row with a hard tree of numbers, in float32 on the rows' devices.
+
+    Raises
+    ------
+    ValueError
+        If a row holds a number that is not finite.
+    """
+    schema = tree.schema
+    units = np.array([schema.target_centers, schema.target_scales])
+    with in_64_bits():
+        x = schema.in_order(shards.x)
+        value, finite = _predicted(
+            x, scaling_of(schema, shards), once(tree, programmed), units
+        )
+    if not bool(finite):
+        raise ValueError(
+            "X holds values that are no finite numbers; say output='host'."
+        )
+    value = value[: shards.n_rows]
+    return value[:, 0] if tree.n_outputs == 1 else value
+
+
+@program()
+def _predicted(
+    x: AnyArray, scaling: Scaling, packed: PackedTrees, units: AnyArray
+) -> tuple[jax.Array, jax.Array]:
+    """Predict every row, shape (n_rows, n_outputs); return also whether x is finite."""
+    codes = jnp.zeros((len(x), 0), jnp.int32)
+    value = values_of(packed, standardised(x, scaling), codes).T.astype(units.dtype)
+    value = (units[0] + units[1] * value).astype(jnp.float32)
+    return value, jnp.isfinite(x).all()

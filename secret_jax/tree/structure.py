@@ -7,16 +7,20 @@ before their children and the root is node 0. Every number in the tree lives in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
+
+_Made = TypeVar("_Made")
 
 
 class SplitKind(IntEnum):
@@ -319,7 +323,11 @@ class Tree:
             target_centers=self.schema.target_centers[part],
             target_scales=self.schema.target_scales[part],
         )
-        arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
+        arrays = {
+            name: getattr(self, name)[:, part]
+            for name, axes in AXES.items()
+            if "outputs" in axes
+        }
         bounds = full = None
         if self.bounds is not None:
             bounds = self.bounds[0][part], self.bounds[1][part]
@@ -348,15 +356,26 @@ class Tree:
         )
 
 
-ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
-
-# Fields with an axis of comparisons.
-COMPARISON_FIELDS = ("kind", "attribute", "direction", "threshold", "goes_left")
-# Fields with an axis of outputs.
-OUTPUT_FIELDS = (
-    *("coefficient", "lower", "upper", "train_error"),
-    *("mean", "deviation", "standard_error"),
-)
+# Axes of the arrays, and those that hold whole numbers of four bytes.
+AXES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("left", "right", "parent", "depth", "stop_reason"), ("nodes",)),
+    **dict.fromkeys(("weight", "degrees", "gain", "gate_width"), ("nodes",)),
+    "larger_left": ("nodes",),
+    **dict.fromkeys(("kind", "attribute"), ("comparisons",)),
+    "direction": ("comparisons", "columns"),
+    "threshold": ("comparisons",),
+    "goes_left": ("comparisons", "categories"),
+    "further": ("further",),
+    **dict.fromkeys(("lower", "upper", "train_error"), ("nodes", "outputs")),
+    **dict.fromkeys(("mean", "deviation"), ("nodes", "outputs")),
+    **dict.fromkeys(("center", "spread"), ("nodes", "regressors")),
+    "coefficient": ("nodes", "outputs", "coefficients"),
+    "standard_error": ("nodes", "outputs", "coefficients"),
+}
+WHOLE = {"left", "right", "parent", "depth", "further"}
+WHOLE |= {"kind", "attribute", "stop_reason"}
+ARRAY_FIELDS = tuple(AXES)
+COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
 LEAF_FIELDS = {
     "left": -1,
@@ -369,3 +388,17 @@ LEAF_FIELDS = {
     "goes_left": False,
     "gain": 0,
 }
+
+# What was made of a tree, or of a sum of trees, when it was first used; none changes.
+_MADE: weakref.WeakKeyDictionary[Any, dict[Callable, Any]] = weakref.WeakKeyDictionary()
+
+
+def once(owner: Any, make: Callable[..., _Made], *arguments: Any) -> _Made:
+    """Make something of a tree, or of other arguments, when it is first asked.
+
+    It must not hold its owner, with which it goes.
+    """
+    made = _MADE.setdefault(owner, {})
+    if make not in made:
+        made[make] = make(*(arguments or (owner,)))
+    return made[make]

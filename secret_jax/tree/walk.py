@@ -6,9 +6,8 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
-from secret_jax.tree.blocks import once
 from secret_jax.tree.packed import Comparisons, comparisons_of
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import Tree, once
 
 # Decisions of a block of rows at all splits: they stay in a cache.
 _BLOCK_DECISIONS = 1 << 20

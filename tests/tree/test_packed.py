@@ -10,7 +10,7 @@ from random_trees import random_tree
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.scratch import Scratch
-from secret_jax.tree import equations
+from secret_jax.tree import equations, packed
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import leaf_ids, packed_trees, programmed
 from secret_jax.tree.walk import leaves_of, values_at
@@ -26,11 +26,13 @@ def table(spread=1.0):
 
 
 @pytest.mark.parametrize("kinds", [(1,), (1, 3), (1, 2, 3)])
+@pytest.mark.parametrize("many", [1 << 10, 8])
 @pytest.mark.parametrize("n_leaves", [1, 2, 9, 10, 17, 18, 40, 120])
-def test_tables_find_the_leaves_of_the_walk(n_leaves, kinds):
+def test_tables_find_the_leaves_of_the_walk(n_leaves, many, kinds, monkeypatch):
+    monkeypatch.setattr(packed, "_MANY", many)  # beyond it pieces are of four splits
     tree = random_tree(n_leaves, n_leaves, kinds=kinds)
-    rows, packed = table(), packed_trees([tree])
-    found = packed.node[packed.leaves(rows.x.T, rows.codes.T, np)[0]]
+    rows, trees = table(), packed_trees([tree])
+    found = trees.node[trees.leaves(rows.x.T, rows.codes.T, np)[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
     assert np.array_equal(found, leaf_ids(*rows, programmed(tree))[0])
 
@@ -42,8 +44,8 @@ def test_a_missing_value_counts_as_the_factor_of_its_indicator():
     tree = dataclasses.replace(tree, direction=direction)
     rows = table()
     rows.x[::3, :4], rows.x[:, 4] = 0.0, np.arange(N_ROWS) % 3 == 0
-    packed = packed_trees([tree])
-    found = packed.node[packed.leaves(rows.x.T, rows.codes.T, np)[0]]
+    trees = packed_trees([tree])
+    found = trees.node[trees.leaves(rows.x.T, rows.codes.T, np)[0]]
     assert np.array_equal(found, leaves_of(tree, rows))
 
 
@@ -57,8 +59,8 @@ def test_added_equations_are_clipped_where_a_leaf_clips(
     rows, steps = table(spread), np.array([1.0, -0.3, 0.2])
     trees = [random_tree(n, n, kinds=kinds, n_outputs=2) for n in (5, 14, 30)]
     each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
-    block = RowBlock(rows, Scratch())
-    forest = forest_of([trees[:1], trees[1:]], [steps[:1], steps[1:]])
+    block, forest = RowBlock(rows, Scratch()), forest_of(trees, steps)
+    assert len(forest.groups) == 3  # of 8, 16 and 32 comparisons
     expected = np.tensordot(steps, each, axes=1)
     np.testing.assert_allclose(forest.values(block).T, expected, rtol=2e-5, atol=2e-5)
-    assert forest.bounds.may_clip(block).any() == (spread > 0.01)
+    assert forest.bounds.may_clip(block.columns).any() == (spread > 0.01)

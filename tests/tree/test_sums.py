@@ -12,7 +12,7 @@ from random_trees import random_tree
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.programs import program
-from secret_jax.tree import blocks, sums
+from secret_jax.tree import sums
 from secret_jax.tree.packed import sum_of_trees
 from secret_jax.tree.sums import TreeSum
 from secret_jax.tree.walk import descend, values_at
@@ -44,7 +44,7 @@ def test_a_sum_is_what_its_trees_say_one_by_one(table, n_leaves, monkeypatch):
     each = [values_at(t, table, own) for t, own in zip(trees, leaves, strict=True)]
     total = TreeSum(trees, steps)
     for most, compiled in ((1 << 20, False), (0, False), (0, True)):
-        monkeypatch.setattr(blocks, "FEW_PAIRS", most)
+        monkeypatch.setattr(sums, "FEW_PAIRS", most)
         monkeypatch.setattr(sums, "on_accelerator", lambda own=compiled: own)
         for first, last in ((0, 4), (1, 3)):
             expected = np.tensordot(steps[first:last], each[first:last], axes=1)
@@ -56,7 +56,7 @@ def test_sums_of_one_size_are_one_program(table, monkeypatch):
     counted = program()(chex.assert_max_traces(inspect.unwrap(sum_of_trees), n=1))
     monkeypatch.setattr(sums, "sum_of_trees", counted)
     monkeypatch.setattr(sums, "on_accelerator", lambda: True)
-    monkeypatch.setattr(blocks, "FEW_PAIRS", 0)
+    monkeypatch.setattr(sums, "FEW_PAIRS", 0)
     for n_trees, n_rows in ((4, 700), (3, 650), (2, 20)):
         trees = [many_categories(seed, 9) for seed in range(n_trees)]
         TreeSum(trees, np.ones(n_trees)).values(table.take(slice(n_rows)))
