@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.categories import codes_of, warn_of_unseen
-from secret_jax.data.columns import ReadTable, numbers, read_columns
+from secret_jax.data.columns import ReadTable, read_columns
 from secret_jax.data.device import encoded_block, is_resident
 from secret_jax.data.rows import Table
-from secret_jax.data.sampling import category_numbers, columns_hash, sampling_factors
+from secret_jax.data.sampling import category_numbers, sampling_factors, sampling_hash
+from secret_jax.data.scaling import numbers
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
@@ -58,7 +59,7 @@ class ReadColumns(NamedTuple):
         factors = sampling_factors(len(every), seed)
 
         def of_block(part: slice) -> np.ndarray:
-            return columns_hash([column[part] for column in every], factors)
+            return sampling_hash([column[part] for column in every], factors)
 
         return np.concatenate(list(in_blocks(of_block, len(targets))))
 

@@ -143,7 +143,7 @@ class Merged(NamedTuple):
         50) at equal distances, so that every stretch of the rows, and every fold made
         of stretches, holds its share of them: models fitted to some are judged by
         others. Copies of one observation must have been left out before, see
-        `secret_jax.data.repeats`.
+        `secret_jax.data.sampling`.
         """
         suitable = min(most, _PLENTY) // self.rows.n_rows
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))

@@ -11,9 +11,14 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns, Unencoded
-from secret_jax.data.repeats import LEAST_DIFFERENT, Repeats, repeats_of
 from secret_jax.data.rows import Rows, Table, every_copy, merged
-from secret_jax.data.sampling import ROW_ORDER, sampling_limit
+from secret_jax.data.sampling import (
+    LEAST_DIFFERENT,
+    ROW_ORDER,
+    Repeats,
+    repeats_of,
+    sampling_limit,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
 from secret_jax.data.validation import rounded_weight
@@ -140,7 +145,7 @@ class TableSource:
     def observed(self, n_wanted: int) -> "TableSource":
         """Leave out copies of rows, of whose weight one has all.
 
-        See `secret_jax.data.repeats`. Of many rows those decide that a sample of
+        See `secret_jax.data.sampling`. Of many rows those decide that a sample of
         ``n_wanted`` holds, with all of their copies; few copies in it stay.
         """
         index = self.below(n_wanted, ROW_ORDER)

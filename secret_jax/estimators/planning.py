@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.estimators.common import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import AlternativeLeaf, Plan

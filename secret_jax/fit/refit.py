@@ -48,10 +48,8 @@ def _in_units_of(loss: Loss, schema: TableSchema, given: CheckedRows) -> TableSc
     _, targets, weight, *_ = given
     names = schema.target_names
     sums = column_sums(list(targets.T), names, weight, allow_missing=False)
-    measured = moments_of(sums, names, of_target=True)
-    schema = replace(
-        schema,
-        target_centers=tuple(measured.center.tolist()),
-        target_scales=tuple(measured.scale.tolist()),
+    centers, scales = (
+        tuple(each.tolist()) for each in moments_of(sums, names, of_target=True)
     )
+    schema = replace(schema, target_centers=centers, target_scales=scales)
     return with_units_of(loss, schema, targets, weight)

@@ -13,7 +13,6 @@ from secret_jax.data.columns import (
     ReadTable,
     is_index,
     listed,
-    made_up_names,
     read_columns,
     read_target,
 )
@@ -114,7 +113,7 @@ def _of_arrays(item: Sequence[Any], names: Sequence[str] | None, where: str) -> 
     X, y, weight = (*item, None)[:3]
     read = read_columns(X)
     named = isinstance(read, dict)
-    columns = read if named else dict(zip(made_up_names(len(read)), read, strict=True))
+    columns = read if named else {f"x{i}": column for i, column in enumerate(read)}
     n_rows = len(next(iter(columns.values()), ()))
     y = np.full(n_rows, np.nan) if y is None else read_target(y)
     y = y[:, None] if y.ndim == 1 else y

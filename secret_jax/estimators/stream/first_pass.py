@@ -15,11 +15,14 @@ import numpy as np
 
 from secret_jax.data.columns import listed
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.learning import Learner
-from secret_jax.data.repeats import distinct
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions, Learner
 from secret_jax.data.rows import MAX_COPIES, Rows
-from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
+from secret_jax.data.sampling import (
+    ROW_ORDER,
+    content_hash,
+    distinct,
+    sampling_limit,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
 from secret_jax.data.tails import with_flat_tails
@@ -170,7 +173,7 @@ class FirstPass:
         """Refuse what would be read as categories or places, and is none."""
         numeric = {name for name in columns if columns[name].dtype.kind in "fiu"}
         attributes = self.learner.attributes
-        if attributes is None:  # the first batch
+        if not attributes.names:  # the first batch
             self.others = columns.keys() - numeric
             return
         for name in sorted(self.others & numeric):
