@@ -14,8 +14,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.data.validation import validated
-from secret_jax.estimators.stream.batches import Wanted, as_batch
-from secret_jax.estimators.stream.sources import opened
+from secret_jax.estimators.stream.batches import Wanted, as_batch, opened
 
 N_ROWS = 6
 
