@@ -4,10 +4,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import names_restored, validated, validated_weight
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    checked_weight,
+    names_restored,
+    scaled_weight,
+    validated,
+)
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import SavedEstimator
@@ -33,7 +39,7 @@ class Given(NamedTuple):
     @property
     def weight(self) -> np.ndarray:
         """Checked weights of the rows, (n_rows,), float64."""
-        return validated_weight(self.sample_weight, self.X)
+        return scaled_weight(checked_weight(self.sample_weight, self.X))
 
     def fit(self, model: Any, y: ArrayLike) -> Any:
         """Fit a model to the rows, with these targets."""

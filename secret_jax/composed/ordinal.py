@@ -8,9 +8,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, Given
-from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
-from secret_jax.data.validation import validated
+from secret_jax.data.validation import TableLike, validated
 from secret_jax.estimators.regressor import SecretRegressor
 
 

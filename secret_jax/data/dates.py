@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from secret_jax.data.columns import Zoned, is_missing
+from secret_jax.data.columns import is_missing
 
 # Columns of dates by name, each with the names of the attributes in its place.
 Dates: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
@@ -22,34 +22,12 @@ Zones: TypeAlias = tuple[tuple[str, str], ...]
 DAYS = "days since 1970"
 # In words, since some count from zero and others from one.
 WEEKDAY = "weekday"
+# What a date becomes: the names of its parts.
+PARTS = "year", "month", WEEKDAY, "hour", DAYS
 WEEKDAYS = "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 # Clocks are put forward and back at quarters of an hour.
 _QUARTER = np.timedelta64(15, "m")
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)")
-
-
-def with_calendars(
-    columns: dict[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], Dates, Zones]:
-    """Replace the dates of a training table by their parts, in the order of columns."""
-    attributes: dict[str, np.ndarray] = {}
-    dates, zones = [], []
-    for name, column in columns.items():
-        if column.dtype.kind != "M":
-            attributes[name] = column
-            continue
-        if isinstance(column, Zoned):
-            zones.append((name, column.zone))
-            column = on_the_wall(column, column.zone)
-        parts = calendar(name, column)
-        for both in sorted(parts.keys() & columns.keys()):
-            raise ValueError(
-                f"The dates of column {name!r} need the name {both!r}, which is "
-                "that of another column. Rename one of them."
-            )
-        attributes |= parts
-        dates.append((name, tuple(parts)))
-    return attributes, tuple(dates), tuple(zones)
 
 
 def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
@@ -64,17 +42,17 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
     """
     day = column.astype("datetime64[D]")
     days = day.astype(np.int64)
-    parts = {
-        "year": column.astype("datetime64[Y]").astype(np.int64) + 1970,
-        "month": column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
-        WEEKDAY: (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
-        "hour": (column - day) / np.timedelta64(1, "h"),
-        DAYS: days,
-    }
+    parts = (
+        column.astype("datetime64[Y]").astype(np.int64) + 1970,
+        column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
+        (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
+        (column - day) / np.timedelta64(1, "h"),
+        days,
+    )
     missing = np.isnat(column)
     return {
         f"{name} ({part})": np.where(missing, np.nan, values.astype(np.float64))
-        for part, values in parts.items()
+        for part, values in zip(PARTS, parts, strict=True)
     }
 
 
@@ -83,7 +61,7 @@ def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
     if all(map(is_missing, column[:1])) and all(map(is_missing, column.tolist())):
         return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
     if column.dtype.kind == "M":
-        if isinstance(column, Zoned) != (zone is not None):
+        if (getattr(column, "zone", None) is None) != (zone is None):
             held = ["times without a time zone", "times of a time zone"]
             call = f"dt.tz_localize({zone!r})"
             if zone is None:
@@ -92,22 +70,19 @@ def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
                 f"Column {name!r} now holds {held[0]}, and held {held[1]} in training. "
                 f"Give it as it was then, for example by X[{name!r}].{call}."
             )
-        if isinstance(column, Zoned) and zone is not None:
-            column = on_the_wall(column, zone)
-        return column
+        return column if zone is None else on_the_wall(column, zone)
     raise ValueError(
         f"Column {name!r} held dates in training, and now holds "
         f"{column[0]!r}. Turn it into dates, for example with pandas.to_datetime."
     )
 
 
-def on_the_wall(instants: Zoned, zone: str) -> np.ndarray:
-    """Convert instants to the times of a zone, datetime64[s].
+def on_the_wall(instants: np.ndarray, zone: str) -> np.ndarray:
+    """Convert instants at Greenwich to the times of a zone, datetime64[s].
 
     Examples
     --------
-    >>> from secret_jax.data.columns import zoned
-    >>> instants = zoned(np.array(["2024-07-01T12:00"], "datetime64[s]"), "UTC")
+    >>> instants = np.array(["2024-07-01T12:00"], "datetime64[s]")
     >>> print(on_the_wall(instants, "Europe/Berlin")[0])
     2024-07-01T14:00:00
     """

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.categories import codes_of, warn_of_unseen
-from secret_jax.data.columns import ReadTable, numbers, read_columns
+from secret_jax.data.columns import ReadTable, read_columns
 from secret_jax.data.device import encoded_block, is_resident
 from secret_jax.data.rows import Table
-from secret_jax.data.sampling import category_numbers, columns_hash, sampling_factors
+from secret_jax.data.sampling import category_numbers, sampling_factors, sampling_hash
+from secret_jax.data.scaling import numbers
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
-
-_Result = TypeVar("_Result")
 
 
 class ReadColumns(NamedTuple):
@@ -56,11 +55,11 @@ class ReadColumns(NamedTuple):
         numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
         every = [*self.values, *numbers, *targets.T]
         factors = sampling_factors(len(every), seed)
-
-        def of_block(part: slice) -> np.ndarray:
-            return columns_hash([column[part] for column in every], factors)
-
-        return np.concatenate(list(in_blocks(of_block, len(targets))))
+        hashed = in_blocks(
+            lambda rows: sampling_hash([column[rows] for column in every], factors),
+            len(targets),
+        )
+        return np.concatenate(list(hashed))
 
     def rows_below(
         self,
@@ -73,15 +72,12 @@ class ReadColumns(NamedTuple):
         return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
 
     def blocks(
-        self,
-        schema: TableSchema,
-        function: Callable[[Table, slice], _Result],
-        size: int,
-    ) -> Iterator[_Result]:
+        self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
+    ) -> Iterator[Any]:
         """Apply a function to encoded blocks of rows, and to where they are."""
-        table = Unencoded(schema, self)
+        block = Unencoded(schema, self).block
         return in_blocks(
-            lambda part: function(table.block(part), part), len(self.codes), size
+            lambda rows: function(block(rows), rows), len(self.codes), size
         )
 
 
@@ -93,15 +89,15 @@ class Unencoded(NamedTuple):
 
     def block(self, rows: slice) -> Table:
         """Encode a block of rows; its columns lie one after the other."""
-        columns = encoded_columns(self.schema, self.columns, rows)
-        return Table(columns.T, self.columns.codes[rows])
+        x = _encoded_columns(self.schema, self.columns, rows).T
+        return Table(x, self.columns.codes[rows])
 
     def encoded(self) -> Table:
         """Encode all rows, in blocks processed in parallel."""
         x = np.empty((len(self.columns.codes), self.schema.n_columns), np.float32)
 
         def fill(rows: slice) -> None:
-            x[rows] = encoded_columns(self.schema, self.columns, rows).T
+            x[rows] = self.block(rows).x
 
         for _ in in_blocks(fill, len(x)):
             pass
@@ -157,7 +153,7 @@ def matched(
     return ReadColumns(values, codes)
 
 
-def encoded_columns(
+def _encoded_columns(
     schema: TableSchema, columns: ReadColumns, rows: slice
 ) -> np.ndarray:
     """Encode a block of rows, shape (n_columns, n_rows), float32."""

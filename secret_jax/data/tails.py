@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.data.attributes import Role
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.parallel import side_by_side
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it

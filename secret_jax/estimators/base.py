@@ -10,10 +10,11 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
     checked_weight,
     given_beside,
     names_restored,

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
     checked_costs,
     checked_priors,
@@ -15,7 +14,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
-from secret_jax.data.validation import name_of
+from secret_jax.data.validation import ArrayLike, TableLike, name_of
 from secret_jax.estimators.common import Targets
 from secret_jax.inspect.view import Classes
 

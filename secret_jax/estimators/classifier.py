@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.common import Targets

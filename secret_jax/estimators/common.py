@@ -7,8 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from secret_jax.data.given import TableLike
 from secret_jax.data.shards import computing_for
+from secret_jax.data.validation import TableLike
 from secret_jax.estimators.parameters import NAMED, Named, TableParameters, value_of
 from secret_jax.tree.file import load_model, save_model
 

@@ -7,8 +7,13 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import validated_targets, validated_weight
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    checked_weight,
+    scaled_weight,
+    validated_targets,
+)
 from secret_jax.inspect.tables import check_coverage
 from secret_jax.tree.degrees import model_degrees, noise_variance
 from secret_jax.tree.structure import Tree
@@ -89,7 +94,7 @@ class ConformalMixin:
                 f"{prediction.shape[1]}. Fit a model for each of them."
             )
         y = validated_targets(y, X, type(self).__name__)[:, 0]
-        weight = validated_weight(sample_weight, X)
+        weight = scaled_weight(checked_weight(sample_weight, X))
         self._calibrate(y - prediction, deviation, weight)
         return self
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.fit.plan import AlternativeLeaf, Plan
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.rules import (

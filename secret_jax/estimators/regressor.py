@@ -8,9 +8,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.validation import names_of, validated_on_device, validated_targets
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    names_of,
+    validated,
+    validated_targets,
+)
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
@@ -288,7 +293,7 @@ class SecretRegressor(
                 "output='device' needs a hard tree of numbers without missing values "
                 "or categories; say output='host'."
             )
-        X = validated_on_device(self, X)
+        X = validated(self, X, reset=False, stays=True)
         with self._computing(X, fall_back=True):
             return routing.predict_where_they_lie(tree, as_they_lie(X))
 

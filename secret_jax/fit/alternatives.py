@@ -12,11 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.data.attributes import Role
 from secret_jax.data.rows import Rows
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.fit.early_stopping import Overtaken
-from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
+from secret_jax.fit.pipeline import (
+    Fit,
+    chosen_rule,
+    finish,
+    grow_and_prune,
+)
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
 from secret_jax.fit.prune.interface import Evidence, Fold

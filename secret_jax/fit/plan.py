@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.fixed import fixed_splits_of
 from secret_jax.fit.grow.search import GrowOptions

@@ -18,10 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LassoCV
 from sklearn.model_selection import GroupKFold
 
-from secret_jax.data.attributes import Role
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Rows
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.linalg import safe_divide
 
 # Regressors are many where there are fewer rows than so many for each of them.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import TableLike
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.report.page import tree_fragment
 from secret_jax.inspect.rounding import reading_cost

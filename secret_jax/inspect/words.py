@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.attributes import WEEKDAY, Role
+from secret_jax.data.dates import WEEKDAY
+from secret_jax.data.schema import Role
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,

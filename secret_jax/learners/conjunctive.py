@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.learners.conjunctions import Condition, split_on
 from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.screened import Cuts, Screen

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import jax
 import numpy as np
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray

@@ -9,7 +9,7 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
 from secret_jax.splits.chosen import split_of

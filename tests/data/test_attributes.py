@@ -10,12 +10,11 @@ from schemas import learn_schema
 from sklearn.base import clone
 
 from secret_jax import SecretRegressor
-from secret_jax.data.attributes import Attributes
 from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
 from secret_jax.data.dates import calendar
-from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.learning import ColumnOptions
+from secret_jax.data.schema import Attributes, Role, TableSchema
 
 SIZES = ["small", "medium", "large"]
 
@@ -137,7 +136,7 @@ def test_arrow_categories_may_be_missing_and_differ_between_chunks(ordered):
     parts = [chunk([0, None, 1], ["s", "m"]), chunk([1, 0, None], ["m", "l"])[1:]]
     column = read_columns(pa.table({"size": pa.chunked_array(parts)}))["size"]
     assert column.tolist() == ["s", None, "m", "m", None]
-    assert getattr(column, "levels", None) == (("s", "m", "l") if ordered else None)
+    assert getattr(column, "levels", ()) == (("s", "m", "l") if ordered else ())
 
 
 def as_objects(frame: pd.DataFrame) -> pd.DataFrame:

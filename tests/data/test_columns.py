@@ -10,8 +10,8 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from secret_jax import SecretClassifier, SecretRegressor
-from secret_jax.data.attributes import Role
-from secret_jax.data.columns import OrderedText, read_columns
+from secret_jax.data.columns import read_columns
+from secret_jax.data.schema import Role
 
 
 def sizes(n_rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
@@ -50,7 +50,7 @@ def test_names_that_are_no_text_change_no_column(names):
     for column, named in zip(read, read_columns(frame).values(), strict=True):
         assert type(column) is type(named)
         np.testing.assert_array_equal(column, named)
-    assert isinstance(read[1], OrderedText)
+    assert read[1].levels == ("S", "M", "L")
     model = SecretRegressor(equation_tolerance=0).fit(other, y)
     np.testing.assert_array_equal(model.predict(other), expected.predict(frame))
     # Without names, columns are told by their order.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from secret_jax.data.repeats import repeats_of
+from secret_jax.data.sampling import repeats_of
 
 
 def number_of(x, y, codes=None, **more) -> np.ndarray | None:

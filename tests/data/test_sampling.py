@@ -39,7 +39,7 @@ def test_hash_is_of_the_content_the_seed_and_the_places_of_columns(rng):
 
 
 def sampled(values, share, seed):
-    hashed = sampling_hash(values, sampling_factors(values.shape[1], seed))
+    hashed = sampling_hash(values.T, sampling_factors(values.shape[1], seed))
     return hashed < sampling_limit(share)
 
 
@@ -55,7 +55,7 @@ def test_one_hash_on_the_host_and_on_a_device(rng, compiled):
     there = jax.jit(sampling_hash) if compiled else sampling_hash
     found = there(jnp.asarray(values), factors)
     assert isinstance(found, jax.Array)
-    here = sampling_hash(values, factors)
+    here = sampling_hash(values.T, factors)
     assert isinstance(here, np.ndarray)
     assert here.dtype == found.dtype == np.uint32
     assert np.array_equal(found, here)
@@ -91,12 +91,12 @@ def test_samples_are_nested_differ_by_seed_and_every_column_counts(rng):
     factors, values = sampling_factors(3, 0), values[:500]
     assert (factors % 2 == 1).all()
     assert len(set(factors.tolist())) == 3
-    hashed = sampling_hash(values, factors)
+    hashed = sampling_hash(values.T, factors)
     for column in range(3):
         changed = values.copy()
         changed[:, column] = np.nextafter(changed[:, column], np.float32(9))
-        assert not (sampling_hash(changed, factors) == hashed).any()
-    assert not (sampling_hash(values[:, ::-1], factors) == hashed).any()
+        assert not (sampling_hash(changed.T, factors) == hashed).any()
+    assert not (sampling_hash(values.T[::-1], factors) == hashed).any()
     assert sampling_limit(0.0) == sampling_limit(-1.0) == 0
     assert sampling_limit(1.0) == sampling_limit(7.0) == 2**32 - 1
 

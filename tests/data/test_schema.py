@@ -11,11 +11,10 @@ from schemas import learn_schema
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.data.validation import validated
-from secret_jax.estimators.stream.batches import Wanted, as_batch
-from secret_jax.estimators.stream.sources import opened
+from secret_jax.estimators.stream.batches import Wanted, as_batch, opened
 
 N_ROWS = 6
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.data.columns import zoned
 from secret_jax.data.dates import on_the_wall
 
 HOURS = {"oblique": False, "splits": "cart", "leaf": "constant", "distill": False}
@@ -96,9 +95,7 @@ def test_one_column_with_and_without_zones_is_refused():
 )
 def test_clocks_on_walls_are_those_of_pandas(zone):
     instants = pd.date_range("1969-12-20", "2030-01-01", freq="7h11min", tz="UTC")
-    found = on_the_wall(
-        zoned(instants.tz_localize(None).to_numpy("M8[s]"), "UTC"), zone
-    )
+    found = on_the_wall(instants.tz_localize(None).to_numpy("M8[s]"), zone)
     expected = instants.tz_convert(zone).tz_localize(None).to_numpy("M8[s]")
     np.testing.assert_array_equal(found, expected)
     assert str(ZoneInfo(zone)) == zone
@@ -106,7 +103,7 @@ def test_clocks_on_walls_are_those_of_pandas(zone):
 
 def test_an_unknown_zone_is_named():
     with pytest.raises(ValueError, match="no time zone 'Middle/Earth'"):
-        on_the_wall(zoned(np.zeros(1, "M8[s]"), "UTC"), "Middle/Earth")
+        on_the_wall(np.zeros(1, "M8[s]"), "Middle/Earth")
 
 
 def test_the_first_row_does_not_choose_among_several_zones():

@@ -14,7 +14,7 @@ from schemas import learn_schema
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.rounding import printed_model, reading_cost
 from secret_jax.inspect.tables import CENTER, coefficients, summary

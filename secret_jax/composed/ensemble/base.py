@@ -12,9 +12,9 @@ from secret_jax.composed.ensemble.distill import distilled, teacher_of
 from secret_jax.composed.ensemble.estimator import OF_THE_TREE, EnsembleEstimator
 from secret_jax.composed.ensemble.growth import BoostOptions
 from secret_jax.data import validation
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.common import Targets, forget_calibration
 from secret_jax.estimators.parameters import plan_of
 from secret_jax.fit.prepare import CheckedRows, rows_for

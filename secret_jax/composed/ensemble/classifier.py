@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.base import BoostingEstimator
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import Targets

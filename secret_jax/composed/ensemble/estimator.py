@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data import validation
 from secret_jax.data.encoding import Unencoded, unencoded
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource, every_row
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import TableEstimator, Targets
 from secret_jax.estimators.parameters import plan_of, seed_of

@@ -15,10 +15,10 @@ from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_o
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data import validation
 from secret_jax.data.encoding import encode
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root

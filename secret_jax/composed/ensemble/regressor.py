@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.base import BoostingEstimator
 from secret_jax.composed.ensemble.boosting import Boosted
-from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Rows
+from secret_jax.data.validation import TableLike
 from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin
 

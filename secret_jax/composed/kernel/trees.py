@@ -23,10 +23,9 @@ from secret_jax.composed.kernel.search import (
     Search,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
-from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
-from secret_jax.data.repeats import repeats_of
-from secret_jax.data.validation import validated, validated_targets
+from secret_jax.data.sampling import repeats_of
+from secret_jax.data.validation import TableLike, validated, validated_targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor

@@ -1,25 +1,29 @@
 """First pass over a stream: a schema, weights and a sample, batch by batch.
 
-The sample are the rows of the smallest hashes, those of `secret_jax.data.sampling`, so
-that it is the one which the same rows in memory would give. While rows come in, the
-share that is kept only falls.
+The sample are the rows of the smallest hashes, the ones that a table in memory takes
+too (`secret_jax.data.sampling`). While rows come in, the share that is kept only falls.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from secret_jax.data.columns import listed
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.learning import Learner
-from secret_jax.data.repeats import distinct
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions, Learner
 from secret_jax.data.rows import MAX_COPIES, Rows
-from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
+from secret_jax.data.sampling import (
+    ROW_ORDER,
+    content_hash,
+    distinct,
+    sampling_limit,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
 from secret_jax.data.tails import with_flat_tails
@@ -46,6 +50,10 @@ class PoolRows(NamedTuple):
     number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
     hashed: np.ndarray  # (n_rows,), uint32
 
+    def take(self, index: np.ndarray) -> PoolRows:
+        # `numpy.take` would copy the whole of a column that is part of a table.
+        return jax.tree.map(lambda array: array[index], self)
+
 
 class Pool:
     """Rows with a hash below a limit, which falls as more rows are seen.
@@ -60,7 +68,6 @@ class Pool:
 
     @property
     def rows(self) -> PoolRows:
-        """Rows of the pool."""
         if len(self._parts) > 1:
             joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self._parts)
             self._parts = [joined]
@@ -79,28 +86,32 @@ class Pool:
         # np.unique takes a hundred times as long as a sort.
         hashed = np.sort(self.rows.hashed)
         if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
-            single = _equal_as_one(self.rows)
+            single = self._equal_as_one()
             if len(single.hashed) < _FEW_DISTINCT * len(hashed):
                 self.merged, self._parts = True, [single]
         if len(self.rows.hashed) > _SLACK * n_wanted:
-            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
+            self.drop_above(int(sampling_limit(n_wanted / n_seen)))
 
-    def shrink(self, n_seen: int, n_wanted: int) -> None:
-        """Drop rows outside the sample of ``n_seen`` rows."""
-        if n_wanted < n_seen and not self.merged:
-            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
+    def _equal_as_one(self) -> PoolRows:
+        """Merge identical rows, in the order in which they came first."""
+        (values, codes), targets, *amounts, _ = self.rows
+        first, member = distinct(content_hash([*values, *codes.T, *targets.T], 0))
+        weight, number = (np.bincount(member, amount) for amount in amounts)
+        single = self.rows.take(first)
+        return single._replace(weight=weight, number=number.astype(np.int64))
 
-    def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
+    def drop_above(self, limit: int) -> None:
+        """Drop the rows of larger hashes, now and from now on."""
+        self.limit = min(self.limit, limit)
+        rows = self.rows
+        self._parts = [rows.take(np.flatnonzero(rows.hashed < self.limit))]
+
+    def merge(self, other: Pool, places: Sequence[np.ndarray]) -> None:
         """Add another pool, whose codes are mapped by ``places``."""
         rows = other.rows
         self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
         self.merged |= other.merged
-        self._drop_above(other.limit)
-
-    def _drop_above(self, limit: int) -> None:
-        self.limit = min(self.limit, limit)
-        rows = self.rows
-        self._parts = [_taken(rows, np.flatnonzero(rows.hashed < self.limit))]
+        self.drop_above(other.limit)
 
     def observed(
         self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
@@ -119,19 +130,6 @@ class Pool:
         if share == 1.0 and not self.merged:
             return source, share
         return source.without_copies(found, MAX_COPIES).scaled(share), share
-
-
-def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:
-    return jax.tree.map(lambda array: array.take(index, axis=0), rows)
-
-
-def _equal_as_one(rows: PoolRows) -> PoolRows:
-    """Merge identical rows, in the order in which they came first."""
-    values, codes = rows.columns
-    first, member = distinct(content_hash([*values, *codes.T, *rows.targets.T], 0))
-    weight, number = (np.bincount(member, a) for a in (rows.weight, rows.number))
-    single = _taken(rows, first)
-    return single._replace(weight=weight, number=number.astype(np.int64))
 
 
 class FirstPass:
@@ -159,18 +157,17 @@ class FirstPass:
         targets, weight = targets[used], weight[used]
         hashed = columns.hashes(learner.categories, targets, ROW_ORDER)
         self.content = content_of(hashed, weight, self.content)
-        index = np.flatnonzero(hashed < self.pool.limit)
-        number = np.ones(len(index), np.int64)
-        chosen = columns.take(index), targets[index], weight[index], number
-        self.pool.add(
-            PoolRows(*chosen, hashed[index]), self.n_used, enough(self.n_used)
+        rows = PoolRows(
+            columns, targets, weight, np.ones(len(weight), np.int64), hashed
         )
+        index = np.flatnonzero(hashed < self.pool.limit)
+        self.pool.add(rows.take(index), self.n_used, enough(self.n_used))
 
     def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
         """Refuse what would be read as categories or places, and is none."""
         numeric = {name for name in columns if columns[name].dtype.kind in "fiu"}
         attributes = self.learner.attributes
-        if attributes is None:  # the first batch
+        if not attributes.names:  # the first batch
             self.others = columns.keys() - numeric
             return
         for name in sorted(self.others & numeric):
@@ -190,7 +187,7 @@ class FirstPass:
                         f"order, from {level!r} on. Write all batches with the same."
                     )
 
-    def merge(self, other: Self) -> None:
+    def merge(self, other: FirstPass) -> None:
         """Add the rows of another process."""
         known = vars(self.learner.attributes)
         for what, own in vars(other.learner.attributes).items():
@@ -210,15 +207,17 @@ class FirstPass:
     ) -> tuple[TableSchema, Rows]:
         """Schema and sample of all rows that were added."""
         learner, pool = self.learner, self.pool
-        if not self.n_rows:
-            raise StreamError("The stream is empty: there is no row to fit.")
         if not self.n_used:
             raise StreamError(
                 "Sample weights must contain at least one non-zero number: all are "
                 "zero."
+                if self.n_rows
+                else "The stream is empty: there is no row to fit."
             )
         learner.warn_of_targets()
-        pool.shrink(self.n_used, enough(self.n_used))
+        n_wanted = enough(self.n_used)
+        if n_wanted < self.n_used and not pool.merged:
+            pool.drop_above(int(sampling_limit(n_wanted / self.n_used)))
         factor, places = self.n_used / self.weight, learner.places()
         source, share = pool.observed(learner.schema(), places, factor)
         self.factor = share * factor
@@ -242,10 +241,10 @@ class FirstPass:
         return schema, source.sample_of(index, n_wanted, ROW_ORDER)
 
 
-def content_of(hashed: np.ndarray, weight: np.ndarray, before: int = 0) -> int:
+def content_of(hashed: np.ndarray, weight: np.ndarray, before: int) -> int:
     """Add hashes of rows and of their weights to a sum that their order leaves alone.
 
-    A pass over the same rows comes to the same sum: by chance one in 2**32 others.
+    A pass over the same rows comes to the same sum, and one in 2**32 others by chance.
     """
     rows = mix(weight.view(np.uint64) ^ hashed)
     return (before + int(rows.sum())) % (1 << 64)

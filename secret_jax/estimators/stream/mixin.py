@@ -1,26 +1,25 @@
 """Mixin of estimators: fit and predict rows that are read in batches."""
 
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.estimators.stream.batches import Wanted
-from secret_jax.estimators.stream.fit import (
-    StreamOptions,
-    among_jax_processes,
-    fit_stream,
-    of_all,
-)
-from secret_jax.estimators.stream.predict import predict_stream
-from secret_jax.estimators.stream.sources import BatchSource, opened
+from secret_jax.data.encoding import Unencoded, matched
+from secret_jax.estimators.stream.batches import BatchSource, Wanted, opened
+from secret_jax.estimators.stream.fit import among_jax_processes, fit_stream, of_all
 from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import shown
+from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import at_least, check_constraints
+from secret_jax.tree import routing
+from secret_jax.tree.file import replacing
+from secret_jax.tree.structure import Tree
 
 
 class StreamMixin:
@@ -115,14 +114,13 @@ class StreamMixin:
         wanted = Wanted(targets, sample_weight, names)
         of_all(exchange, lambda: sources.append(opened(source, wanted)))
         rows = sources[0]
-        options = StreamOptions(targets, sample_rows, exchange)
         with (
             shown(self.verbose) as progress,
             one_thread_for_products(),
             computing_on(self.device, n_rows=rows.n_rows),
         ):
             plan = replace(plan, progress=progress)
-            finished = fit_stream(plan, rows, options)
+            finished = fit_stream(plan, rows, targets, sample_rows, exchange)
             schema = finished.tree.schema
             names = schema.input_names
             learned: dict[str, Any] = {"n_features_in_": len(names)}
@@ -179,4 +177,53 @@ class StreamMixin:
         rows = opened(source, wanted, targets=False)
         computing = computing_on(self.device, fall_back=True, n_rows=rows.n_rows)
         with shown(self.verbose) as progress, computing:
-            return predict_stream(self.tree_, rows, out, tuple(keep), progress)
+            return _written(self.tree_, rows, out, tuple(keep), progress)
+
+
+def _written(
+    tree: Tree,
+    source: BatchSource,
+    out: str | os.PathLike[str],
+    keep: tuple[str, ...],
+    progress: Progress,
+) -> int:
+    """Write the predictions of a tree for all rows of a source."""
+    pa, parquet = (
+        imported(module, "Parquet files", "data")
+        for module in ("pyarrow", "pyarrow.parquet")
+    )
+    names = ["prediction"]
+    if tree.n_outputs > 1:
+        names = [f"prediction of {name}" for name in tree.schema.target_names]
+
+    def tables() -> Iterator[Any]:
+        for batch in source.read("predicting", progress, targets=False):
+            with batch.with_row_context():
+                predicted = _predicted(tree, batch.columns, keep)
+            columns = {name: pa.array(batch.columns[name]) for name in keep}
+            yield pa.table(columns | dict(zip(names, predicted, strict=True)))
+
+    others, n_rows = tables(), 0
+    with replacing(out) as file:
+        nothing = pa.table({name: pa.array([], pa.float64()) for name in names})
+        first = next(others, nothing)
+        with parquet.ParquetWriter(file, first.schema) as writer:
+            for table in itertools.chain([first], others):
+                writer.write_table(table.cast(first.schema))
+                n_rows += table.num_rows
+    return n_rows
+
+
+def _predicted(tree: Tree, columns: dict[str, Any], keep: tuple[str, ...]) -> list[Any]:
+    """Predict a batch: one array per output."""
+    schema = tree.schema
+    its = schema.input_names
+    chosen = {
+        name: column
+        for name, column in columns.items()
+        if name in its or (not schema.named and name not in keep)
+    }
+    given: Any = chosen if schema.named else list(chosen.values())
+    found = matched(schema, given, asked=tree.asked_attributes)
+    value = routing.predict(tree, Unencoded(schema, found))
+    return [value] if value.ndim == 1 else list(value.T)

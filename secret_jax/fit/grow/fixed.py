@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.attributes import Role
 from secret_jax.data.columns import listed
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.values import is_real
 from secret_jax.splits.interface import NO_COMPARISON, Comparison, Split
 from secret_jax.tree.structure import SplitKind

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
-from secret_jax.data.attributes import DAYS
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.dates import DAYS
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect.code.program import unknown_values
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number

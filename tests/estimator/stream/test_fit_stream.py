@@ -14,9 +14,8 @@ from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_p
 
 from secret_jax import HoldOut, SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.estimators.stream.batches import Wanted
-from secret_jax.estimators.stream.fit import StreamOptions, fit_stream
-from secret_jax.estimators.stream.sources import opened
+from secret_jax.estimators.stream.batches import Wanted, opened
+from secret_jax.estimators.stream.fit import fit_stream
 from secret_jax.runtime.progress import Step
 
 SIZES = [1, 30_000, 17, 25_000]
@@ -162,9 +161,7 @@ def test_the_sample_may_be_larger_and_stays_within_bounds(table):
     used = table[["a", "b", "y"]]
     plan = SecretRegressor(**SMALL)._plan()
     for wanted in (500, 9000):
-        finished = fit_stream(
-            plan, opened([used], Wanted(("y",))), StreamOptions(("y",), wanted)
-        )
+        finished = fit_stream(plan, opened([used], Wanted(("y",))), ("y",), wanted)
         n_rows = finished.data.rows.n_rows
         assert abs(n_rows - wanted) < 5 * np.sqrt(wanted)
         assert finished.data.sampled_share == pytest.approx(n_rows / len(used))
@@ -178,7 +175,7 @@ def test_held_out_rows_do_not_depend_on_the_order_of_the_rows(table):
     parts = []
     for frame in (used, shuffled):
         source = opened([frame], Wanted(("y",)))
-        fitted = fit_stream(plan, source, StreamOptions(("y",))).fitted
+        fitted = fit_stream(plan, source, ("y",)).fitted
         schema = fitted.tree.schema
         parts.append(schema.restore_targets(fitted.held_out.targets))
         assert not set(parts[-1]) & set(schema.restore_targets(fitted.training.targets))
@@ -192,7 +189,7 @@ def test_progress_tells_rows_rate_and_how_far_it_is(table):
     source = opened(
         (table[["a", "b"]].to_numpy(), table["y"].to_numpy()), Wanted(("y",))
     )
-    fit_stream(plan, source, StreamOptions(("y",)))
+    fit_stream(plan, source, ("y",))
     for stage in ("reading the rows", "fitting models on all rows"):
         steps = [e for e in heard if isinstance(e, Step) and e.stage == stage]
         assert {step.total for step in steps if step.detail} == {70_000}

@@ -17,9 +17,8 @@ from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_p
 
 import secret_jax
 from secret_jax import SecretRegressor
-from secret_jax.estimators.stream.batches import StreamError, Wanted
-from secret_jax.estimators.stream.fit import StreamOptions, fit_stream
-from secret_jax.estimators.stream.sources import opened
+from secret_jax.estimators.stream.batches import StreamError, Wanted, opened
+from secret_jax.estimators.stream.fit import fit_stream
 
 ROOT = Path(secret_jax.__file__).parents[1]
 
@@ -38,10 +37,9 @@ def fit_together(sources: list, **more) -> list:
             return received
 
         plan = SecretRegressor(**(SMALL | more))._plan()
-        options = StreamOptions(("y",), exchange=exchange)
         try:
             source = opened(sources[rank], Wanted(("y",)))
-            found[rank] = fit_stream(plan, source, options).tree
+            found[rank] = fit_stream(plan, source, ("y",), exchange=exchange).tree
         except StreamError as error:
             found[rank] = error
 
