@@ -9,7 +9,7 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.common import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import AlternativeLeaf, Plan
-from secret_jax.losses.deviance import QuasiPoisson
+from secret_jax.losses.numbers import QuasiPoisson
 from secret_jax.models.glm import ClassFrequencies, leaf_for_loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import checked_parameters, refuse

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.errors import mean_squared_errors
-from secret_jax.models.selection import CONSTANT, TIE, selected_forward
+from secret_jax.models.linear import CONSTANT, TIE, selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import noise_variance
 from secret_jax.tree.structure import SplitKind, Tree
@@ -47,7 +47,7 @@ def shortened(
     measured again. The new tree has the same mean value in every node, the degrees of
     freedom of the full models (which were spent), and squared errors measured anew.
     Standard errors are those of squared errors; for a loss see
-    `secret_jax.models.standard_errors`.
+    `secret_jax.models.short_models`.
 
     Notes
     -----

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 # NumPy on the host, traced under jit: what a batch holds is both in its life.
 if TYPE_CHECKING:  # which of the two it is no checker can follow
@@ -237,3 +238,98 @@ def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
         except np.linalg.LinAlgError:  # of one of them a pivot is zero
             pass
     return guarded_solve(matrix, rhs, 0.0)
+
+
+def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
+    """Positions of the k largest values, in descending order; ties by position.
+
+    Examples
+    --------
+    >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
+    [1, 2, 3]
+    """
+    if namespace(values) is np:
+        return np.argsort(-values, axis=-1, stable=True)[..., :k]
+    # Counted: a sort of so few takes longer.
+    index, order = jnp.arange(values.shape[-1]), jnp.arange(k)
+    own, other = values[..., :, None], values[..., None, :]
+    before = (other > own) | ((other == own) & (index < index[:, None]))
+    rank = jnp.sum(before, axis=-1)
+    return jnp.sum(jnp.where(rank[..., None, :] == order[:, None], index, 0), axis=-1)
+
+
+def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
+    """Take entries along the axis after ``n_axes`` axes of nodes.
+
+    ``array`` (..., n, *rest); ``index`` (...) or (..., k), int. Returns (..., *rest) or
+    (..., k, *rest).
+    """
+    if namespace(array) is np:
+        return array[(*_all_nodes(array.shape[:n_axes], np.ndim(index)), index)]
+    return each(lambda array, index: array[index], n_axes)(array, index)
+
+
+@lru_cache(maxsize=1024)
+def _all_nodes(shape: tuple[int, ...], n_axes: int) -> tuple[np.ndarray, ...]:
+    """Indices along the axes of nodes, for broadcasting to ``n_axes`` axes."""
+    after = n_axes - 1
+    return tuple(
+        np.arange(n).reshape(n, *(1,) * (after - axis)) for axis, n in enumerate(shape)
+    )
+
+
+def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
+    """Select entries of two arrays by a condition on their first axes."""
+    shape = chosen.shape + (1,) * (a.ndim - chosen.ndim)
+    return namespace(a).where(chosen.reshape(shape), a, b)
+
+
+# Squarings of a matrix, and the logarithm of the largest number that they may lead to.
+_N_SQUARINGS, _LARGEST = 7, 70.0
+
+
+def leading_eigenvectors(
+    matrix: Float[AnyArray, "... m m"], n: int
+) -> Float[AnyArray, "... n m"]:
+    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
+
+    In JAX each comes from a high power of what the earlier ones leave of the matrix:
+    few products of matrices take the place of many steps of an iteration; they are
+    approximate where eigenvalues nearly tie. Rows have unit length, or are zero where
+    nothing is left of the matrix.
+    """
+    if namespace(matrix) is np:
+        finite = np.isfinite(matrix).all(axis=(-2, -1), keepdims=True)
+        value, vector = np.linalg.eigh(np.where(finite, matrix, 0.0))
+        size = np.abs(value)[..., None, :]
+        order = np.argsort(-size, axis=-1, stable=True)[..., :n]
+        vector = np.where(size > 0, vector, 0.0)
+        return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
+    return each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
+
+
+def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
+    def normed(matrix):
+        largest = jnp.max(jnp.abs(matrix), keepdims=True)
+        return matrix / jnp.where(largest > 0, largest, 1.0)
+
+    # Eigenvalues of m x m numbers of at most one are at most m.
+    together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
+    rest, found = matrix, []
+    for _ in range(n):
+        power = rest = normed(rest)
+        for i in range(_N_SQUARINGS):
+            power = normed(power) if i and not i % together else power
+            power = small_matmul(power, power)
+        # Nearly v v': every column is along v, none is longer than the diagonal says.
+        size = jnp.diagonal(power)
+        vector = safe_divide(power[jnp.argmax(size)], jnp.max(size))
+        # In the square, eigenvalues of opposite sign tie; this takes one of the two.
+        image = matmul(rest, vector)
+        size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
+        size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
+        vector = unit_vectors(image + size * vector)
+        outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
+        rest = small_matmul(outside, small_matmul(rest, outside))
+        found.append(vector)
+    return jnp.stack(found)

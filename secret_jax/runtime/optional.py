@@ -1,6 +1,7 @@
 """Packages that an extra of this one installs."""
 
 import importlib
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
@@ -24,3 +25,9 @@ def imported(module: str, what: str, extra: str) -> Any:
             f"{what} need {package}, which is installed but cannot be imported: "
             f"{error}. Install it again: pip install --force-reinstall {package}"
         ) from error
+
+
+try:
+    VERSION = version("secret-jax")
+except PackageNotFoundError:  # a checkout that was never installed
+    VERSION = "0+unknown"

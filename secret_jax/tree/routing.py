@@ -5,7 +5,7 @@ import numpy as np
 
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
-from secret_jax.runtime.scratch import Scratch
+from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree import blocks
 from secret_jax.tree.blocks import are_few, computed, on_host, once, shape_of
 from secret_jax.tree.packed import leaf_ids, programmed

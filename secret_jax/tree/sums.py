@@ -9,8 +9,7 @@ import numpy as np
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import on_accelerator
-from secret_jax.runtime.scratch import Scratch
-from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.runtime.shapes import Scratch, bucket, padded
 from secret_jax.tree.blocks import (
     are_few,
     by_rows,
