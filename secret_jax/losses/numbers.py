@@ -1,4 +1,7 @@
-"""Squared error of numbers; see `quantile` and `deviance` for their other losses."""
+"""Losses of numbers: squared error, deviances with a log link, quantiles.
+
+P. McCullagh and J. A. Nelder. Generalized Linear Models. Chapman & Hall, 1989.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, xlogy
 from scipy.stats import norm
 
-from secret_jax.losses.interface import Likelihood, Loss, Pair, quantile, robust_scale
+from secret_jax.losses.interface import (
+    RAREST,
+    Likelihood,
+    Loss,
+    Pair,
+    quantile,
+    robust_scale,
+)
 from secret_jax.runtime.values import real
+
+# Weights of rows by their expected values are at least this.
+_LEAST_CURVATURE = 1e-6
+# A rounded corner is straight far away from it; a small share of the curvature of a
+# parabola above the loss keeps steps finite where all rows are.
+_LEAST_SHARE = 0.01
+# Least width of a rounded corner: the resolution of float32.
+_NARROWEST = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,36 +52,14 @@ class SquaredError(Loss):
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         return 2.0 * (targets - value), np.full(value.shape, 2.0)
 
-    def steps(self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray) -> Pair:
-        return targets - value, weight
-
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return weight @ targets / weight.sum()
-
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
         return np.ones_like(mean)  # variances of standardised targets
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return error
 
-    def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        return deviation
-
-    def reported(self, error: float, scale: float) -> float:
-        return max(error, 0.0) ** 0.5 * scale
-
-    def explained(self, error: float, variance: float) -> float | None:
-        return 1.0 - error / variance if variance > 0 else None
-
-    def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:
-        return jnp.sum((value - targets) ** 2, axis=1)
-
 
 SQUARED_ERROR = SquaredError()
-
-
-# Expected values, and weights of rows by them, are at least these.
-_RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +86,6 @@ class LogMean(Loss):
     def error_units(self, scale: np.ndarray) -> np.ndarray:
         return scale ** (2.0 - self._power)
 
-    def name_of_value(self, target: str, several: bool) -> str:
-        return f"log of {target}"
-
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         mean = self.prediction(value)
         return xlogy(targets, targets) - targets * value - targets + mean
@@ -105,14 +96,8 @@ class LogMean(Loss):
         slope = (targets - mean) * mean ** (1.0 - self._power)
         return slope, np.maximum(mean ** (2.0 - self._power), _LEAST_CURVATURE)
 
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
-
-    def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-        return deviation * prediction  # those of logarithms are shares
-
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        return 2.0 * error / np.maximum(mean, _RAREST) ** (2.0 - self._power)
+        return 2.0 * error / np.maximum(mean, RAREST) ** (2.0 - self._power)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,20 +128,13 @@ class Gamma(LogMean):
     _needs: ClassVar[str] = "loss='gamma' needs numbers above zero"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        ratio = targets / np.maximum(self.prediction(value), _RAREST)
+        ratio = targets / np.maximum(self.prediction(value), RAREST)
         return ratio - np.log(ratio) - 1.0
 
     def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         mean = self.prediction(value)
         second = np.maximum(targets * mean**-1.0, _LEAST_CURVATURE)
         return self.working(targets, value)[0], second
-
-
-# A rounded corner is straight far away from it; a small share of the curvature of a
-# parabola above the loss keeps steps finite where all rows are.
-_LEAST_SHARE = 0.01
-# Least width of a rounded corner: the resolution of float32.
-_NARROWEST = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)

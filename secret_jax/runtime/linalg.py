@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -34,6 +33,8 @@ HIGHEST = jax.lax.Precision.HIGHEST
 _OF_NUMPY = (np.ndarray, np.generic)
 # Of fewer matrices LAPACK takes one after the other in less time.
 _FEW = 24
+# Squarings of a matrix, and the logarithm of the largest number that they may lead to.
+_N_SQUARINGS, _LARGEST = 7, 70.0
 
 
 def namespace(array: Any) -> Any:
@@ -178,10 +179,16 @@ def guarded_solve(
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
-    if namespace(matrix) is np:
-        return _solved(matrix, rhs, tolerance)
-    both = jnp.concatenate([matrix, rhs], axis=-1)
-    return _traced_elimination(both, tolerance, upwards=True)[..., matrix.shape[-1] :]
+    n = matrix.shape[-1]
+    if namespace(matrix) is jnp:
+        both = jnp.concatenate([matrix, rhs], axis=-1)
+        return _traced_elimination(both, tolerance, upwards=True)[..., n:]
+    both, factor = _eliminated(matrix, rhs, tolerance)
+    found = both[:, n:] * factor[:, None]
+    for j in range(n - 1, 0, -1):
+        above = both[:j, j] * factor[:j]
+        found[:j] -= above[:, None] * found[j]
+    return _problems_first(found, rhs.shape)
 
 
 def _eliminated(
@@ -213,16 +220,6 @@ def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     n_numbers = shape[-2] * shape[-1]
     found = found.reshape(n_numbers, found.shape[-1])
     return np.ascontiguousarray(found.T).reshape(shape)
-
-
-def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
-    n = matrix.shape[-1]
-    both, factor = _eliminated(matrix, rhs, tolerance)
-    found = both[:, n:] * factor[:, None]
-    for j in range(n - 1, 0, -1):
-        above = both[:j, j] * factor[:j]
-        found[:j] -= above[:, None] * found[j]
-    return _problems_first(found, rhs.shape)
 
 
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
@@ -265,27 +262,15 @@ def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
     (..., k, *rest).
     """
     if namespace(array) is np:
-        return array[(*_all_nodes(array.shape[:n_axes], np.ndim(index)), index)]
+        nodes = np.indices(index.shape, sparse=True)[:n_axes]
+        return array[(*nodes, index)]
     return each(lambda array, index: array[index], n_axes)(array, index)
-
-
-@lru_cache(maxsize=1024)
-def _all_nodes(shape: tuple[int, ...], n_axes: int) -> tuple[np.ndarray, ...]:
-    """Indices along the axes of nodes, for broadcasting to ``n_axes`` axes."""
-    after = n_axes - 1
-    return tuple(
-        np.arange(n).reshape(n, *(1,) * (after - axis)) for axis, n in enumerate(shape)
-    )
 
 
 def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
     """Select entries of two arrays by a condition on their first axes."""
     shape = chosen.shape + (1,) * (a.ndim - chosen.ndim)
     return namespace(a).where(chosen.reshape(shape), a, b)
-
-
-# Squarings of a matrix, and the logarithm of the largest number that they may lead to.
-_N_SQUARINGS, _LARGEST = 7, 70.0
 
 
 def leading_eigenvectors(

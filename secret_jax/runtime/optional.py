@@ -1,8 +1,13 @@
-"""Packages that an extra of this one installs."""
+"""This package's version, and packages that an extra of it installs."""
 
 import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+try:
+    VERSION = version("secret-jax")
+except PackageNotFoundError:  # a checkout that was never installed
+    VERSION = "0+unknown"
 
 
 class PackageError(ImportError):
@@ -25,9 +30,3 @@ def imported(module: str, what: str, extra: str) -> Any:
             f"{what} need {package}, which is installed but cannot be imported: "
             f"{error}. Install it again: pip install --force-reinstall {package}"
         ) from error
-
-
-try:
-    VERSION = version("secret-jax")
-except PackageNotFoundError:  # a checkout that was never installed
-    VERSION = "0+unknown"

@@ -1,4 +1,4 @@
-"""Sizes of padded arrays, chosen so that few programs are compiled."""
+"""Sizes of arrays, padded so that few programs are compiled, and their memory."""
 
 import math
 import threading
@@ -39,6 +39,8 @@ def slice_positions(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
 
 class Scratch(threading.local):
     """Named memory of each thread, for arrays that are used up before the next one.
+
+    It is used again: new pages cost as much as a step.
 
     Examples
     --------
