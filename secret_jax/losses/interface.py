@@ -66,6 +66,8 @@ class Loss(Value, ABC):
     """Units in which targets are encoded: their standard deviations from the mean,
     robust ones from the median, which outliers do not make, shares of their mean (with
     an exponential link: values are logarithms of shares), or those of the data."""
+    power: ClassVar[int] = 0
+    """Power of its mean with which the variance of a target grows."""
     error_name: ClassVar[str] = "mean loss"
     """Name of what `reported` returns."""
     error_word: ClassVar[str] = "loss"
@@ -95,7 +97,7 @@ class Loss(Value, ABC):
 
     def error_units(self, scale: Outputs) -> Outputs:
         """Losses in units of the data of a loss of one, given scales of the targets."""
-        return np.square(scale)
+        return scale ** (2.0 - self.power)
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""

@@ -71,20 +71,17 @@ class LogMean(Loss):
 
     link: ClassVar = "exponential"
     units: ClassVar = "means"
-    _power: ClassVar[int] = 1  # of the mean, with which a target's variance grows
+    power: ClassVar[int] = 1
     _needs: ClassVar[str] = ""  # what the loss needs, in words
 
     def check_targets(self, targets: np.ndarray) -> None:
-        if (targets < 0).any() or (self._power == 2 and (targets == 0).any()):
+        if (targets < 0).any() or (self.power == 2 and (targets == 0).any()):
             raise ValueError(
                 f"{self._needs}: the least target is {targets.min():g}. "
                 "Use another loss."
             )
         if not (targets.sum(axis=0) > 0).all():
             raise ValueError(f"{self._needs}, some above zero, but all are zero.")
-
-    def error_units(self, scale: np.ndarray) -> np.ndarray:
-        return scale ** (2.0 - self._power)
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         mean = self.prediction(value)
@@ -93,11 +90,11 @@ class LogMean(Loss):
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         # The curvature is what is expected (Fisher's scores).
         mean = self.prediction(value)
-        slope = (targets - mean) * mean ** (1.0 - self._power)
-        return slope, np.maximum(mean ** (2.0 - self._power), _LEAST_CURVATURE)
+        slope = (targets - mean) * mean ** (1.0 - self.power)
+        return slope, np.maximum(mean ** (2.0 - self.power), _LEAST_CURVATURE)
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        return 2.0 * error / np.maximum(mean, RAREST) ** (2.0 - self._power)
+        return 2.0 * error / np.maximum(mean, RAREST) ** (2.0 - self.power)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +121,7 @@ class QuasiPoisson(LogMean):
 class Gamma(LogMean):
     """Half the deviance of a gamma distribution: deviations grow with the mean."""
 
-    _power: ClassVar[int] = 2
+    power: ClassVar[int] = 2
     _needs: ClassVar[str] = "loss='gamma' needs numbers above zero"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:

@@ -37,6 +37,9 @@ from secret_jax.tree.walk import descend
 
 # Of parts with no more rows all trees are looked at together.
 _FEW_ROWS = 1 << 15
+# Variances of regressors grow by this share of one, the variance over the table, in the
+# metric of projections: what does not vary in a node is left as it is.
+_RIDGE = 1e-3
 
 
 class NodeSummary(NamedTuple):
@@ -80,21 +83,19 @@ def fit_models(
 ) -> list[Tree]:
     """Fit a model for every node of several trees, in one pass.
 
-    The rows are routed through the finished trees, so that a model is trained on
-    exactly the rows that prediction will send to it.
-
-    ``parts``: rows that train each tree; ``leaves`` sequence of ndarray of shape
-    (n_rows,), int: the leaf of each of them, if it is known; ``statistics``: statistics
-    of all rows, of which ``parts`` may be a sample; ``stage``: receives the number of
-    nodes that have models.
+    The rows that train each tree, its part, are routed through it, so that a model is
+    trained on exactly the rows that prediction will send to it. ``leaves`` says where
+    each of them ends, if it is known; ``statistics`` are those of all rows, of which
+    parts may be a sample.
     """
     size = [tree.n_nodes for tree in trees]
     forest = joined(trees)
     root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
     stage.at(0, forest.n_nodes)
-    levels = partial(groups_of_levels, forest, join(list(parts)), root)
+    rows = join(list(parts))
+    levels = partial(groups_of_levels, forest, rows, root)
     if statistics is None:
-        statistics = _statistics(trees, forest, parts, root, leaves)
+        statistics = _statistics(trees, forest, parts, rows, root, leaves)
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)
@@ -115,10 +116,7 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
-    """Compute the statistics of every node in one pass over rows, or over sources.
-
-    The rows come block by block, wherever they lie; see `RowSource.blocks`.
-    """
+    """Compute the statistics of every node in one pass over rows, or over sources."""
     sources = [rows] if isinstance(rows, Rows) else rows
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
@@ -148,22 +146,20 @@ def _statistics(
     trees: Sequence[Tree],
     forest: Tree,
     parts: Sequence[Rows],
+    rows: Rows,
     root: np.ndarray,
     leaves: Sequence[np.ndarray] | None,
 ) -> NodeStatistics:
     """Statistics of the nodes of several trees, each of its own rows."""
-    if leaves is None and max(part.n_rows for part in parts) > _FEW_ROWS:
-        each = map(node_statistics, trees, parts)
-        return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
-    rows = join(list(parts))
-    if leaves is None:
+    if leaves is not None:
+        leaf = root + np.concatenate(leaves)
+    elif max(part.n_rows for part in parts) <= _FEW_ROWS:
         leaf = descend(forest, rows.table, root, forest.max_depth)
     else:
-        leaf = root + np.concatenate(leaves)
-    n_regressors = forest.schema.n_regressors
-    return _added_up(
-        forest, [group_statistics(rows, n_regressors, leaf, forest.n_nodes)]
-    )
+        each = map(node_statistics, trees, parts)
+        return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
+    n_regressors, n_nodes = forest.schema.n_regressors, forest.n_nodes
+    return _added_up(forest, [group_statistics(rows, n_regressors, leaf, n_nodes)])
 
 
 def with_models(
@@ -173,10 +169,7 @@ def with_models(
     leaf: LeafModel,
     levels: Levels | None = None,
 ) -> Tree:
-    """Store models in a tree, with weights, ranges and errors of its rows.
-
-    ``levels``: yields the rows of the nodes of each level, for losses that need them.
-    """
+    """Store models in a tree, with weights, ranges and errors of its rows."""
     weight, mean, deviation, lower, upper, error = summary
     n_regressors = mean.shape[1] - lower.shape[1]
     tree = replace(
@@ -193,24 +186,14 @@ def with_models(
         corrects_parent=models.corrects_parent,
         loss=leaf.loss,
     )
-    if not leaf.loss.least_squares:
-        assert levels is not None
-        return with_losses(tree, levels(), leaf)
-    enough = _has_enough(tree, leaf)
-    return replace(
-        tree,
-        lower=inherited(lower, enough, tree.parent),
-        upper=inherited(upper, enough, tree.parent),
-        train_error=error,
-    )
+    if leaf.loss.least_squares:
+        return _with_ranges(tree, leaf, error, lower, upper)
+    assert levels is not None
+    return with_losses(tree, levels(), leaf)
 
 
 def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tree:
-    """Measure mean losses of all nodes, and ranges of the raw predictions.
-
-    Values are clipped to those of the node's rows, and where these are few to those of
-    the nearest ancestor with enough as well.
-    """
+    """Measure mean losses of all nodes, and ranges of the raw predictions."""
     error = np.zeros((tree.n_nodes, tree.n_outputs))
     lower, upper = np.full(error.shape, np.inf), np.full(error.shape, -np.inf)
     for group in levels:
@@ -218,20 +201,27 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
         error[group.node] = group.mean_losses(tree.loss, value)
         lower[group.node] = np.minimum.reduceat(value, group.start)
         upper[group.node] = np.maximum.reduceat(value, group.start)
-    enough = _has_enough(tree, leaf)
+    return _with_ranges(tree, leaf, error, lower, upper)
+
+
+def _with_ranges(
+    tree: Tree,
+    leaf: LeafModel,
+    error: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> Tree:
+    """Store errors and ranges; of few rows that of the nearest ancestor with enough."""
+    parent = tree.parent
+    root = inherited(np.arange(tree.n_nodes), parent < 0, parent)
+    least = np.minimum(leaf.clip_min_samples, tree.weight[root])
+    enough = (tree.weight >= least) & (tree.weight > 0)
     return replace(
         tree,
         train_error=error,
-        lower=np.minimum(lower, inherited(lower, enough, tree.parent)),
-        upper=np.maximum(upper, inherited(upper, enough, tree.parent)),
+        lower=np.minimum(lower, inherited(lower, enough, parent)),
+        upper=np.maximum(upper, inherited(upper, enough, parent)),
     )
-
-
-def _has_enough(tree: Tree, leaf: LeafModel) -> np.ndarray:
-    """Mask of nodes with rows enough for a range of their own."""
-    root = inherited(np.arange(tree.n_nodes), tree.parent < 0, tree.parent)
-    least = np.minimum(leaf.clip_min_samples, tree.weight[root])
-    return (tree.weight >= least) & (tree.weight > 0)
 
 
 def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -242,19 +232,16 @@ def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.nda
     return values[source]
 
 
-# Variances of regressors grow by this share of one, the variance over the table, in the
-# metric of projections: what does not vary in a node is left as it is.
-_RIDGE = 1e-3
-
-
 def with_monotone_models(
     tree: Tree, statistics: NodeStatistics, levels: Levels
 ) -> Tree:
     """Constrain a tree's models by the directions of its schema, in every subtree.
 
-    ``tree``: one or several, with a model in every node; ``statistics``: of the rows of
-    all nodes; ``levels``: yields the rows, whose errors are those of the clipped
-    predictions. Without constraints the tree itself.
+    Two rows that differ in one constrained column part at most at a split on it. So it
+    is enough that slopes have the right signs, and that the predictions of the two
+    sides of such a split are clipped at one level, between their means, as those of a
+    booster's trees are (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave
+    such columns out: with contrary directions both sides could only predict the same.
     """
     schema = tree.schema
     if not schema.monotonic:

@@ -10,7 +10,7 @@ stage.
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +24,18 @@ from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.structure import Tree
+
+# Regressors are standardised over the table: a smaller variance is rounding.
+_CONSTANT = 1e-12
+# A loss that falls by a smaller share of itself has settled, or nearly, where its
+# penalty or its corner is still to change.
+_SETTLED, _NEARLY = 1e-6, 1e-4
+# Maximum number of halvings of a step before it is given up.
+_HALVINGS = 12
+# Shares of the relevant rows over which corners are rounded, stage by stage.
+_ROUNDINGS = (1.0, 0.3, 0.1)
+# A ridge becomes weaker with the likelihood's curvature, down to this share.
+_WEAKEST = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,19 +197,6 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     return None
 
 
-# Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT = 1e-12
-# A loss that falls by a smaller share of itself has settled, or nearly, where its
-# penalty or its corner is still to change.
-_SETTLED, _NEARLY = 1e-6, 1e-4
-# Maximum number of halvings of a step before it is given up.
-_HALVINGS = 12
-# Shares of the relevant rows over which corners are rounded, stage by stage.
-_ROUNDINGS = (1.0, 0.3, 0.1)
-# A ridge becomes weaker with the likelihood's curvature, down to this share.
-_WEAKEST = 0.1
-
-
 def penalised_models(
     loss: Loss,
     group: RowGroups,
@@ -213,7 +212,7 @@ def penalised_models(
     smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     spread = _spreads(smooth, group, value)
-    search = _Search(group, base, _penalty(strength, spread))
+    search = _Search(group, base, strength[:, :, None] * spread)
     at_once = smooth is loss and not isinstance(loss, Likelihood)
     model = search.settled(smooth, base, n_steps, _SETTLED if at_once else _NEARLY)
     if smooth is not loss:
@@ -224,7 +223,7 @@ def penalised_models(
         # Strengths are in units of the curvature, which a good fit has less of.
         left = _spreads(loss, group, group.values(model))
         spread = np.clip(left, _WEAKEST * spread, spread)
-        search = _Search(group, base, _penalty(strength, spread))
+        search = _Search(group, base, strength[:, :, None] * spread)
         model = search.settled(loss, model, n_steps, _SETTLED)
     return Models(model, degrees.mean(axis=1))
 
@@ -263,25 +262,22 @@ def _strengths(
 
 
 def _spreads(loss: Loss, group: RowGroups, value: np.ndarray) -> np.ndarray:
-    """Sum of squares of each regressor, weighted by the curvature of each output."""
+    """Sum of squares of regressors, weighted by curvatures of outputs; 1 for none."""
     spreads = []
     for curvature in (group.weight[:, None] * _parabolas(loss, group, value)[1]).T:
         own = group._replace(weight=curvature)
         offset = group.x - (own.sums(group.x) / own.total[:, None])[group.slot]
         spreads.append(own.sums(offset**2))
-    return np.stack(spreads, axis=1)
+    spread = np.stack(spreads, axis=1)
+    return np.where(spread > 0, spread, 1.0)
 
 
-def _penalty(strength: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Penalty on each squared slope, (n_nodes, n_outputs, n_regressors)."""
-    return strength[:, :, None] * np.where(spread > 0, spread, 1.0)
-
-
-class _Search:
+class _Search(NamedTuple):
     """Line search along Newton steps, for several nodes."""
 
-    def __init__(self, group: RowGroups, base: np.ndarray, penalty: np.ndarray) -> None:
-        self.group, self.base, self.penalty = group, base, penalty
+    group: RowGroups
+    base: np.ndarray
+    penalty: np.ndarray  # on each squared change of a slope
 
     def settled(
         self, loss: Loss, model: np.ndarray, n_steps: int, settled: float

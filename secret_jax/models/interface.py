@@ -35,12 +35,11 @@ class RowGroups(NamedTuple):
 
     @property
     def rows(self) -> list[slice]:
-        """The rows of each node."""
         return list(map(slice, self.start, self.stop))
 
     @property
     def total(self) -> np.ndarray:
-        """Weight of each node."""
+        """Weights of the nodes."""
         return np.add.reduceat(self.weight, self.start)
 
     def values(self, coefficient: np.ndarray) -> np.ndarray:
@@ -219,12 +218,8 @@ class LeafModel(Value, ABC):
     ) -> Models:
         """Fit models of all nodes of one or several trees, from the roots down.
 
-        Parameters
-        ----------
-        levels : callable
-            Yields the rows of the nodes of each level, if statistics are not enough.
-        stage : Stage, optional
-            Receives the number of nodes that have models.
+        ``levels`` yields the rows of the nodes of each, if statistics are not enough;
+        ``stage`` receives the number of nodes that have models.
         """
         n_nodes, width = tree.n_nodes, 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
@@ -244,13 +239,7 @@ def fitted_models(
     statistics: NodeStatistics,
     parent: Float[np.ndarray, "n_nodes n_outputs _"],
 ) -> Models:
-    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the leaf model gives something else, other shapes, or no numbers.
-    """
+    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`."""
     models, name = leaf.fit(statistics, parent), f"{type(leaf).__name__}.fit"
     if not isinstance(models, Models):
         raise TypeError(

@@ -34,6 +34,8 @@ _STRETCH = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-12, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
+# Rows on a device whose float32 products are added up before float64 goes on.
+_RUN = 512
 
 
 class NodeStatistics(NamedTuple):
@@ -62,11 +64,6 @@ class NodeStatistics(NamedTuple):
         """Number of regressors."""
         return self.mean.shape[1] - self.n_outputs
 
-    @property
-    def moments(self) -> Moments:
-        """Weight, mean and scatter of the nodes."""
-        return Moments(self.weight, self.mean, self.scatter)
-
     def take(self, node: np.ndarray) -> NodeStatistics:
         """Select nodes."""
         return NodeStatistics(*(array[node] for array in self))
@@ -88,7 +85,7 @@ class NodeStatistics(NamedTuple):
 
 
 def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
-    """Make empty statistics."""
+    """Make statistics of no rows."""
     width = n_regressors + n_outputs
     return NodeStatistics(
         weight=np.zeros(n_nodes),
@@ -103,14 +100,11 @@ def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeSta
 def merge_into(
     statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
 ) -> None:
-    """Add statistics to those of some nodes, in place.
-
-    ``node``: which nodes; one may come several times.
-    """
-    single, (weight, mean, scatter) = node, more.moments
+    """Add statistics to those of some nodes, in place; one may come several times."""
+    single, (weight, mean, scatter) = node, more[:3]
     if len(np.unique(node)) < len(node):
-        single, (weight, mean, scatter) = grouped(more.moments, node)
-    own_weight, own_mean, own_scatter = (array[single] for array in statistics.moments)
+        single, (weight, mean, scatter) = grouped(Moments(*more[:3]), node)
+    own_weight, own_mean, own_scatter = (array[single] for array in statistics[:3])
     total = own_weight + weight
     share, offset = safe_divide(weight, total), mean - own_mean
     between = offset[:, :, None] * offset[:, None, :]
@@ -143,12 +137,7 @@ def group_statistics(
     n_groups: int,
     scratch: Scratch | None = None,
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the groups in a block of rows.
-
-    ``group``: in [0, n_groups); ``scratch``: of calls for many blocks. Returns
-    ``occupied`` (n_occupied,), int: the groups that have rows; ``statistics``: one
-    entry for each of them.
-    """
+    """Compute statistics of groups of rows; return those that have rows, and theirs."""
     scratch = scratch or Scratch()
     # Keys of one or two bytes are sorted by counting.
     key = group.astype(np.min_scalar_type(n_groups))
@@ -237,10 +226,6 @@ def slice_statistics(
     for every, own in zip(statistics, found, strict=True):
         every[some] = own
     return statistics
-
-
-# Rows whose float32 products are added up before float64 goes on.
-_RUN = 512
 
 
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
