@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from secret_jax.runtime.version import VERSION
+from secret_jax.runtime.optional import VERSION
 
 if TYPE_CHECKING:
     from secret_jax.composed.ensemble.classifier import (
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from secret_jax.fit.refine.distillation import Distillation as Distillation
     from secret_jax.fit.refine.gates import SoftGates as SoftGates
     from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
-    from secret_jax.losses.deviance import Poisson as Poisson
-    from secret_jax.losses.quantile import Quantile as Quantile
+    from secret_jax.losses.numbers import Poisson as Poisson
+    from secret_jax.losses.numbers import Quantile as Quantile
     from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.linear import Constant as Constant
     from secret_jax.models.linear import LeastSquares as LeastSquares
@@ -67,8 +67,7 @@ _NAMES = {
     "fit.refine.distillation": "Distillation",
     "fit.refine.gates": "SoftGates",
     "fit.refine.interface": "RefinementWarning",
-    "losses.deviance": "Poisson",
-    "losses.quantile": "Quantile",
+    "losses.numbers": "Poisson Quantile",
     "models.glm": "Logistic",
     "models.linear": "Constant LeastSquares",
     "models.ridge": "Ridge",

@@ -30,8 +30,7 @@ import secret_jax
 from secret_jax.cli.messages import PROGRAM, CommandError, check_output, draw, say
 from secret_jax.cli.rows import Rows, training_rows
 from secret_jax.inspect.printing import counted, number
-from secret_jax.runtime.optional import imported
-from secret_jax.runtime.version import VERSION
+from secret_jax.runtime.optional import VERSION, imported
 
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]

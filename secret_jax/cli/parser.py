@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, CommandError
-from secret_jax.runtime.version import VERSION
+from secret_jax.runtime.optional import VERSION
 
 _WORDS = {
     "FILE": "a CSV (.csv.gz), Excel, Parquet or JSON file, or - for standard input",

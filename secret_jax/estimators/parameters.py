@@ -28,10 +28,14 @@ from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
-from secret_jax.losses.deviance import Gamma, Poisson, QuasiPoisson
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.losses.quantile import Quantile
+from secret_jax.losses.numbers import (
+    Gamma,
+    Poisson,
+    Quantile,
+    QuasiPoisson,
+    SquaredError,
+)
 from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic, leaf_for_loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear

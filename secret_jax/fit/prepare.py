@@ -128,7 +128,8 @@ def read_rows(
     some = slice(None) if index is None else index
     loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
     schema = with_units_of(loss, source.schema, targets, weight)
-    told, values = loss.targets_of_lines(targets), source.columns.take(index).values
+    values = source.columns.take(index).values
+    told = targets if loss.link == "identity" else None  # else no lines explain them
     schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:

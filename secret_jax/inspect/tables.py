@@ -199,7 +199,7 @@ def coefficients(
     thirty rows.
     They take the splits and the choice of terms as given and the noise as the same for
     all rows, so intervals are too narrow where a node has few rows for its columns.
-    With a loss see `secret_jax.models.standard_errors`; of more than two classes there
+    With a loss see `secret_jax.models.short_models`; of more than two classes there
     are none.
 
     Examples

@@ -276,10 +276,9 @@ def one_leaf_sentence(tree: Tree) -> str:
 def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     """Write mean losses of a tree; squared errors as R², if the target varies."""
     variance = float((tree.deviation[0] ** 2).sum())
-    shares = [tree.loss.explained(error, variance) for error in errors]
-    shares = [share for share in shares if share is not None]
-    what = "R²" if shares else tree.loss.error_name
-    return what, [number(value, digits=3) for value in shares or errors]
+    if not tree.loss.least_squares or variance <= 0:
+        return tree.loss.error_name, [number(error, digits=3) for error in errors]
+    return "R²", [number(1.0 - error / variance, digits=3) for error in errors]
 
 
 def _full_equations(tree: Tree) -> str:

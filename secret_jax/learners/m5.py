@@ -9,12 +9,11 @@ from jaxtyping import Bool, Float
 from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
-from secret_jax.losses.quantile import Quantile
+from secret_jax.losses.numbers import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel, Levels, Models
-from secret_jax.models.linear import means
-from secret_jax.models.selection import CONSTANT, selected_forward
+from secret_jax.models.linear import CONSTANT, means, selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.progress import UNTOLD, Stage

@@ -14,8 +14,7 @@ from secret_jax.learners.residuals import (
 )
 from secret_jax.learners.thresholds import PURE, Thresholds
 from secret_jax.models.linear import LeastSquares
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import unit_vectors
+from secret_jax.runtime.linalg import leading_eigenvectors, unit_vectors
 from secret_jax.runtime.values import POSITIVE, at_least
 from secret_jax.splits.axis import attributes
 from secret_jax.splits.chosen import Pick, chosen_rows, split_of

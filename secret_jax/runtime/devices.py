@@ -1,7 +1,7 @@
 """Choice of the device, and rows that one step takes there."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import jax
@@ -58,7 +58,9 @@ def computing_on(
             if not fall_back:
                 raise
     elif n_rows is not None and n_rows <= _FEW_ROWS and _preferred() is None:
-        chosen = _processor()
+        with suppress(RuntimeError):  # JAX was told to have accelerators only
+            if jax.default_backend() != "cpu":
+                chosen = jax.local_devices(backend="cpu")[0]
     try:
         with (
             jax.default_device(_preferred() if chosen is None else chosen),
@@ -80,16 +82,6 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, jax.errors.JaxRuntimeError) and (
         "RESOURCE_EXHAUSTED" in str(error)
     )
-
-
-def _processor() -> Any:
-    """CPU device, if JAX prefers another device and has a CPU."""
-    if jax.default_backend() == "cpu":
-        return None
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX was told to have accelerators only
-        return None
 
 
 def _preferred() -> Any:

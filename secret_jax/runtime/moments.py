@@ -35,13 +35,15 @@ def added_up(parts: Moments, first: np.ndarray) -> Moments:
     weight, mean, scatter = parts
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))
     total = np.add.reduceat(weight, first, axis=0)
-    share = _like(weight / np.where(total > 0, total, 1.0)[run], mean)
+    share, each = weight / np.where(total > 0, total, 1.0)[run], weight
+    if weight.ndim < mean.ndim:
+        share, each = share[:, None], weight[:, None]
     whole = np.add.reduceat(share * mean, first, axis=0)
     offset = mean - whole[run]
     if scatter.ndim > mean.ndim:
-        between = (_like(weight, mean) * offset)[:, :, None] * offset[:, None, :]
+        between = (each * offset)[:, :, None] * offset[:, None, :]
     else:
-        between = _like(weight, mean) * offset**2
+        between = each * offset**2
     return Moments(total, whole, np.add.reduceat(scatter + between, first, axis=0))
 
 
@@ -52,7 +54,3 @@ def grouped(parts: Moments, group: np.ndarray) -> tuple[np.ndarray, Moments]:
     first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
     in_order = Moments(*(array[order] for array in parts))
     return ranked[first], added_up(in_order, first)
-
-
-def _like(weight: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    return weight if weight.ndim == mean.ndim else weight[:, None]

@@ -180,10 +180,6 @@ class Program:
         """Number of programs held, by what they were called with."""
         return sum(each._cache_size() for each in self._jits.values())
 
-    def forget(self) -> None:
-        for each in self._jits.values():
-            each.clear_cache()
-
 
 def program(
     *, static_argnames: tuple[str, ...] = (), small_steps: bool = False
@@ -203,5 +199,6 @@ def n_maps() -> int:
 def forget_programs() -> None:
     """Drop all programs of this process; they are compiled again when called."""
     for each in list(_PROGRAMS):
-        each.forget()
+        for jitted in each._jits.values():
+            jitted.clear_cache()
     gc.collect()  # executables are parts of circles

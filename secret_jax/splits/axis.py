@@ -12,8 +12,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    leading_eigenvectors,
+    namespace,
+    safe_divide,
+)
 from secret_jax.splits.chosen import Pick, chosen_rows, split_of
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind

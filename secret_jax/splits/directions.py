@@ -5,8 +5,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.runtime.arrays import largest, taken
-from secret_jax.runtime.linalg import AnyArray, definite_solve, namespace
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    definite_solve,
+    largest,
+    namespace,
+    taken,
+)
 
 
 @runtime_checkable

@@ -10,8 +10,13 @@ import numpy as np
 import scipy.special
 from jaxtyping import Bool, Float
 
-from secret_jax.runtime.arrays import taken
-from secret_jax.runtime.linalg import AnyArray, guarded_solve, namespace, unit_vectors
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    guarded_solve,
+    namespace,
+    taken,
+    unit_vectors,
+)
 
 # A pivot of a correlation matrix below this is rounding: the column is dependent.
 DEPENDENT = 4e-6

@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.runtime.arrays import largest, taken
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    largest,
+    leading_eigenvectors,
+    matmul,
+    matvec,
+    safe_divide,
+    taken,
+)
 from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_nodes import Nodes

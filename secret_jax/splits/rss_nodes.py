@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
+    leading_eigenvectors,
     matmul,
     namespace,
     small_matmul,

@@ -10,15 +10,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from secret_jax.runtime.arrays import taken, where_each
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
     inverse_cholesky,
+    leading_eigenvectors,
     matmul,
     namespace,
     safe_divide,
+    taken,
+    where_each,
 )
 from secret_jax.splits.directions import sparse
 from secret_jax.splits.discriminant import oriented

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
     namespace,
     small_matmul,
+    taken,
 )
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.runtime.scratch import Scratch
+from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree.packed import BYTE, PackedTrees, applied, packed_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree

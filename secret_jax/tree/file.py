@@ -21,8 +21,8 @@ import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.optional import VERSION
 from secret_jax.runtime.values import Value, value_class
-from secret_jax.runtime.version import VERSION
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.structure import AXES, WHOLE, LongerTree, SplitKind, Tree
 

@@ -10,7 +10,7 @@ from secret_jax.data.rows import Table
 from secret_jax.data.shards import RowShards, scaling_of
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
-from secret_jax.runtime.scratch import Scratch
+from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree import sums
 from secret_jax.tree.packed import PackedTrees, leaf_ids, programmed, values_of
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing

@@ -21,8 +21,7 @@ from secret_jax.runtime.parallel import (
     one_thread_for_products,
     side_by_side,
 )
-from secret_jax.runtime.scratch import Scratch
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
+from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two, padded
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import PackedTrees, stacked, sum_of_trees
 from secret_jax.tree.reshape import joined

@@ -29,7 +29,7 @@ from secret_jax.data.encoding import matched
 from secret_jax.data.scaling import moments_of
 from secret_jax.data.source import TableSource
 from secret_jax.datasets import load, make_fried
-from secret_jax.models import resident
+from secret_jax.models import statistics as leaf_statistics
 from secret_jax.splits.rss import RssSplits
 
 SMALL = dict(
@@ -137,7 +137,7 @@ found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
 found["devices of programs"] = {}
 for module, name in (
     (data, "_column_sums"), (data, "_bits_below"), (data, "_chosen"),
-    (resident, "_leaf_sums"),
+    (leaf_statistics, "_leaf_sums"),
 ):
     seen = found["devices of programs"][name] = []
 

@@ -17,7 +17,7 @@ from secret_jax.datasets import (
     make_cart,
     make_fried,
 )
-from secret_jax.datasets.catalogue import DISCRETE, OPENML
+from secret_jax.datasets.loading import DISCRETE, OPENML
 
 DATA = os.environ.get("SECRET_JAX_DATA", "")
 needs_data = pytest.mark.skipif(

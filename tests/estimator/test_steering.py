@@ -10,7 +10,7 @@ from configurations import crease, refusal, shop
 from random_trees import with_gates
 
 from secret_jax import SecretClassifier, SecretRegressor
-from secret_jax.losses.deviance import Poisson, QuasiPoisson
+from secret_jax.losses.numbers import Poisson, QuasiPoisson
 from secret_jax.tree.totals import leaves_below
 
 OPTIONS = {"oblique": False, "prune": None, "max_leaf_nodes": 6, "distill": False}

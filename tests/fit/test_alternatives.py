@@ -12,8 +12,7 @@ from secret_jax import HoldOut, Ridge, RssSplits, SecretClassifier, SecretRegres
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit import alternatives
 from secret_jax.fit.pipeline import grow_and_prune
-from secret_jax.losses.deviance import QuasiPoisson
-from secret_jax.losses.numbers import SquaredError
+from secret_jax.losses.numbers import QuasiPoisson, SquaredError
 
 
 def table(n=300, seed=4):

@@ -21,7 +21,7 @@ from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.code.program import plain_category, program_of
 from secret_jax.inspect.equations import LinearSplit
-from secret_jax.losses.deviance import QuasiPoisson
+from secret_jax.losses.numbers import QuasiPoisson
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
 

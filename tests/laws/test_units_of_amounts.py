@@ -11,7 +11,7 @@ from exported_code import by_onnx, by_python, by_sql
 from secret_jax import CrossValidation, Quantile, Ridge, SecretRegressor
 from secret_jax.inspect.tables import to_dataframe
 from secret_jax.interfaces import Loss
-from secret_jax.losses.deviance import Gamma, Poisson, QuasiPoisson
+from secret_jax.losses.numbers import Gamma, Poisson, QuasiPoisson
 
 LOSSES = ["auto", "gamma"]
 # As of the default's folds, of which a power of two keeps all.

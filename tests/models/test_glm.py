@@ -14,9 +14,8 @@ from secret_jax import Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.models.fitting import fit_models
-from secret_jax.models.glm import ClassFrequencies
-from secret_jax.models.newton import penalised_models
-from secret_jax.models.row_groups import groups_of_levels
+from secret_jax.models.glm import ClassFrequencies, penalised_models
+from secret_jax.models.interface import groups_of_levels
 from secret_jax.tree.reshape import compact
 
 

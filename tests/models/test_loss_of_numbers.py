@@ -14,7 +14,7 @@ from sklearn.linear_model import QuantileRegressor, TweedieRegressor
 from secret_jax import Quantile, SecretRegressor
 from secret_jax.interfaces import Loss
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.losses.deviance import Gamma, QuasiPoisson
+from secret_jax.losses.numbers import Gamma, QuasiPoisson
 from secret_jax.tree.file import ModelFileError
 
 ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "equation_tolerance": 0.0}

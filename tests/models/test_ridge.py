@@ -8,9 +8,8 @@ from statistics_by_hand import statistics_of
 
 from secret_jax import SecretRegressor
 from secret_jax.models import ridge
-from secret_jax.models.penalties import penalty_paths
-from secret_jax.models.ridge import Ridge
-from secret_jax.models.selection import selected_forward
+from secret_jax.models.linear import selected_forward
+from secret_jax.models.ridge import Ridge, penalty_paths
 from secret_jax.models.statistics import NodeStatistics
 
 

@@ -7,9 +7,14 @@ import jax
 import numpy as np
 import pytest
 
-from secret_jax.runtime.arrays import largest, taken
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import definite_solve, guarded_solve, inverse_cholesky
+from secret_jax.runtime.linalg import (
+    definite_solve,
+    guarded_solve,
+    inverse_cholesky,
+    largest,
+    leading_eigenvectors,
+    taken,
+)
 
 N = 5  # one shape, so one compiled program each
 TOLERANCE = 1e-5

@@ -9,7 +9,7 @@ import pytest
 from random_trees import random_tree
 
 from secret_jax.data.rows import Table
-from secret_jax.runtime.scratch import Scratch
+from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree import equations, packed
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import leaf_ids, packed_trees, programmed

@@ -7,17 +7,20 @@ from functools import cache
 from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
+from jaxtyping import Float, Int
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.composed.kernel.criteria import CRITERIA
 from secret_jax.composed.kernel.interface import Head
 from secret_jax.composed.kernel.kernels import SMOOTHERS
-from secret_jax.runtime.genetic import evolve
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.file import recorded
 
 # Further ones of a criterion are rounding.
 _DIGITS = 2
+# Probability of the best genes to be a parent, the next ones follow geometrically; and
+# of a gene to be drawn anew.
+_BEST_IS_PARENT, _MUTATION = 0.08, 0.02
 Score: TypeAlias = Callable[[Head], float]
 """Criterion of a head, the less the better; infinite where it cannot be fitted."""
 
@@ -101,7 +104,7 @@ class GeneticSearch(Search):
                 smoother=smoothers[smoother],
             )
 
-        for population in evolve(
+        generations = evolve(
             lambda genes: np.array([score(head_of(row)) for row in genes]),
             np.array([2] * n_columns + [len(kernels), len(smoothers)]),
             seed=seed,
@@ -109,8 +112,9 @@ class GeneticSearch(Search):
             n_kept=min(self.n_kept, self.n_heads - 1),
             max_generations=self.max_generations,
             tolerance=self.tolerance,
-        ):
-            yield population.generation, head_of(population.genes[0])
+        )
+        for generation, best in enumerate(generations):
+            yield generation, head_of(best)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +147,69 @@ class GreedySearch(Search):
                 others = [used ^ {column} for column in range(n_columns)]
                 others = [tuple(sorted(one)) for one in others if one]
                 best = better(best, [replace(best, columns=one) for one in others])
+
+
+def random_genes(
+    uniform: Float[np.ndarray, "n_rows n_genes"], n_values: Int[np.ndarray, " n_genes"]
+) -> Int[np.ndarray, "n_rows n_genes"]:
+    """Turn uniform numbers into genes: gene j is one of ``0 ... n_values[j] - 1``."""
+    # Rounded a product may reach the number of values.
+    return np.minimum((uniform * n_values).astype(np.int64), n_values - 1)
+
+
+def children(
+    genes: Int[np.ndarray, "n_rows n_genes"],
+    n_values: Int[np.ndarray, " n_genes"],
+    uniform: Float[np.ndarray, "n_children n_numbers"],
+) -> Int[np.ndarray, "n_children n_genes"]:
+    """Cross and mutate parents, which are drawn by their ranks; the best come first.
+
+    Geometric ranks, uniform crossover and rare mutation are those of the Genetic
+    Algorithm Optimization Toolbox (Houck, Joines & Kay, NCSU-IE TR 95-09, 1995).
+    ``uniform`` are independent numbers in [0, 1), 2 + 3 * n_genes for each child: they
+    choose two parents, and of every gene whose it is, whether it mutates, and to what.
+    """
+    left = (1.0 - _BEST_IS_PARENT) ** np.arange(1, len(genes))
+    limits = (1.0 - left) / (1.0 - (1.0 - _BEST_IS_PARENT) ** len(genes))
+    rank = np.sum(uniform[:, :2, None] > limits.astype(np.float32), axis=-1)
+    mother, father = genes[rank.T]
+    whose, whether, what = np.split(uniform[:, 2:], 3, axis=1)
+    child = np.where(whose < 0.5, mother, father)
+    return np.where(whether < _MUTATION, random_genes(what, n_values), child)
+
+
+def evolve(
+    score: Callable[[np.ndarray], np.ndarray],
+    n_values: np.ndarray,
+    *,
+    seed: int,
+    n_rows: int,
+    n_kept: int,
+    max_generations: int,
+    tolerance: float,
+) -> Iterator[np.ndarray]:
+    """Yield the genes of least score after every generation, (n_genes,) int64.
+
+    The best ``n_kept`` rows live on, children replace the others. It ends after
+    ``max_generations``, or when the scores of all rows lie within ``tolerance``.
+    ``score`` gives (n,) scores of (n, n_genes) genes; NaN counts as infinite.
+    """
+    genes, scores = np.empty((0, len(n_values)), np.int64), np.empty(0)
+    for generation in range(max_generations + 1):
+        random = np.random.default_rng((seed, generation))
+        if generation == 0:
+            new = random_genes(random.random((n_rows, len(n_values))), n_values)
+        else:
+            numbers = random.random((n_rows - n_kept, 2 + 3 * len(n_values)))
+            new = children(genes, n_values, numbers)
+        genes = np.concatenate([genes[:n_kept], new])
+        scores = np.append(scores[:n_kept], score(new))
+        scores = np.where(np.isnan(scores), np.inf, scores)
+        order = np.argsort(scores, kind="stable")
+        genes, scores = genes[order], scores[order]
+        yield genes[0]
+        if np.isfinite(scores[-1]) and scores[-1] - scores[0] < tolerance:
+            break
 
 
 SEARCHES: dict[str, Search] = {"genetic": GeneticSearch(), "greedy": GreedySearch()}

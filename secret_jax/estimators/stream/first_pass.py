@@ -230,7 +230,7 @@ class FirstPass:
         schema = with_flat_tails(
             schema,
             source.columns.take(None).values,
-            loss.targets_of_lines(source.targets),
+            source.targets if loss.link == "identity" else None,
             source.weight,
             learner.options.tail_share,
         )

@@ -48,7 +48,7 @@ class Evidence(NamedTuple):
         `best_subtree`.
     equation_tolerance : float
         Of the short equations that are read, see
-        `secret_jax.models.shorten.shortened`.
+        `secret_jax.models.short_models.shortened`.
     leaf : LeafModel or None
         Leaf model of the trees.
     """
