@@ -55,8 +55,6 @@ class InspectionMixin(Importances):
 
     # Imported into the class, functions are its methods.
     from secret_jax.inspect.code.export import export_code
-    from secret_jax.inspect.code.onnx import to_onnx
-    from secret_jax.inspect.dot import export_dot
     from secret_jax.inspect.explain import explain
     from secret_jax.inspect.plot.leaf import plot_leaf
     from secret_jax.inspect.plot.partition import plot_partition

@@ -3,6 +3,7 @@
 import inspect
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.inspect.dot import export_dot
+from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.equations import (
     LinearSplit,
     conditions_at,
@@ -353,7 +354,8 @@ def test_max_depth_shows_the_models_of_the_last_level():
     ],
 )
 def test_wrong_options_are_refused(options, error, message):
-    for write in (export_text, export_dot, plot_tree):
+    dot = partial(export_code, language="dot")
+    for write in (export_text, dot, plot_tree):
         if set(options) <= set(inspect.signature(write).parameters):
             with pytest.raises(error, match=re.escape(message)):
                 write(random_tree(0, 1), **options)

@@ -5,7 +5,7 @@ import textwrap
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
 from secret_jax.inspect.rounding import check_counts
-from secret_jax.inspect.view import Readable, as_view
+from secret_jax.inspect.view import View
 from secret_jax.inspect.words import Wording, model_parts, split_parts
 from secret_jax.tree.structure import StopReason
 from secret_jax.tree.totals import in_order, leaves_below, way_to
@@ -15,32 +15,9 @@ _WIDTH = 44  # characters in a line of a box
 _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
 
-def export_dot(
-    tree: Readable, *, max_depth: int | None = None, output: int | str | None = None
-) -> str:
-    """Write the tree as text for Graphviz, which need not be installed for it.
-
-    Parameters
-    ----------
-    max_depth, output : optional
-        See `export_text`; inner nodes at the deepest level are drawn dashed. Of a sum
-        the eight largest terms are shown.
-
-    Returns
-    -------
-    str
-        A directed graph. The names of its nodes and the numbers in brackets are those
-        that `apply` gives; where the condition of a box holds, the way is "yes". Edges
-        are as wide as their share of the training rows, boxes coloured by the mean of
-        the target, or by the most frequent class. A leaf's tooltip says why it was not
-        split.
-
-    Notes
-    -----
-    ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
-    """
+def dot_code(view: View, max_depth: int | None) -> str:
+    """Write a directed graph; see `secret_jax.inspect.code.export`."""
     check_counts(max_depth=max_depth)
-    view = as_view(tree, output)
     tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
     size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
     title = _quoted([f"{view.title}: {size}"])
