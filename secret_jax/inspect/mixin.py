@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.equations import reading_cost
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.report.page import tree_fragment
-from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.view import as_view
 from secret_jax.tree.structure import Tree
 
@@ -78,7 +78,7 @@ class InspectionMixin(Importances):
     def reading_cost_(self) -> int:
         """Numbers to read in the splits and equations, of several outputs the sum.
 
-        See `secret_jax.inspect.rounding.reading_cost`.
+        See `secret_jax.inspect.equations.reading_cost`.
         """
         check_is_fitted(self)
         return reading_cost(self.tree_)

@@ -9,8 +9,7 @@ from sklearn.utils import check_random_state
 
 from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import checked_weight
-from secret_jax.inspect.equations import CategorySplit, conditions_at
-from secret_jax.inspect.rounding import rounded_split
+from secret_jax.inspect.equations import CategorySplit, conditions_at, rounded_split
 from secret_jax.inspect.tables import import_pandas
 from secret_jax.inspect.view import estimator_of
 from secret_jax.runtime.progress import Stage, shown

@@ -19,10 +19,12 @@ from secret_jax.inspect.equations import (
     check_node,
     clip_range_of,
     conditions_at,
+    in_steps,
     model_in_original_units,
+    printed_model,
+    rounded_split,
 )
 from secret_jax.inspect.printing import counted_leaves, number
-from secret_jax.inspect.rounding import in_steps, printed_model, rounded_split
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     model_equation,
@@ -345,7 +347,7 @@ def equation_lines(
     for term in printed.terms:
         moves = math.copysign(term.effect, term.factor)
         lines.append(Line(term_words(term), term.factor, term.main.error, moves))
-    return lines, len(printed.hidden)
+    return lines, printed.n_hidden
 
 
 class NodeTable(NamedTuple):

@@ -4,8 +4,8 @@ import textwrap
 from dataclasses import replace
 from typing import Any
 
+from secret_jax.inspect.equations import check_counts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     MAX_CATEGORIES,

@@ -19,9 +19,13 @@ from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.colors import Scale, class_colors, paler
-from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.equations import (
+    in_steps,
+    model_in_original_units,
+    printed_model,
+    reading_cost,
+)
 from secret_jax.inspect.printing import counted_rows, number, percent, quoted
-from secret_jax.inspect.rounding import in_steps, printed_model, reading_cost
 from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree

@@ -17,9 +17,10 @@ from secret_jax.inspect.equations import (
     LinearSplit,
     conditions_at,
     model_in_original_units,
+    printed_model,
+    rounded_split,
 )
 from secret_jax.inspect.plot.tree import plot_tree
-from secret_jax.inspect.rounding import printed_model, rounded_split
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict

@@ -19,7 +19,7 @@ from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.rows import Table
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.rounding import reading_cost
+from secret_jax.inspect.equations import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
 from secret_jax.tree import blocks, packed, sums

@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.equations import check_node, model_in_original_units
+from secret_jax.inspect.equations import (
+    PrintedTerm,
+    check_node,
+    model_in_original_units,
+    printed_model,
+)
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import number, quoted
-from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.view import Readable, as_view
 from secret_jax.inspect.words import path_sentence, term_words
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from secret_jax.inspect.colors import Scale, ink_on
+from secret_jax.inspect.equations import check_counts
 from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.rounding import check_counts
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     Wording,
