@@ -9,9 +9,9 @@ from secret_jax.data.columns import is_missing
 from secret_jax.data.rows import Table
 from secret_jax.inspect.importances import split_columns
 from secret_jax.inspect.printing import entry, number, quoted
-from secret_jax.inspect.tables import import_pandas
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
+from secret_jax.runtime.optional import imported
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
 
@@ -187,7 +187,9 @@ class Explanation:
             return named
 
         columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
-        return import_pandas().DataFrame(free(before) | columns | free(after))
+        return imported("pandas", "Tables", "data").DataFrame(
+            free(before) | columns | free(after)
+        )
 
 
 def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanation:

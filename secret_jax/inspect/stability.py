@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import checked_weight
 from secret_jax.inspect.equations import CategorySplit, conditions_at, rounded_split
-from secret_jax.inspect.tables import import_pandas
 from secret_jax.inspect.view import estimator_of
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree
@@ -111,7 +111,7 @@ def stability(
 
 def _frequencies(trees: list[Tree]) -> Any:
     """Count what the first tree, and the others, split on."""
-    pandas, rows = import_pandas(), []
+    pandas, rows = imported("pandas", "Tables", "data"), []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             for _, split in conditions_at(tree, node):

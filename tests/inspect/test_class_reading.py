@@ -21,7 +21,7 @@ from sklearn.metrics import log_loss
 from test_report import Reader
 
 from secret_jax import SecretClassifier
-from secret_jax.inspect.colors import channels
+from secret_jax.inspect.printing import channels
 from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.view import as_view

@@ -2,9 +2,8 @@
 
 import textwrap
 
-from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.equations import check_counts
-from secret_jax.inspect.printing import counted_leaves, counted_rows
+from secret_jax.inspect.printing import counted_leaves, counted_rows, ink_on
 from secret_jax.inspect.view import View
 from secret_jax.inspect.words import Wording, model_parts, split_parts
 from secret_jax.tree.structure import StopReason
