@@ -13,8 +13,8 @@ from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.equations import reading_cost
-from secret_jax.inspect.importances import feature_importances
-from secret_jax.inspect.report.page import tree_fragment
+from secret_jax.inspect.explain import feature_importances
+from secret_jax.inspect.page import tree_fragment
 from secret_jax.inspect.view import as_view
 from secret_jax.tree.structure import Tree
 
@@ -34,7 +34,7 @@ class Importances:
     def feature_importances_(self) -> np.ndarray:
         """Share of every column in the explained variance, shape (n_features_in_,).
 
-        See `secret_jax.inspect.importances.feature_importances`; of several outputs
+        See `secret_jax.inspect.explain.feature_importances`; of several outputs
         the mean over those that are explained at all.
         """
         check_is_fitted(self)
@@ -56,10 +56,10 @@ class InspectionMixin(Importances):
     # Imported into the class, functions are its methods.
     from secret_jax.inspect.code.export import export_code
     from secret_jax.inspect.explain import explain
-    from secret_jax.inspect.plot.leaf import plot_leaf
-    from secret_jax.inspect.plot.partition import plot_partition
-    from secret_jax.inspect.plot.tree import plot_tree
-    from secret_jax.inspect.report.page import to_html
+    from secret_jax.inspect.page import to_html
+    from secret_jax.inspect.picture import plot_leaf
+    from secret_jax.inspect.plot_partition import plot_partition
+    from secret_jax.inspect.plot_tree import plot_tree
     from secret_jax.inspect.stability import stability
     from secret_jax.inspect.tables import coefficients, summary, to_dataframe
     from secret_jax.inspect.text import export_text

@@ -169,7 +169,7 @@ def _counted(name: str, values: dict[str, float]) -> float:
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.partition._RESOLUTION", 20)
+    monkeypatch.setattr("secret_jax.inspect.plot_partition._RESOLUTION", 20)
 
 
 @pytest.mark.usefixtures("coarse")

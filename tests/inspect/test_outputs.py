@@ -17,7 +17,7 @@ from test_text import predict_by_text
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.explain import explain
-from secret_jax.inspect.report.page import to_html
+from secret_jax.inspect.page import to_html
 from secret_jax.inspect.stability import stability
 from secret_jax.inspect.tables import summary, to_dataframe
 from secret_jax.inspect.text import export_text

@@ -20,7 +20,7 @@ from secret_jax.inspect.equations import (
     printed_model,
     rounded_split,
 )
-from secret_jax.inspect.plot.tree import plot_tree
+from secret_jax.inspect.plot_tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict

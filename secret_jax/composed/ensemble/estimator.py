@@ -24,7 +24,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for
 from secret_jax.inspect.code.export import written
 from secret_jax.inspect.code.program import exported_sum
-from secret_jax.inspect.importances import savings
+from secret_jax.inspect.explain import savings
 from secret_jax.inspect.mixin import Importances
 from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Loss
@@ -156,7 +156,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         """Shares of the columns in the reduction of squared training error.
 
         A step of a share of a tree saves less than the tree by itself, ``s (2 - s)`` of
-        it; `secret_jax.inspect.importances.feature_importances` shares out the rest.
+        it; `secret_jax.inspect.explain.feature_importances` shares out the rest.
         """
         ensemble = self.ensemble_
         total = np.zeros(len(ensemble.schema.names))

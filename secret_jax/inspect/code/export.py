@@ -2,11 +2,11 @@
 
 from typing import Any, Literal, get_args
 
-from secret_jax.inspect.code.dot import dot_code
 from secret_jax.inspect.code.onnx import onnx_model
 from secret_jax.inspect.code.program import ExportedModel, exported
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
+from secret_jax.inspect.text import dot_code
 from secret_jax.inspect.view import Readable, as_view
 
 Language = Literal["python", "sql", "onnx", "dot"]

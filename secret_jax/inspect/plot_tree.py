@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect import picture
 from secret_jax.inspect.equations import check_counts
-from secret_jax.inspect.plot import picture
 from secret_jax.inspect.printing import (
     counted,
     counted_leaves,
