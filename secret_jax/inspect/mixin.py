@@ -20,22 +20,20 @@ from secret_jax.tree.structure import Tree
 
 
 class Importances:
-    """Importances of the columns, for trees and boosters."""
+    """Importances of the columns, for trees and boosters.
 
-    @property
-    def _schema(self) -> TableSchema:
-        raise NotImplementedError
+    Subclasses have a ``_schema``, and ``_importances`` of its columns for an output.
+    """
 
-    def _importances(self, output: int) -> np.ndarray:
-        """Compute the shares of the columns of the schema for an output."""
-        raise NotImplementedError
+    _schema: TableSchema
+    _importances: Any
 
     @property
     def feature_importances_(self) -> np.ndarray:
         """Share of every column in the explained variance, shape (n_features_in_,).
 
-        See `secret_jax.inspect.explain.feature_importances`; of several outputs
-        the mean over those that are explained at all.
+        See `secret_jax.inspect.explain.feature_importances`; of several outputs the
+        mean over those that are explained at all.
         """
         check_is_fitted(self)
         schema = self._schema

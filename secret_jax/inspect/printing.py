@@ -16,8 +16,6 @@ _PLAIN_WORDS = re.compile(
 _PLAIN_SIZES = 1e-4, 1e15
 # From here on thousands are set apart; years are not.
 _GROUPED = 1e4
-_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_DIGITS_OF_MARKS = 6
 # Weights that add up to a whole number but for their rounding are so many rows.
 _WHOLE = 1e-6
 # Of viridis, evenly spaced: dark for the lowest, bright for the highest.
@@ -47,10 +45,8 @@ def number(value: float, digits: int | None = None) -> str:
     if value == 0 or low <= abs(value) < high:
         # Adding zero turns a negative zero into zero.
         plain = np.format_float_positional(value + 0.0, trim="-")
-        if abs(value) < _GROUPED:
-            return plain
         whole, point, rest = plain.partition(".")
-        return f"{int(whole):,}{point}{rest}"
+        return plain if abs(value) < _GROUPED else f"{int(whole):,}{point}{rest}"
     return np.format_float_scientific(value, trim="-", exp_digits=1)
 
 
@@ -60,10 +56,10 @@ def short_number(value: float) -> str:
     >>> [short_number(value) for value in (0.25, 1500, 150_000, -2.5e6)]
     ['0.25', '1500', '150k', '-2.5M']
     """
-    for size, suffix in _SUFFIXES:
-        if abs(value) >= max(size, _GROUPED):
-            return number(value / size, digits=_DIGITS_OF_MARKS) + suffix
-    return number(value, digits=_DIGITS_OF_MARKS)
+    units = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+    fits = (unit for unit in units if abs(value) >= max(unit[0], _GROUPED))
+    size, suffix = next(fits, (1.0, ""))
+    return number(value / size, digits=6) + suffix
 
 
 def percent(share: float) -> str:
@@ -80,9 +76,7 @@ def percent(share: float) -> str:
 
 
 def quoted(name: Any) -> str:
-    """Write a column or category, in quotes unless it is plain words.
-
-    None, the category of missing values, is printed as missing.
+    """Write a column or category, in quotes unless it is plain words; None is missing.
 
     >>> [quoted(name) for name in ("tax (1000 $)", "a - b", 2.0, True, "2")]
     ['tax (1000 $)', "'a - b'", '2', 'True', "'2'"]
