@@ -107,37 +107,38 @@ class Explanation:
         if step > 0:
             digits = max(0, _N_DIGITS - 1 - int(np.floor(np.log10(step))))
         target = self.target if isinstance(self.target, str) else self.target[row]
-        value = f"{quoted(target)} = {prediction:.{digits}f}"
-        head, below = value, [f"  {value}"]
+        head = value = f"{quoted(target)} = {prediction:.{digits}f}"
         if self.classes:
             chance = self.probability[row]
             order = np.argsort(-chance, kind="stable").tolist()
-            order = [i for i in order if chance[i] >= _MIN_CHANCE]
             chances = [
                 f"{quoted(self.classes[i])} {100 * chance[i]:.1f} %"
-                for i in order[:_N_CLASSES]
+                for i in order
+                if chance[i] >= _MIN_CHANCE
             ]
-            chances += ["..."] * (len(order) > _N_CLASSES)
+            chances[_N_CLASSES:] = ["..."] * (len(chances) > _N_CLASSES)
             label = quoted(self.predicted.tolist()[row])
             head = f"predicted {label} ({', '.join(chances)})"
         elif self.outcome:
             mean = number(self.predicted[row], digits=_N_DIGITS)
             head = f"{quoted(self.outcome)} = {mean}"
-        else:
-            below = []
         share = self.share[row]
         part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
-        leaf = f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}"
-        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
+        lines = [f"row {row}: {head}"]
+        lines.append(f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}")
+        lines += [f"  {value}"] * (head != value)
         steps = self.steps(row)
         if abs(self.clipping[row]) > _EXACT * step:
             steps.append(("clipping to the outputs of the leaf", self.clipping[row]))
+        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
         figures = [f"{baseline:.{digits}f}", *(f"{v:+.{digits}f}" for _, v in steps)]
-        words = ["baseline", *(name for name, _ in steps)]
-        width = max(map(len, figures))
-        pairs = zip(figures, words, strict=True)
-        terms = (f"  {figure:>{width}}  {name}" for figure, name in pairs)
-        return "\n".join([f"row {row}: {head}", leaf, *below, *terms])
+        width, words = (
+            max(map(len, figures)),
+            ["baseline", *(name for name, _ in steps)],
+        )
+        for figure, word in zip(figures, words, strict=True):
+            lines.append(f"  {figure:>{width}}  {word}")
+        return "\n".join(lines)
 
     def steps(self, row: int) -> list[tuple[str, float]]:
         """Contributions to a row in words, the largest first, without the baseline."""
@@ -161,7 +162,9 @@ class Explanation:
         there is a ``probability of ...`` each. An underscore is added to those of these
         names that an input column has.
         """
-        before = {"baseline": np.broadcast_to(self.baseline, len(self))}
+        first = "baseline" + "_" * ("baseline" in self.names)
+        columns = {first: np.broadcast_to(self.baseline, len(self))}
+        columns |= dict(zip(self.names, self.contributions.T, strict=True))
         after: dict[str, Any] = {"clipping": self.clipping}
         if self.classes or self.outcome:
             after["score"] = self.prediction
@@ -169,19 +172,12 @@ class Explanation:
         for label, chance in zip(self.classes, self.probability.T, strict=True):
             after[f"probability of {label}"] = chance
         after |= {"leaf": self.leaf, "path": np.array(self.path, object)}
-
-        def free(columns: dict[str, Any]) -> dict[str, list[Any]]:
-            named = {}
-            for name, values in columns.items():
-                while name in self.names:
-                    name += "_"
-                named[name] = values.tolist()
-            return named
-
-        columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
-        return imported("pandas", "Tables", "data").DataFrame(
-            free(before) | columns | free(after)
-        )
+        for name, values in after.items():
+            while name in columns:
+                name += "_"
+            columns[name] = values
+        columns = {name: values.tolist() for name, values in columns.items()}
+        return imported("pandas", "Tables", "data").DataFrame(columns)
 
 
 def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanation:
@@ -225,10 +221,9 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
 def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
     """Take predictions of encoded rows apart; ``values`` are those of the words."""
-    equations = view.equations
-    schema, n_rows = equations[0].schema, len(table.x)
+    equations, schema, n_rows = view.equations, view.tree.schema, len(table.x)
     of_row, predicted = np.zeros(n_rows, int), None
-    classes, probability, outcome = (), np.zeros((n_rows, 0)), ""
+    classes, probability = (), np.zeros((n_rows, 0))
     if view.classes:
         classes = view.classes.labels
         probability = replace(view, only=None).predict(table)
@@ -236,35 +231,36 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
         of_row = of_class if len(equations) > 1 else of_row
         predicted = np.fromiter(classes, object)[of_class]
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
-    clipping, share = np.zeros((2, n_rows))
-    leaf = np.zeros(n_rows, np.int32)
+    clipping, share, baseline = np.zeros((3, n_rows))
+    leaf, target = np.zeros(n_rows, np.int32), np.full(n_rows, "", object)
     shown = np.unique(of_row).tolist() or [0]
     for output in shown:
-        rows = np.flatnonzero(of_row == output)
+        tree, rows = equations[output], np.flatnonzero(of_row == output)
+        baseline[rows] = tree.schema.restore_target(_levels(tree)[0])
+        target[rows] = tree.schema.target_name
         for start in range(0, len(rows), _ROW_BLOCK):
             block = rows[start : start + _ROW_BLOCK]
-            part = _contributions(equations[output], table.take(block))
+            part = _contributions(tree, table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
-    starts = np.array([one.schema.restore_target(_levels(one)[0]) for one in equations])
-    targets = [tree.schema.target_name for tree in equations]
-    baseline, target = starts[of_row], tuple(targets[i] for i in of_row)
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
-    if len(shown) == 1:
-        baseline, target = float(starts[shown[0]]), targets[shown[0]]
-    if not (classes or view.tree.says_targets):
-        outcome = view.target
+    of_logarithm = not (classes or view.tree.says_targets)
+    if of_logarithm:
         predicted = view.tree.loss.prediction(prediction)
     unknown = np.zeros(linear.shape, bool)
     unknown[:, schema.discrete] = table.codes < 0
     paths = {node: path_sentence(equations[0], node) for node in {*leaf.tolist()}}
+    one = equations[shown[0]]
+    alone = len(shown) == 1
     return Explanation(
-        target=target,
+        target=one.schema.target_name if alone else tuple(target),
         names=schema.names,
         values=values,
         categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
         unknown=unknown,
-        baseline=baseline,
+        baseline=float(one.schema.restore_target(_levels(one)[0]))
+        if alone
+        else baseline,
         linear=linear,
         splits=splits,
         clipping=clipping,
@@ -273,7 +269,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
         share=share,
         path=tuple(paths[node] for node in leaf.tolist()),
         classes=classes,
-        outcome=outcome,
+        outcome=view.target if of_logarithm else "",
         predicted=prediction if predicted is None else predicted,
         probability=probability,
     )
