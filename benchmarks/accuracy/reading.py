@@ -1,7 +1,7 @@
 """How many numbers a reader of a fitted model has to take in.
 
 Counted alike for all: one for each threshold or set of categories, one for each
-constant and each coefficient of an equation; ours by `secret_jax.inspect.rounding`.
+constant and each coefficient of an equation; ours by `secret_jax.inspect.equations`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,17 @@
-"""Export of a tree to indented text, in the units and names of the data."""
+"""A tree as indented text and as DOT for Graphviz, in units and names of the data."""
 
 import textwrap
 from dataclasses import replace
 from typing import Any
 
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.rounding import check_counts
+from secret_jax.inspect.equations import check_counts
+from secret_jax.inspect.printing import (
+    counted,
+    counted_leaves,
+    counted_rows,
+    in_lines,
+    ink_on,
+)
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     MAX_CATEGORIES,
@@ -16,12 +22,16 @@ from secret_jax.inspect.words import (
     one_leaf_sentence,
     split_parts,
 )
-from secret_jax.tree.structure import SplitKind
-from secret_jax.tree.totals import Side, leaves_below
+from secret_jax.tree.structure import SplitKind, StopReason
+from secret_jax.tree.totals import Side, in_order, leaves_below, way_to
 
 _WIDTH = 100  # characters in a line
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 _REPEATED = 3  # parts of a sum that are repeated after "else"
+# Of a drawing: terms and characters of a line of a box; points of edges, to no rows and
+# to all.
+_OF_BOXES, _BOX_WIDTH = Wording(max_terms=8), 44
+_THINNEST, _THICKEST = 0.5, 5.5
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
 
@@ -140,3 +150,54 @@ def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
         broken = [first, *("  " + line for line in rest)]
         pieces += broken if len(part) > width else [part]
     return in_lines(pieces, _WIDTH, hanging)
+
+
+def dot_code(view: View, max_depth: int | None) -> str:
+    """Write a directed graph; see `secret_jax.inspect.code.export`."""
+    check_counts(max_depth=max_depth)
+    tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
+    size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
+    title = _quoted([f"{view.title}: {size}"])
+    lines = [
+        "digraph tree {",
+        f"    graph [label={title}, labelloc=t, rankdir=TB];",
+        '    node [shape=box, style="rounded,filled", fontname="Helvetica"];',
+        '    edge [fontname="Helvetica"];',
+    ]
+    for node in in_order(tree, max_depth):
+        facts, more = ", ".join(view.facts(node)), ""
+        equations = [model_parts(o, node, _OF_BOXES) for o in view.equations_of(node)]
+        if tree.is_leaf[node]:
+            reason = StopReason(int(tree.stop_reason[node])).sentence
+            more = f", tooltip={_quoted([reason])}"
+        elif tree.depth[node] == max_depth:
+            facts += f", {counted_leaves(n_leaves[node])} below"
+            more = ', style="rounded,filled,dashed"'
+        else:
+            equations = [split_parts(tree, node, _OF_BOXES)]
+        words = [" ".join(parts) for parts in equations]
+        words[0] = f"[{node}] {words[0]}"
+        label = [*(line for one in words for line in _lines(one)), *_lines(facts)]
+        color = fills[node] if tree.n_nodes > 1 else "white"  # it is compared with none
+        ink = ink_on(color) if tree.n_nodes > 1 else "black"
+        more += f', fillcolor="{color}", fontcolor={ink}'
+        lines.append(f"    {node} [label={_quoted(label)}{more}];")
+        for parent, side in way_to(tree, node)[-1:]:
+            answer = "yes" if side == "left" else "no"
+            share = float(tree.weight[node] / tree.weight[0])
+            width = _THINNEST + (_THICKEST - _THINNEST) * share
+            style = f'label="{answer}", penwidth={width:.2f}'
+            lines.append(f"    {parent} -> {node} [{style}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, _BOX_WIDTH, break_long_words=False, break_on_hyphens=False
+    ) or [text]
+
+
+def _quoted(lines: list[str]) -> str:
+    escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+    # A line break in a name would end the line of the file as well.
+    return '"' + "\\n".join(" ".join(line.splitlines()) for line in escaped) + '"'

@@ -18,10 +18,21 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
-from secret_jax.inspect.colors import Scale, class_colors, paler
-from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.printing import counted_rows, number, percent, quoted
-from secret_jax.inspect.rounding import in_steps, printed_model, reading_cost
+from secret_jax.inspect.equations import (
+    in_steps,
+    model_in_original_units,
+    printed_model,
+    reading_cost,
+)
+from secret_jax.inspect.printing import (
+    class_colors,
+    counted_rows,
+    number,
+    paler,
+    percent,
+    quoted,
+    shades,
+)
 from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
@@ -86,20 +97,11 @@ def with_all_classes(probability: np.ndarray) -> np.ndarray:
 class View:
     """A tree as it is read: one equation in a node for each of its outputs, and a link.
 
-    Attributes
-    ----------
-    tree : Tree
-        Restricted to the number that is read; of classes with all of its outputs.
-    name : str
-        That of a target that is a number; equations may say something else, its
-        logarithm for example.
-    classes : Classes, optional
-        None: numbers are predicted.
-    only : int, optional
-        Position of the output that is read, or of the class that is read against all
-        others. None: all of them.
-    n_outputs : int
-        Number of outputs that were fitted.
+    ``tree`` is restricted to the number that is read; of classes it has all of its
+    outputs. ``name`` is that of a target that is a number; equations may say something
+    else, its logarithm for example. ``only`` is the position of the output that is
+    read, or of the class that is read against all others (None: all), among the
+    ``n_outputs`` that were fitted. Without ``classes`` numbers are predicted.
     """
 
     tree: Tree
@@ -151,12 +153,10 @@ class View:
         if self.classes is None:
             return " ".join(self.tree.schema.target_name.split())
         target, names = self.classes.target, list(map(quoted, self.names))
-        n_shown = 2
-        while n_shown < len(names):
-            if len(" / ".join(names[: n_shown + 1])) > _TITLE_WIDTH:
-                names[n_shown:] = [f"{len(names) - n_shown} more"]
-                break
-            n_shown += 1
+        lengths = np.cumsum([len(name) + 3 for name in names]) - 3  # with " / "
+        n_shown = max(int(np.searchsorted(lengths, _TITLE_WIDTH, side="right")), 2)
+        if n_shown < len(names):
+            names[n_shown:] = [f"{len(names) - n_shown} more"]
         title = " / ".join(names)
         return f"{quoted(target)} ({title})" if target else title
 
@@ -265,8 +265,7 @@ class View:
     def fills(self) -> list[str]:
         """Colours of the nodes: by their mean, or that of their most frequent class."""
         if self.classes is None:
-            means = self.means.tolist()
-            return list(map(Scale(means).color, means))
+            return shades(self.means)
         colors = self.colors
         return [paler(colors[one.argmax()], 0.7 * one.max()) for one in self.shares]
 

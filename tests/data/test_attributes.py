@@ -239,7 +239,7 @@ def test_programs_take_dates_and_levels(fitted):
     frame = frame.assign(**parts)
     found = run_python(fitted.export_code(), frame.to_dict("records"))
     assert np.allclose(found, expected, atol=1e-4)
-    (again,) = run_onnx(fitted.to_onnx(), frame)
+    (again,) = run_onnx(fitted.export_code("onnx"), frame)
     np.testing.assert_allclose(again, found, atol=1e-9)
     again = by_sql(fitted.tree_, frame.astype({"size": object}))
     np.testing.assert_allclose(again, found, atol=1e-9)

@@ -211,7 +211,6 @@ def test_options_of_predictions():
 
 OPTIONS = {
     "export_text": ["max_depth", "precision", "max_categories"],
-    "export_dot": ["max_depth"],
     "to_dataframe": ["output"],
     "export_code": ["language", "function_name", "table"],
     "plot_tree": ["max_depth"],
@@ -226,6 +225,7 @@ def test_options_of_exports(verb):
             check_junk(option, getattr(fitted, verb))
     if verb == "export_code":
         check_junk("table", model().export_code, language="sql")
+        check_junk("max_depth", model().export_code, language="dot")
 
 
 @pytest.mark.parametrize("argument", ["x", "y", "at", "data", "ax"])

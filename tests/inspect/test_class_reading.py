@@ -21,7 +21,7 @@ from sklearn.metrics import log_loss
 from test_report import Reader
 
 from secret_jax import SecretClassifier
-from secret_jax.inspect.colors import channels
+from secret_jax.inspect.printing import channels
 from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.view import as_view
@@ -169,7 +169,7 @@ def _counted(name: str, values: dict[str, float]) -> float:
 
 @pytest.fixture
 def coarse(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.partition._RESOLUTION", 20)
+    monkeypatch.setattr("secret_jax.inspect.plot_partition._RESOLUTION", 20)
 
 
 @pytest.mark.usefixtures("coarse")

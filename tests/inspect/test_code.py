@@ -144,14 +144,14 @@ def test_a_sum_is_written_once_however_it_is_clipped():
     [
         (
             {"language": "cobol"},
-            "language is 'cobol'; choose 'python' or 'sql'",
+            "language is 'cobol'; choose 'python', 'sql', 'onnx' or 'dot'",
         ),
         ({"function_name": "a b"}, "function_name is 'a b'"),
         ({"function_name": "class"}, "function_name is 'class'"),
         ({"function_name": "tree_0"}, "'tree_0', which the function itself uses"),
         ({"function_name": "clip"}, "'clip', which the function itself uses"),
         ({"function_name": "\uff4din"}, "'min', which the function itself uses"),
-        ({"table": "t"}, "a function reads no table"),
+        ({"table": "t"}, "'t', which says nothing to 'python'"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
@@ -224,9 +224,9 @@ def test_a_tensor_holds_categories_of_one_kind_and_no_empty_texts_beside_gaps():
         X = pd.DataFrame({"text": np.array(values * 60, object)})
         model = SecretRegressor(leaf="constant").fit(X, np.tile([0.0, 5.0, 9.0], 60))
         with pytest.raises(TypeError, match=message):
-            model.to_onnx()
+            model.export_code("onnx")
     model.fit(X, np.tile([0.0, 5.0, 0.0], 60))
-    assert model.to_onnx().graph.input[0].name == "text"
+    assert model.export_code("onnx").graph.input[0].name == "text"
 
 
 def mixed_table() -> tuple[pd.DataFrame, np.ndarray]:
@@ -318,5 +318,5 @@ def test_a_booster_at_edges():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = model.predict(frame)
-    (found, *_) = run_onnx(model.to_onnx(), frame)
+    (found, *_) = run_onnx(model.export_code("onnx"), frame)
     np.testing.assert_allclose(found, expected, atol=1e-5 * y.std())

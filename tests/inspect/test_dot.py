@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from random_trees import random_tree
 
-from secret_jax.inspect.dot import export_dot
+from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import StopReason
@@ -52,7 +52,7 @@ def in_one_line(label: str) -> str:
 @pytest.mark.parametrize("n_leaves", [1, 2, 9, 25])
 def test_every_node_and_every_link_is_there(n_leaves):
     tree = random_tree(n_leaves, n_leaves)
-    boxes, edges, defaults = parse(export_dot(tree))
+    boxes, edges, defaults = parse(export_code(tree, "dot"))
     assert sorted(boxes) == list(range(tree.n_nodes))
     assert set(edges) == {(int(tree.parent[n]), n) for n in range(1, tree.n_nodes)}
     assert defaults["graph"]["rankdir"] == "TB"
@@ -78,7 +78,7 @@ def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
     tree = random_tree(5, 6, kinds=(1,))
     names = tuple(f'a "{i}" \\n {{|}} ]; b\nc' for i in range(len(tree.schema.names)))
     schema = replace(tree.schema, names=names, target_names=('y"',))
-    boxes, _, defaults = parse(export_dot(replace(tree, schema=schema)))
+    boxes, _, defaults = parse(export_code(replace(tree, schema=schema), "dot"))
     assert len(boxes) == tree.n_nodes
     assert defaults["graph"]["label"].startswith('y": 6 leaves')
     words = split_sentence(replace(tree, schema=schema), 0)

@@ -15,8 +15,11 @@ from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.rounding import printed_model, reading_cost
+from secret_jax.inspect.equations import (
+    model_in_original_units,
+    printed_model,
+    reading_cost,
+)
 from secret_jax.inspect.tables import CENTER, coefficients, summary
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation

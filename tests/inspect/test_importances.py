@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.inspect.importances import feature_importances, sum_variances
+from secret_jax.inspect.explain import feature_importances, sum_variances
 from secret_jax.tree.structure import SplitKind
 
 

@@ -17,7 +17,7 @@ from test_text import predict_by_text
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.explain import explain
-from secret_jax.inspect.report.page import to_html
+from secret_jax.inspect.page import to_html
 from secret_jax.inspect.stability import stability
 from secret_jax.inspect.tables import summary, to_dataframe
 from secret_jax.inspect.text import export_text
@@ -67,7 +67,7 @@ def test_every_way_of_reading_is_of_the_output(output):
     terms = terms[terms["output"] == name].drop(columns="output")
     of_output = model.coefficients(output=output)
     pd.testing.assert_frame_equal(terms.reset_index(drop=True), of_output)
-    assert f'[label="{name}: 12 leaves' in model.export_dot(output=output)
+    assert f'[label="{name}: 12 leaves' in model.export_code("dot", output=output)
     surface = model.plot_partition("length", "age", output=output)
     assert surface.figure.axes[-1].get_ylabel() == name
     bars = model.plot_leaf(0, output=output).ax
@@ -76,7 +76,7 @@ def test_every_way_of_reading_is_of_the_output(output):
 
 def test_which_output_has_to_be_said(shop_of_two):
     model, X, _ = shop_of_two
-    ways = {name: () for name in ("export_text", "export_dot", "export_code")}
+    ways = {name: () for name in ("export_text", "export_code")}
     ways |= {"plot_tree": (), "plot_leaf": (0,), "plot_partition": ("width", "height")}
     ways |= {"explain": (X,), "to_dataframe": (), "coefficients": ()}
     for name, given in ways.items():

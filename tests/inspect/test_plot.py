@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from random_trees import NAMES, random_tree
 
-from secret_jax.inspect.plot.tree import plot_tree
+from secret_jax.inspect.plot_tree import plot_tree
 from secret_jax.tree.structure import StopReason
 
 

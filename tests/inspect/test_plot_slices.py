@@ -14,15 +14,15 @@ from random_trees import random_frame, random_tree, with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.data.encoding import encode
-from secret_jax.inspect.plot.leaf import plot_leaf
-from secret_jax.inspect.plot.partition import plot_partition
+from secret_jax.inspect.picture import plot_leaf
+from secret_jax.inspect.plot_partition import plot_partition
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
 
 
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.partition._RESOLUTION", 30)
+    monkeypatch.setattr("secret_jax.inspect.plot_partition._RESOLUTION", 30)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -122,7 +122,7 @@ def test_bars_are_what_columns_move_in_the_node(monkeypatch):
         assert name in label
     assert ax.get_title(loc="left").startswith("[0] all rows\n1,000 rows")
     assert "among the node's rows" in " ".join(ax.get_xlabel().split())
-    monkeypatch.setattr("secret_jax.inspect.plot.leaf._MAX_BARS", 2)
+    monkeypatch.setattr("secret_jax.inspect.picture._MAX_BARS", 2)
     ax = plot_leaf(tree, 0).ax
     assert len(ax.patches) == 2
     assert "1 smaller ones not shown" in " ".join(ax.get_xlabel().split())

@@ -26,7 +26,7 @@ from sklearn import config_context
 
 from secret_jax import Ridge, SecretClassifier, SecretRegressor
 from secret_jax.data import encoding
-from secret_jax.inspect.report.page import error_lines, to_html, tree_fragment, what_if
+from secret_jax.inspect.page import error_lines, to_html, tree_fragment, what_if
 from secret_jax.inspect.view import Rows, as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at
@@ -202,7 +202,7 @@ def test_a_large_tree_is_cut(monkeypatch):
     below = re.findall(r"… (\d+) lea", small)
     ends = Reader(small).count("li") - small.count("<details")
     assert sum(map(int, below)) + ends - len(below) == 160
-    monkeypatch.setattr("secret_jax.inspect.report.page._MAX_NODES", 60)
+    monkeypatch.setattr("secret_jax.inspect.page._MAX_NODES", 60)
     page = Reader(to_html(random_tree(2, 60)))
     assert page.count("li") <= 60
     links = {a["href"][1:] for tag, a in page.tags if tag == "a" and "href" in a}

@@ -3,6 +3,7 @@
 import inspect
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,14 +12,15 @@ import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.inspect.dot import export_dot
+from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.equations import (
     LinearSplit,
     conditions_at,
     model_in_original_units,
+    printed_model,
+    rounded_split,
 )
-from secret_jax.inspect.plot.tree import plot_tree
-from secret_jax.inspect.rounding import printed_model, rounded_split
+from secret_jax.inspect.plot_tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict
@@ -353,7 +355,8 @@ def test_max_depth_shows_the_models_of_the_last_level():
     ],
 )
 def test_wrong_options_are_refused(options, error, message):
-    for write in (export_text, export_dot, plot_tree):
+    dot = partial(export_code, language="dot")
+    for write in (export_text, dot, plot_tree):
         if set(options) <= set(inspect.signature(write).parameters):
             with pytest.raises(error, match=re.escape(message)):
                 write(random_tree(0, 1), **options)

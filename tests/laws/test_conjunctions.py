@@ -19,7 +19,7 @@ from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.rows import Table
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.rounding import reading_cost
+from secret_jax.inspect.equations import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
 from secret_jax.tree import packed, sums
@@ -266,7 +266,7 @@ def test_everything_that_tells_of_a_tree_tells_of_conjunctions(tmp_path):
     assert table["kind"][node] == "conjunction"
     assert table["split"][node] == words
     assert words.split(" and ")[0] in model.export_text()
-    assert " and " in model.export_dot()
+    assert " and " in model.export_code("dot")
     why = model.explain(X[:20])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping
     np.testing.assert_allclose(total, why.prediction, atol=1e-9)

@@ -188,7 +188,7 @@ def test_gaps_that_differ_from_all_values_are_split_off():
     assert model.to_dataframe()["attribute"][0] == "x1"
     assert (model.apply(X[gone]) == model.tree_.right[0]).all()
     assert "count as means" not in model.export_text()  # where no sum has them
-    assert "x1 is not missing" in model.export_dot()
+    assert "x1 is not missing" in model.export_code("dot")
     model.set_params(missing_values="mean", leaf="constant").fit(X, y)
     assert "missing numbers count as means in splits: x1" in model.export_text()
 

@@ -115,7 +115,7 @@ def check_reading(model: SecretRegressor, case: Case) -> None:
     prediction = model.predict(case.X)
     scale = np.abs(prediction).max() + model.tree_.schema.target_scale
     assert model.export_text()
-    assert model.export_dot()
+    assert model.export_code("dot")
     assert len(model.to_dataframe()) == model.tree_.n_nodes
     why = model.explain(case.X)
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping

@@ -20,7 +20,7 @@ from handmade import (
 from random_trees import with_gates
 
 from secret_jax.data.rows import Table
-from secret_jax.inspect.plot.tree import plot_tree
+from secret_jax.inspect.plot_tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.reshape import compact, hardened

@@ -19,8 +19,9 @@ from secret_jax.inspect.equations import (
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.view import Classes
+from secret_jax.inspect.view import Classes, Readable, as_view
 from secret_jax.losses.interface import Link, Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
 
@@ -31,19 +32,16 @@ class Program(NamedTuple):
     """Splits and leaf models of a tree, with all digits.
 
     ``outputs`` are trees of one output each, with an item each in ``models`` and
-    ``ends``. ``splits`` are conditions that all hold for rows that go left. Mixtures
-    of the leaves are clipped to ``ends``, infinite where each leaf is.
+    ``ends``; splits of the first, ``tree``, are those of all. ``splits`` are conditions
+    that all hold for rows that go left. Mixtures of the leaves are clipped to ``ends``,
+    infinite where each leaf is.
     """
 
+    tree: Tree
     outputs: Sequence[Tree]
     splits: dict[int, Conditions]
     models: dict[int, list[LinearModel]]
     ends: list[tuple[float, float]]
-
-    @property
-    def tree(self) -> Tree:
-        """That of the first output: splits are those of all."""
-        return self.outputs[0]
 
 
 class ExportedModel(NamedTuple):
@@ -80,6 +78,39 @@ class ExportedModel(NamedTuple):
         return [plain_category(label, "y") for label in self.classes.labels]
 
 
+def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
+    """Convert a tree; of classes with the output chosen after all are computed."""
+    view, only = as_view(tree, output), None
+    if view.classes is not None:
+        only = None if output is None else view.classes.position(output)
+        view = replace(view, only=None)
+    trees, constants = [program_of(view.equations)], (0.0,) * len(view.equations)
+    parts = view.title, trees, constants, view.tree.loss, view.classes, only
+    return ExportedModel(*parts)
+
+
+def exported_sum(
+    trees: Sequence[Tree],
+    steps: Sequence[float],
+    *,
+    loss: Loss = SQUARED_ERROR,
+    classes: Classes | None = None,
+    output: int | str | None = None,
+) -> ExportedModel:
+    """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
+    schema, parts = trees[0].schema, []
+    for tree, step in zip(trees, steps, strict=True):
+        scales = tuple(step * scale for scale in schema.target_scales)
+        centers = (0.0,) * len(scales)
+        scaled = replace(schema, target_centers=centers, target_scales=scales)
+        tree = replace(tree, schema=scaled)
+        parts.append(program_of([tree.output(i) for i in range(len(scales))]))
+    only = None if output is None or classes is None else classes.position(output)
+    centers = tuple(map(float, schema.target_centers))
+    title = " / ".join(schema.target_names)
+    return ExportedModel(title, parts, centers, loss, classes, only)
+
+
 def program_of(outputs: Sequence[Tree]) -> Program:
     """Convert trees of one output, which share their splits, to what is written."""
     tree, splits, models = outputs[0], {}, {}
@@ -99,7 +130,7 @@ def program_of(outputs: Sequence[Tree]) -> Program:
                 ends = {"low": -math.inf, "high": math.inf}
                 model = replace(model, intercept=constant, **ends)
             models[node].append(model)
-    return Program(outputs, splits, models, [clip_range_of(one) for one in outputs])
+    return Program(tree, outputs, splits, models, [*map(clip_range_of, outputs)])
 
 
 def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
@@ -130,8 +161,7 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     So nesting grows as the logarithm of the number of leaves. Each node comes with its
     depth, the side that is nested (None: a leaf), and whether it begins a block.
     """
-    n_leaves = leaves_below(tree)
-    stack = [(0, 0, True)]
+    n_leaves, stack = leaves_below(tree), [(0, 0, True)]
     while stack:
         node, depth, first = stack.pop()
         if tree.is_leaf[node]:
@@ -176,7 +206,12 @@ def plain_category(category: Any, name: str) -> str | bool | int | float | None:
 
 
 class Writer(ABC):
-    """Conditions and sums over the columns of a row, as Python and SQL write them."""
+    """Conditions and sums over the columns of a row, as Python and SQL write them.
+
+    A language says how it writes a number, a column (with a mean in place of missing
+    ones), that a column is missing or holds some categories, what a category adds to a
+    sum, and a value that is cut at those of its bounds that are finite.
+    """
 
     logical: ClassVar[tuple[str, str, str]]
     """The words for or, and, not."""
@@ -189,28 +224,22 @@ class Writer(ABC):
         self.model, self.schema = model, model.schema
 
     @abstractmethod
-    def number(self, value: float) -> str:
-        """Write a float."""
+    def number(self, value: float) -> str: ...
 
     @abstractmethod
-    def column(self, name: str, missing_as: float | None = None) -> str:
-        """Write what a row holds in a column, a mean in place of missing numbers."""
+    def column(self, name: str, missing_as: float | None = None) -> str: ...
 
     @abstractmethod
-    def missing(self, name: str) -> str:
-        """Write the condition that a column is missing."""
+    def missing(self, name: str) -> str: ...
 
     @abstractmethod
-    def member(self, split: CategorySplit, side: Side) -> str:
-        """Write the condition that a column holds one of some categories, or none."""
+    def member(self, split: CategorySplit, side: Side) -> str: ...
 
     @abstractmethod
-    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str:
-        """Write what the category of a column adds to a sum."""
+    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str: ...
 
     @abstractmethod
-    def clip(self, value: str, low: float, high: float) -> str:
-        """Write a value, cut at those of its bounds that are finite."""
+    def clip(self, value: str, low: float, high: float) -> str: ...
 
     def sum_of(self, terms: Sequence[Term], constant: float | None = None) -> str:
         """Write a sum: numbers, and gaps in them, before columns of categories."""

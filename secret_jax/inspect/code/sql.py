@@ -30,11 +30,6 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "Gates are not exported to 'sql'. smaller(gates=False) gives the tree "
             "without them, which export_code('sql') writes."
         )
-    if len(model.trees) > 1 or any(model.constants):
-        raise ValueError(
-            "A sum of trees is not exported to 'sql': databases take long over it. "
-            "distill() gives one tree, which export_code('sql') writes."
-        )
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
         raise ValueError(

@@ -297,7 +297,7 @@ def test_exported_programs_predict_the_same(holed):
     close = {"rtol": 0, "atol": 1e-4 * holed.ensemble_.schema.target_scale}
     found = run_python(holed.export_code(), records(frame))
     np.testing.assert_allclose(found, expected, **close)
-    (found,) = run_onnx(holed.to_onnx(), frame)
+    (found,) = run_onnx(holed.export_code("onnx"), frame)
     np.testing.assert_allclose(found, expected, **close)
     with refusal("not exported to 'sql'", "distill()"):
         holed.export_code("sql")

@@ -136,7 +136,7 @@ def tree_fragment(trees: Sequence[Readable]) -> str:
 def _template(name: str) -> Any:
     jinja2 = imported("jinja2", "Pages", "plot")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("secret_jax.inspect.report"),
+        loader=jinja2.PackageLoader("secret_jax.inspect"),
         autoescape=True,  # names of columns and categories are anybody's
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -9,9 +9,8 @@ import numpy as np
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import FAR, Role
-from secret_jax.inspect.colors import channels
-from secret_jax.inspect.plot import picture
-from secret_jax.inspect.printing import entry, quoted
+from secret_jax.inspect import picture
+from secret_jax.inspect.printing import channels, entry, quoted
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import apply, paths_of

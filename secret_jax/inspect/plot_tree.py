@@ -10,10 +10,17 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.colors import Scale, ink_on
-from secret_jax.inspect.plot import picture
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.rounding import check_counts
+from secret_jax.inspect import picture
+from secret_jax.inspect.equations import check_counts
+from secret_jax.inspect.printing import (
+    counted,
+    counted_leaves,
+    counted_rows,
+    ends_of,
+    in_lines,
+    ink_on,
+    shades,
+)
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     Wording,
@@ -102,19 +109,19 @@ def plot_tree(
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
     _write(axes, _MARGIN, _HEADER / 2, title, _TITLE, weight="bold")
-    colors, means = None, np.zeros(tree.n_nodes)
+    fills = dict.fromkeys(boxes, _ALONE)
     if short.classes:
         style = {"bbox_transform": axes.transData, "borderaxespad": 0.0}
         style |= {"loc": "upper left", "bbox_to_anchor": (_MARGIN, lowest)}
         style |= {"fontsize": picture.FONT_SIZE, "ncols": n_across, "frameon": False}
         picture.draw_legend(axes, short, **style)
     elif len(boxes) > 1:
-        means = view.means
-        colors = Scale(means[[*boxes]].tolist())
+        means = view.means[[*boxes]]
+        fills = dict(zip(boxes, shades(means), strict=True))
         place = (_MARGIN, height - _COLOR_BAR_TOP, *_COLOR_BAR)
         bar = axes.inset_axes(place, transform=axes.transData)
-        limits = colors.low, colors.high
-        picture.draw_color_bar(axes, limits, cax=bar, orientation="horizontal")
+        across = {"cax": bar, "orientation": "horizontal"}
+        picture.draw_color_bar(axes, ends_of(means), **across)
         picture.round_marks(bar.xaxis, 4)
         bar.tick_params(labelsize=_SMALL * picture.FONT_SIZE, length=2, pad=1)
         label = f"mean of {view.title}"
@@ -125,8 +132,7 @@ def plot_tree(
             share = float(tree.weight[node] / tree.weight[0])
             _draw_edge(axes, boxes[parent], box, answer, share)
         cut = box.is_end and not tree.is_leaf[node]
-        fill = colors.color(float(means[node])) if colors else _ALONE
-        _draw_box(axes, box, fill, "--" if cut else "-")
+        _draw_box(axes, box, fills[node], "--" if cut else "-")
     return picture.Picture(axes)
 
 
