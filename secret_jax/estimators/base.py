@@ -12,10 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
-from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import (
-    checked_weight,
-    given_beside,
     names_restored,
     validated,
 )
@@ -32,8 +29,6 @@ from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.fit.refit import refitted
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
@@ -111,11 +106,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         tree. The KeyboardInterrupt is passed on in both cases.
         """
         plan = self._plan()
-        with (
-            shown(self.verbose) as progress,
-            one_thread_for_products(),
-            self._computing(X),
-        ):
+        with self._fitting(X) as progress:
             plan = replace(plan, progress=progress)
             with names_restored(self, "tree_"):
                 given, targets = self._given(X, y, sample_weight, groups)
@@ -153,31 +144,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """Check the parameters and convert them to a plan."""
         return plan_of(self, seed_of(self.random_state))
 
-    def _given(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None = None,
-    ) -> tuple[CheckedRows, Targets]:
-        """Check training rows, and note the names of the features."""
-        X = validated(self, X, reset=True)
-        weight = checked_weight(sample_weight, X)
-        targets = self._targets(y, X, weight)
-        group = None if groups is None else group_numbers(groups, len(weight))
-        known = targets.values, targets.weight
-        return CheckedRows(X, *known, targets.names, group), targets
-
-    def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
-    ) -> Targets:
-        """Check outputs of checked rows; ``known`` are those of the training rows."""
-        raise NotImplementedError
-
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
             return None
@@ -187,12 +153,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        X, y, weight = given_beside(self, eval_set, "prune on")
-        try:
-            targets = self._targets(y, X, weight, known)
-        except ValueError as error:
-            raise ValueError(f"In eval_set: {error}") from None
-        return CheckedRows(X, targets.values, targets.weight)
+        return self._given_beside(eval_set, "prune on", known)
 
     def _outputs(self, X: TableLike) -> np.ndarray:
         """Predict the outputs in the form that `_targets` gives them."""
@@ -240,11 +201,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         model = copy(self)
         model.prune = model.refine = None
         plan = model._plan()
-        with (
-            shown(self.verbose) as progress,
-            self._computing(X),
-            one_thread_for_products(),
-        ):
+        with self._fitting(X) as progress:
             given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
         path, errors = training_path(fitted.candidates[0].grown, fitted.training)
@@ -357,15 +314,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 "The tree has gates, which were trained together with its equations. "
                 "Take smaller(gates=False).refit(X, y)."
             )
-        X = validated(self, X, reset=False)
-        weight = checked_weight(sample_weight, X)
-        schema = self.tree_.schema
-        learned: dict[str, Any] = {"classes_": getattr(self, "classes_", None)}
-        nothing = np.zeros((0, schema.n_outputs))
-        known = Targets(nothing, schema.target_names, weight, learned)
-        targets = self._targets(y, X, weight, known)
-        rows = CheckedRows(X, targets.values, targets.weight)
-        return self._with_tree(refitted(self._plan(), self.tree_, scaled_rows(rows)[0]))
+        known = self._fitted_targets(self.tree_.schema)
+        rows, _ = scaled_rows(self._given(X, y, sample_weight, None, known)[0])
+        return self._with_tree(refitted(self._plan(), self.tree_, rows))
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""

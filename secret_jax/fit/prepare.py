@@ -1,7 +1,6 @@
 """Read, measure and sample the rows that grow and prune a tree."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
-from secret_jax.data.validation import scaled_weight
+from secret_jax.data.validation import of_eval_set, scaled_weight
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.plan import Plan
@@ -112,7 +111,7 @@ def read_rows(
     source, learner = _where_they_lie(plan, given) or _in_memory(plan, given, eval_set)
     several = [source]
     if eval_set is not None:
-        with _of_eval_set():
+        with of_eval_set():
             several.append(_matched(source.schema, eval_set))
     several, factor = _observed(several, [enough_rows(plan, source.n_rows), None])
     if factor != 1.0:
@@ -126,17 +125,8 @@ def read_rows(
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
         return schema, source, None
-    with _of_eval_set():
+    with of_eval_set():
         return schema, source, others[0].take(None)
-
-
-@contextmanager
-def _of_eval_set() -> Iterator[None]:
-    """Say of errors that they are about the rows of ``eval_set``."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"In eval_set: {error}") from None
 
 
 def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
@@ -216,7 +206,7 @@ def _read(
     columns = learner.add(read_columns(X), given.targets, given.weight)
     learner.warn_of_targets()
     if eval_set is not None and (plan.prune is None or plan.prune.refit):
-        with _of_eval_set():
+        with of_eval_set():
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
     columns = columns.recoded(learner.places())
     return TableSource(learner.schema(), columns, targets, weight, group)

@@ -133,7 +133,7 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     # While trees grow, and while errors of the new trees are measured.
-    for place in ("boosting.add_round", "regressor.SecretBoostingRegressor._calibrate"):
+    for place in ("growth.Boosting.add_round", "boosters.SecretBoostingRegressor._calibrate"):
         with monkeypatch.context() as patch:
             patch.setattr(f"secret_jax.composed.ensemble.{place}", interrupted)
             with pytest.raises(KeyboardInterrupt):
