@@ -22,6 +22,7 @@ from secret_jax.data.validation import names_restored
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.prepare import read_rows, scaled_rows
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
@@ -198,12 +199,14 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         def grow(some: slice) -> list[Tree]:
             return grown_with_models(
                 rows,
+                there,
                 schema,
                 [root(number) for number in range(len(bags))[some]],
                 max_leaf_nodes=self.max_leaf_nodes,
                 max_features=n_features,
             )
 
+        there = resident(rows.table)
         together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
         together = max(1, min(together, -(-len(bags) // N_WORKERS)))
         trees = list[Tree]()

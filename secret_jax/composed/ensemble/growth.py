@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.composed.ensemble.model import Ensemble
-from secret_jax.data.rows import Rows, join
+from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
+from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.fit.prune.cross_validation import parts_of
@@ -48,6 +49,7 @@ _OF_TWO, _OF_MORE = 0.25, 0.5
 
 def grown_with_models(
     rows: Rows,
+    there: Table,
     schema: TableSchema,
     roots: Sequence[Root],
     finder: RssSplits = SPLITS,
@@ -55,7 +57,10 @@ def grown_with_models(
     max_leaf_nodes: int | None = None,
     max_features: int | None = None,
 ) -> list[Tree]:
-    """Grow trees with linear models in their leaves, on the roots' weights."""
+    """Grow trees with linear models in their leaves, on the roots' weights.
+
+    ``there``: the table of the rows where they grow, see `resident`.
+    """
     options = GrowOptions(
         finder=finder,
         min_gain=0.0,
@@ -65,10 +70,8 @@ def grown_with_models(
         models_of_all=True,
         rows_together=_ROWS_TOGETHER,
     )
-    found = grown(rows, schema, options, roots)
-    training = [root.rows_of(rows) for root in roots]
-    leaves = [each.leaf for each in found]
-    return with_leaf_models(found, training, Ridge(), Ridge(), leaves=leaves)
+    found = grown(rows._replace(table=there), schema, options, roots)
+    return with_leaf_models(found, rows, roots, Ridge(), Ridge())
 
 
 def key_of(*numbers: int) -> int:
@@ -150,6 +153,7 @@ class Boosting:
             )
             for key, part in enumerate(held_out)
         ]
+        there = resident(every_row.table)
         judged = [(b, every_row.take(b.held_out)) for b in boosters if len(b.held_out)]
         weight = sum(float(unseen.weight.sum()) for _, unseen in judged)
         errors, best, predictions = list[float](), 0, list[np.ndarray]()
@@ -157,7 +161,7 @@ class Boosting:
             known = number and judged
             detail = f"error {errors[best]:.4g} in unseen rows" if known else ""
             stage.at(number, self.max_iter, detail)
-            self.add_round(boosters, every_row, schema)
+            self.add_round(boosters, every_row, there, schema)
             lost = 0.0
             for booster, unseen in judged:
                 value = booster.prediction[booster.held_out]
@@ -195,18 +199,23 @@ class Boosting:
         return [np.flatnonzero(mask) for mask in (masks[:1] if many else masks)]
 
     def add_round(
-        self, boosters: Sequence[_Booster], rows: Rows, schema: TableSchema
+        self,
+        boosters: Sequence[_Booster],
+        rows: Rows,
+        there: Table,
+        schema: TableSchema,
     ) -> None:
         """Grow the next tree of every booster, all together."""
         roots = [self._root(booster, rows) for booster in boosters]
-        trees = grown_with_models(rows, schema, roots, _BOOSTER_SPLITS)
+        trees = grown_with_models(rows, there, schema, roots, _BOOSTER_SPLITS)
         is_first = not boosters[0].trees
         step = 1.0 if is_first else self.learning_rate
         if is_first and self.loss.labels(schema.target_names) is not None:
             trees = _started(trees, [rows.take(root.rows) for root in roots])
         for booster, tree in zip(boosters, trees, strict=True):
             booster.trees.append(tree)
-            booster.prediction = booster.prediction + step * values(tree, rows.table)
+            value = values(tree, there)[: rows.n_rows]
+            booster.prediction = booster.prediction + step * value
 
     def _root(self, booster: _Booster, rows: Rows) -> Root:
         """Rows of the next tree, drawn without replacement but for the first one."""
