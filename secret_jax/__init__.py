@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from secret_jax.runtime.optional import VERSION
 
 if TYPE_CHECKING:
-    from secret_jax.composed.ensemble.classifier import (
+    from secret_jax.composed.ensemble.boosters import (
         SecretBoostingClassifier as SecretBoostingClassifier,
+    )
+    from secret_jax.composed.ensemble.boosters import (
+        SecretBoostingRegressor as SecretBoostingRegressor,
     )
     from secret_jax.composed.ensemble.forest import (
         SecretForestRegressor as SecretForestRegressor,
-    )
-    from secret_jax.composed.ensemble.regressor import (
-        SecretBoostingRegressor as SecretBoostingRegressor,
     )
     from secret_jax.composed.kernel.trees import (
         KernelTreeClassifier as KernelTreeClassifier,
@@ -58,9 +58,8 @@ _NAMES = {
     "composed.ordinal": "SecretOrdinalClassifier",
     "data.categories": "UnseenCategoryWarning",
     "data.shards": "shard_rows",
-    "composed.ensemble.classifier": "SecretBoostingClassifier",
+    "composed.ensemble.boosters": "SecretBoostingClassifier SecretBoostingRegressor",
     "composed.ensemble.forest": "SecretForestRegressor",
-    "composed.ensemble.regressor": "SecretBoostingRegressor",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",
     "fit.prune.rules": "CostComplexity CrossValidation HoldOut StandardErrors",

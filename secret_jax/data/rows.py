@@ -31,12 +31,12 @@ class Table(NamedTuple):
     continuous attributes, indicators of categories, indicators of missing values), then
     what is only split on (standardised attributes, indicators of missing values). A
     missing value is 0, the mean of the column in training. It is on a device only if
-    the rows were given there. ``codes``, int32 of shape (n_rows, n_discrete), are -1
-    for a category that training never saw.
+    the rows were given there, or grow trees there. ``codes``, int32 of shape (n_rows,
+    n_discrete), are -1 for a category that training never saw.
     """
 
     x: Any
-    codes: np.ndarray
+    codes: Any
 
     def on_host(self) -> Table:
         """Copy the columns to host memory."""

@@ -171,9 +171,16 @@ def given_beside(
             f"(X, y, sample_weight), got {type(eval_set).__name__}."
         )
     X, y, weight = (*eval_set, None)[:3]
-    try:
+    with of_eval_set():
         X = validated(model, X, reset=False)
         return X, y, checked_weight(weight, X)
+
+
+@contextmanager
+def of_eval_set() -> Iterator[None]:
+    """Say of errors that they are about the rows of ``eval_set``."""
+    try:
+        yield
     except ValueError as error:
         raise ValueError(f"In eval_set: {error}") from None
 

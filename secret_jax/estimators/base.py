@@ -11,12 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
-from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
-    checked_weight,
-    given_beside,
     names_restored,
     validated,
 )
@@ -30,14 +27,12 @@ from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, of_eval_set, scaled_rows
+from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
@@ -115,11 +110,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         tree. The KeyboardInterrupt is passed on in both cases.
         """
         plan = self._plan()
-        with (
-            shown(self.verbose) as progress,
-            one_thread_for_products(),
-            self._computing(X),
-        ):
+        with self._fitting(X) as progress:
             plan = replace(plan, progress=progress)
             with names_restored(self, "tree_"):
                 given, targets = self._given(X, y, sample_weight, groups)
@@ -156,27 +147,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     def _plan(self) -> Plan:
         return plan_of(self, seed_of(self.random_state))
 
-    def _given(
-        self,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None = None,
-    ) -> tuple[CheckedRows, Targets]:
-        """Check training rows, and note the names of the features."""
-        X = validated(self, X, reset=True)
-        weight = checked_weight(sample_weight, X)
-        targets = self._targets(y, X, weight)
-        group = None if groups is None else group_numbers(groups, len(weight))
-        rows = CheckedRows(X, targets.values, targets.weight, targets.names, group)
-        return rows, targets
-
-    def _targets(
-        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
-    ) -> Targets:
-        """Check outputs of checked rows; ``known`` are those of the training rows."""
-        raise NotImplementedError
-
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
             return None
@@ -186,10 +156,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        X, y, weight = given_beside(self, eval_set, "prune on")
-        with of_eval_set():
-            targets = self._targets(y, X, weight, known)
-        return CheckedRows(X, targets.values, targets.weight)
+        return self._given_beside(eval_set, "prune on", known)
 
     def _outputs(self, X: TableLike) -> np.ndarray:
         with self._computing(X, fall_back=True):
@@ -236,11 +203,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         model = copy(self)
         model.prune = model.refine = None
         plan = model._plan()
-        with (
-            shown(self.verbose) as progress,
-            self._computing(X),
-            one_thread_for_products(),
-        ):
+        with self._fitting(X) as progress:
             given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
         path, errors = training_path(fitted.candidates[0].grown, fitted.training)
@@ -352,14 +315,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 "The tree has gates, which were trained together with its equations. "
                 "Take smaller(gates=False).refit(X, y)."
             )
-        X = validated(self, X, reset=False)
-        weight = checked_weight(sample_weight, X)
-        learned: dict[str, Any] = {"classes_": getattr(self, "classes_", None)}
-        nothing = np.zeros((0, schema.n_outputs))
-        known = Targets(nothing, schema.target_names, weight, learned)
-        targets = self._targets(y, X, weight, known)
-        rows, _ = scaled_rows(CheckedRows(X, targets.values, targets.weight))
-        return self._with_tree(refitted(self._plan(), tree, rows))
+        known = self._fitted_targets(self.tree_.schema)
+        rows, _ = scaled_rows(self._given(X, y, sample_weight, None, known)[0])
+        return self._with_tree(refitted(self._plan(), self.tree_, rows))
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""

@@ -1,15 +1,28 @@
 """What all estimators are made of: files, devices, nested parameters, targets."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from secret_jax.data.sampling import group_numbers
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
-from secret_jax.data.validation import TableLike
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    checked_weight,
+    given_beside,
+    of_eval_set,
+    validated,
+)
 from secret_jax.estimators.parameters import NAMED, Named, TableParameters, value_of
+from secret_jax.fit.prepare import CheckedRows
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
 
 
@@ -52,6 +65,55 @@ class TableEstimator(SavedEstimator, TableParameters):
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
         return computing_for(X, self.device, fall_back=fall_back)
+
+    @contextmanager
+    def _fitting(self, X: TableLike) -> Iterator[Progress]:
+        """Compute as parameters say, and show the progress."""
+        with (
+            shown(self.verbose) as progress,
+            one_thread_for_products(),
+            self._computing(X),
+        ):
+            yield progress
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
+    ) -> Targets:
+        """Check outputs of checked rows; ``known`` are those of the training rows."""
+        raise NotImplementedError
+
+    def _given(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None = None,
+        known: Targets | None = None,
+    ) -> tuple[CheckedRows, Targets]:
+        """Check rows; of those of a fit the names of the features are noted."""
+        X = validated(self, X, reset=known is None)
+        weight = checked_weight(sample_weight, X)
+        targets = self._targets(y, X, weight, known)
+        group = None if groups is None else group_numbers(groups, len(weight))
+        values = targets.values, targets.weight, targets.names, group
+        return CheckedRows(X, *values), targets
+
+    def _given_beside(self, eval_set: Any, use: str, known: Targets) -> CheckedRows:
+        """Check the rows of ``eval_set``."""
+        X, y, weight = given_beside(self, eval_set, use)
+        with of_eval_set():
+            targets = self._targets(y, X, weight, known)
+        return CheckedRows(X, targets.values, targets.weight)
+
+    def _fitted_targets(self, schema: TableSchema) -> Targets:
+        """What further rows have to agree with, of a fitted estimator."""
+        nothing = np.zeros((0, schema.n_outputs))
+        learned: dict[str, Any] = {"classes_": getattr(self, "classes_", None)}
+        return Targets(nothing, schema.target_names, nothing[:, 0], learned)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

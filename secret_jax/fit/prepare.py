@@ -1,7 +1,6 @@
 """Read, measure and sample the rows that grow and prune a tree."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
-from secret_jax.data.validation import scaled_weight
+from secret_jax.data.validation import of_eval_set, scaled_weight
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.plan import Plan
@@ -142,15 +141,6 @@ def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Read rows for a schema on the host, without rows of weight zero or copies."""
     (found,), _ = _observed([_matched(schema, given)], [None])
     return found.on_host(None)
-
-
-@contextmanager
-def of_eval_set() -> Iterator[None]:
-    """Say of errors that they are about the rows of ``eval_set``."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"In eval_set: {error}") from None
 
 
 def _observed(

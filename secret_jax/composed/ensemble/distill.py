@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import r2_score
 
-from secret_jax.composed.ensemble.boosting import Boosted
-from secret_jax.composed.ensemble.growth import total_error
+from secret_jax.composed.ensemble.growth import Boosted, total_error
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema

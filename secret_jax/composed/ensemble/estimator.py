@@ -1,7 +1,5 @@
 """Base of all estimators that are sums of trees: tables, files, what they tell."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,16 +10,12 @@ from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data import validation
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Rows, Table
-from secret_jax.data.sampling import ROW_ORDER, group_numbers
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import TableSource, every_row
 from secret_jax.data.validation import ArrayLike, TableLike
-from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import TableEstimator, Targets
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, read_rows, rows_for
 from secret_jax.inspect.code.export import written
 from secret_jax.inspect.code.program import exported_sum
 from secret_jax.inspect.explain import savings
@@ -29,14 +23,12 @@ from secret_jax.inspect.mixin import Importances
 from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError
 
 # Parameters for reading tables and for devices, as those of the tree.
-OF_THE_TREE = (
+_OF_THE_TREE = (
     *("categorical_features", "split_features", "missing_values"),
     *("monotonic_cst", "random_state", "device", "verbose"),
 )
@@ -55,72 +47,36 @@ class EnsembleEstimator(Importances, TableEstimator):
     _loss: ClassVar[Loss] = SQUARED_ERROR
     _predicts_with: ClassVar[str] = "ensemble_"
     _method: ClassVar[str] = "SECRET booster"
+    _tree: ClassVar[Any] = SecretRegressor  # one that predicts the same outputs
 
     def _targets(
         self,
         y: ArrayLike,
         X: TableLike,
         weight: np.ndarray,
-        known: TableSchema | None = None,
-        learned: Mapping[str, Any] | None = None,
+        known: Targets | None = None,
     ) -> Targets:
-        """Check the outputs of rows; here they are numbers.
-
-        ``known``: schema of the training rows, if these rows are further ones, and what
-        else was ``learned`` from them, by default what is fitted.
-        """
         values = validation.validated_targets(y, X, type(self).__name__)
         n_outputs = values.shape[1]
-        if known is not None and n_outputs != known.n_outputs:
+        if known is not None and n_outputs != known.values.shape[1]:
             raise ValueError(
                 f"There are {n_outputs} outputs, but the trees were grown for "
-                f"{known.n_outputs}. Give the same columns."
+                f"{known.values.shape[1]}. Give the same columns."
             )
         return Targets(values, validation.names_of(y, n_outputs), weight, {})
 
-    def _single_tree(self, **parameters: Any) -> SecretRegressor | SecretClassifier:
-        """Unfitted tree that reads the same tables and predicts the same outputs."""
-        return SecretRegressor(**parameters)
+    def _single_tree(self, **parameters: Any) -> Any:
+        """Unfitted tree that reads the same tables."""
+        own = {name: getattr(self, name) for name in _OF_THE_TREE}
+        return self._tree(**own, **parameters)
 
-    @contextmanager
-    def _fitting(self, X: TableLike) -> Iterator[tuple[Plan, Progress]]:
-        """Plan how to read tables, as for a single tree; compute as parameters say."""
-        own = checked_parameters(self)
+    def _reading(self) -> Plan:
+        """Check the parameters, and plan how to read tables, as for a single tree."""
+        checked_parameters(self)
         seed = 0 if self.random_state is None else seed_of(self.random_state)
-        of_tree = {name: own[name] for name in OF_THE_TREE}
-        tree = self._single_tree(splits=RssSplits(max_samples=None), **of_tree)
-        reading = plan_of(tree, seed, type(self).__name__)
-        computing = self._computing(X)
-        with shown(self.verbose) as progress, one_thread_for_products(), computing:
-            # The trees' own search is not random: the seed is for their rows.
-            yield replace(reading, seed=seed), progress
-
-    def _read(
-        self, reading: Plan, X: TableLike, *given: Any
-    ) -> tuple[TableSchema, Rows, Targets]:
-        """Read training rows in hash order; arguments as of `_source`."""
-        schema, source, targets = self._source(reading, X, *given)
-        return schema, every_row(source, ROW_ORDER), targets
-
-    def _source(
-        self,
-        reading: Plan,
-        X: TableLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        schema: TableSchema | None = None,
-        groups: ArrayLike | None = None,
-    ) -> tuple[TableSchema, TableSource, Targets]:
-        """Read training rows, by a known schema or to learn one. ``X``: checked."""
-        weight = validation.checked_weight(sample_weight, X)
-        targets = self._targets(y, X, weight, schema)
-        weight = validation.scaled_weight(targets.weight)
-        group = None if groups is None else group_numbers(groups, len(weight))
-        given = CheckedRows(X, targets.values, weight, targets.names, group)
-        if schema is not None:
-            return schema, rows_for(schema, given), targets
-        schema, source, _ = read_rows(reading, given)
-        return schema, source, targets
+        tree = self._single_tree(splits=RssSplits(max_samples=None))
+        # The trees' own search is not random: the seed is for their rows.
+        return replace(plan_of(tree, seed, type(self).__name__), seed=seed)
 
     @property
     def n_outputs_(self) -> int:
@@ -143,10 +99,6 @@ class EnsembleEstimator(Importances, TableEstimator):
     def _unencoded(self, X: TableLike) -> Table | Unencoded:
         X = validation.validated(self, X, reset=False)
         return unencoded(self.ensemble_.schema, X)
-
-    def _encoded(self, X: TableLike) -> Table:
-        table = self._unencoded(X)
-        return table.encoded() if isinstance(table, Unencoded) else table
 
     @property
     def _schema(self) -> TableSchema:
@@ -191,12 +143,9 @@ class EnsembleEstimator(Importances, TableEstimator):
         if classes is None and schema.n_outputs > 1:
             which = schema.output_position(output)
             trees = [tree.output(which) for tree in trees]
+        chosen = output if classes else None
         model = exported_sum(
-            trees,
-            steps,
-            loss=self._loss,
-            classes=classes,
-            output=output if classes else None,
+            trees, steps, loss=self._loss, classes=classes, output=chosen
         )
         return written(model, language, function_name)
 

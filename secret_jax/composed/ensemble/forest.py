@@ -11,17 +11,18 @@ from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
-from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
+from secret_jax.composed.ensemble.growth import grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
-from secret_jax.data import validation
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, merged
-from secret_jax.data.sampling import ROW_ORDER, draws_of_groups, group_numbers
+from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import ArrayLike, TableLike
+from secret_jax.data.validation import ArrayLike, TableLike, names_restored
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.on_device import resident
+from secret_jax.fit.prepare import read_rows, scaled_rows
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
@@ -135,11 +136,10 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        kept = validation.names_restored(self, "ensemble_")
-        with kept, self._fitting(X) as (reading, progress):
-            X = validation.validated(self, X, reset=True)
-            given = reading, X, y, sample_weight, None, groups
-            schema, source, targets = self._source(*given)
+        reading = self._reading()
+        with names_restored(self, "ensemble_"), self._fitting(X) as progress:
+            given, _ = self._given(X, y, sample_weight, groups)
+            schema, source, _ = read_rows(reading, scaled_rows(given)[0])
             distinct = merged(source.take(None), ROW_ORDER)
             numbers = range(self.n_estimators)
             bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
@@ -148,15 +148,15 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             ensemble = Ensemble([[tree] for tree in trees], 1.0)
             fitted: dict[str, Any] = {"ensemble_": ensemble, "_rows": distinct.rows}
             if self.bootstrap:
-                outside, used = out_of_bag(trees, bags, distinct), targets.weight > 0
-                value = np.full(targets.values.shape, np.nan)
+                outside, used = out_of_bag(trees, bags, distinct), given.weight > 0
                 rows = Rows(
-                    encode(schema, X).on_host(),
-                    schema.scale_targets(targets.values),
-                    targets.weight,
-                    None if groups is None else group_numbers(groups, len(used)),
-                )
-                value[used] = outside[merged(rows.take(used), ROW_ORDER).place]
+                    encode(schema, given.X).on_host(),
+                    schema.scale_targets(given.targets),
+                    given.weight,
+                    given.group,
+                ).take(used)
+                value = np.full(given.targets.shape, np.nan)
+                value[used] = outside[merged(rows, ROW_ORDER).place]
                 fitted["oob_prediction_"] = schema.restore_targets(value)
                 fitted["oob_score_"] = _score(distinct.rows, outside)
             before = dict(vars(self))
@@ -198,13 +198,14 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         def grow(some: slice) -> list[Tree]:
             return grown_with_models(
                 rows,
+                there,
                 schema,
                 [root(number) for number in range(len(bags))[some]],
-                SPLITS,
                 max_leaf_nodes=self.max_leaf_nodes,
                 max_features=n_features,
             )
 
+        there = resident(rows.table)
         together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
         together = max(1, min(together, -(-len(bags) // N_WORKERS)))
         trees = list[Tree]()

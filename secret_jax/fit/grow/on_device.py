@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 import numpy as np
 
+from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import Division, Execution, Found
 from secret_jax.fit.grow.frontier import Frontier, Places
@@ -34,7 +36,7 @@ from secret_jax.fit.grow.level_programs import (
 )
 from secret_jax.fit.grow.search import GrowOptions, no_splits
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.runtime.devices import is_out_of_memory
+from secret_jax.runtime.devices import is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.splits.interface import Split
@@ -88,11 +90,9 @@ class OnDevice(Execution):
         # Of the nodes that have tiles: begins in the order, and numbers of rows.
         self._start, self._length = roots.start, roots.stop - roots.start
         with self._in_its_memory():
-            table = places.table.on_host()
-            most, n_places = _room_for(len(table.x)), _room_for(self._n_rows)
+            n_places = _room_for(self._n_rows)
             self._tiles = laid_out(
-                padded(table.x, most),
-                padded(table.codes, most),
+                *resident(places.table),
                 padded(places.row.astype(np.int32), n_places),
                 padded(places.targets, n_places),
                 padded(places.weight.astype(np.float32), n_places),
@@ -230,6 +230,18 @@ class OnDevice(Execution):
                 "fewer rows, grow smaller trees (max_depth, max_leaf_nodes), or say "
                 "device='cpu'."
             ) from error
+
+
+def resident(table: Table) -> Table:
+    """Send a table to the accelerator, with room for more rows, once for many trees.
+
+    Unless it is there; without an accelerator it stays on the host.
+    """
+    if isinstance(table.codes, jax.Array) or not on_accelerator():
+        return table
+    x, codes = table.on_host()
+    most = _room_for(len(x))
+    return Table(*jax.device_put((padded(x, most), padded(codes, most))))
 
 
 def _room_for(n_rows: int) -> int:

@@ -66,13 +66,9 @@ class Recipe:
         stage: Stage | None = None,
     ) -> list[Tree]:
         """Fit models for the nodes of grown trees, or take those of their search."""
-        parts = [root.rows_of(rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
         searched = self.options.finder.node_model
-        leaves = [each.leaf for each in grown]
-        return with_leaf_models(
-            grown, parts, self.leaf, searched, leaves=leaves, stage=stage
-        )
+        return with_leaf_models(grown, rows, roots, self.leaf, searched, stage)
 
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None
@@ -95,31 +91,29 @@ class Recipe:
 
 def with_leaf_models(
     grown: Sequence[Grown],
-    parts: Sequence[Rows],
+    rows: Rows,
+    roots: Sequence[Root],
     leaf: LeafModel,
     searched: LeafModel | None,
-    *,
-    leaves: Sequence[np.ndarray] | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
     """Fit models for the nodes of grown trees, or take those of their search.
 
-    ``searched``: what the search has fitted; ``parts``, ``leaves``: see `fit_models`.
+    ``searched``: what the search has fitted.
     """
     alike = searched is not None and leaf.fits_like(searched)
     known = alike and not grown[0].tree.schema.monotonic
-    anew = [i for i, each in enumerate(grown) if not known or each.fitted is None]
-    found = [each.tree for each in grown]
-    if anew:
-        own = None if leaves is None else [leaves[i] for i in anew]
-        some = [found[i] for i in anew], [parts[i] for i in anew]
-        for i, tree in zip(
-            anew, fit_models(*some, leaf, leaves=own, stage=stage), strict=True
-        ):
-            found[i] = tree
-    return [
-        tree
-        if not known or each.fitted is None
-        else with_models(tree, *each.fitted, leaf)
-        for tree, each in zip(found, grown, strict=True)
+    found = [
+        with_models(each.tree, *each.fitted, leaf)
+        if known and each.fitted is not None
+        else each.tree
+        for each in grown
     ]
+    anew = [i for i, each in enumerate(grown) if not known or each.fitted is None]
+    if anew:
+        trees, leaves = [found[i] for i in anew], [grown[i].leaf for i in anew]
+        parts = [roots[i].rows_of(rows) for i in anew]
+        fitted = fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
+        for i, tree in zip(anew, fitted, strict=True):
+            found[i] = tree
+    return found

@@ -11,13 +11,14 @@ import pytest
 from configurations import refusal, shop, tree_bytes
 from exported_code import records, run_onnx, run_python
 from sklearn.inspection import PartialDependenceDisplay
+from traceable_finder import VarianceSplits
 
-from secret_jax import (
-    SecretBoostingRegressor,
-    SecretForestRegressor,
-    SecretRegressor,
-)
+from benchmarks.device import counted
+from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretRegressor
+from secret_jax.composed.ensemble import forest, growth
 from secret_jax.data.encoding import encode
+from secret_jax.datasets import make_fried
+from secret_jax.fit.grow import on_device
 from secret_jax.fit.prune.interface import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError
@@ -133,7 +134,10 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     # While trees grow, and while errors of the new trees are measured.
-    for place in ("boosting.add_round", "regressor.SecretBoostingRegressor._calibrate"):
+    for place in (
+        "growth.Boosting.add_round",
+        "boosters.SecretBoostingRegressor._calibrate",
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(f"secret_jax.composed.ensemble.{place}", interrupted)
             with pytest.raises(KeyboardInterrupt):
@@ -310,3 +314,28 @@ def test_a_sum_of_one_tree_begins_at_its_constant():
     for model in (forest, one, SecretBoostingRegressor(max_iter=3)):
         found = run_python(model.fit(X, y).export_code(), records(X))
         np.testing.assert_allclose(found, model.predict(X), atol=1e-4 * np.std(y))
+
+
+@pytest.mark.parametrize("kind", ["booster", "forest"])
+def test_the_table_goes_to_an_accelerator_once(kind, monkeypatch):
+    """Trees take their rows, targets and weights there, four bytes each."""
+    X, y = make_fried(1500, n_features=20, random_state=0)
+    monkeypatch.setattr(growth, "SPLITS", VarianceSplits())
+    monkeypatch.setattr(growth, "_BOOSTER_SPLITS", VarianceSplits())
+    for name, few in {"_NODES": 4, "_FEWEST_NODES": 4, "_FEWEST_ROWS": 1 << 10}.items():
+        monkeypatch.setattr(on_device, name, few)
+    monkeypatch.setattr(forest, "_MOST_PLACES", 1)  # one tree at a time
+    of_table, sent = 4 * 2048 * 20, []
+    for n_trees in (1, 4):
+        if kind == "forest":
+            model = SecretForestRegressor(n_estimators=n_trees, max_leaf_nodes=4)
+            model.set_params(bootstrap=False)
+        else:
+            options = {"max_leaf_nodes": 4, "max_iter": n_trees, "ensemble": False}
+            model = SecretBoostingRegressor(early_stopping=False, **options)
+        with counted() as demands:
+            model.fit(X, y)
+        assert demands.starts_of("laid_out") >= n_trees
+        sent.append(demands.bytes_to_device)
+    assert of_table < sent[0]
+    assert (sent[1] - sent[0]) / 3 < 0.5 * of_table

@@ -123,8 +123,8 @@ def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
     without = [found[0]._replace(fitted=None), found[1]]
     for known in (
         fit_models(trees, parts, Ridge(), leaves=leaves),
-        with_leaf_models(found, parts, Ridge(), finder.node_model),
-        with_leaf_models(without, parts, Ridge(), finder.node_model, leaves=leaves),
+        with_leaf_models(found, rows, roots, Ridge(), finder.node_model),
+        with_leaf_models(without, rows, roots, Ridge(), finder.node_model),
     ):
         for one, other in zip(routed, known, strict=True):
             np.testing.assert_array_equal(one.left, other.left)

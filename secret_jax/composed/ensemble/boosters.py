@@ -1,0 +1,482 @@
+"""Boosters of numbers and of classes: parameters, fits, distillation into one tree."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.composed.ensemble.distill import distilled, teacher_of
+from secret_jax.composed.ensemble.estimator import EnsembleEstimator
+from secret_jax.composed.ensemble.growth import Boosted, Boosting
+from secret_jax.data.rows import Rows
+from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.source import every_row
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    fitted_names,
+    names_restored,
+    of_eval_set,
+)
+from secret_jax.estimators.classes import ClassesMixin
+from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.common import Targets, forget_calibration
+from secret_jax.estimators.conformal import ConformalMixin
+from secret_jax.estimators.parameters import plan_of
+from secret_jax.fit.prepare import read_rows, rows_for, scaled_rows
+from secret_jax.inspect.view import with_all_classes
+from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
+from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.values import at_least, real
+from secret_jax.tree.sums import on_host
+
+_OF_CLASSES = "classes_", "target_name_"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingEstimator(EnsembleEstimator):
+    """Base of the boosters; a subclass defines the outputs and predictions."""
+
+    max_leaf_nodes: Annotated[int, at_least(1)] = 16
+    learning_rate: Annotated[float, real(0.0, 1.0, closed="right")] = 0.2
+    max_iter: Annotated[int, at_least(0)] = 1000
+    early_stopping: bool = True
+    n_iter_no_change: Annotated[int, at_least(1)] = 5
+    subsample: Annotated[float, real(0.0, 1.0, closed="right")] = 0.7
+    n_folds: Annotated[int, at_least(2)] = 5
+    ensemble: bool = True
+
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        eval_set: Any = None,
+    ) -> Self:
+        """Grow boosters, and choose the number of rounds.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), or (n_rows, n_outputs) of numbers
+        sample_weight : array-like of shape (n_rows,), optional
+        groups : array-like of shape (n_rows,), optional
+            Names of what rows belong to, as persons or places: folds keep them
+            together.
+        eval_set : tuple (X, y) or (X, y, sample_weight), optional
+            Rows that determine, in place of folds, when to stop. One booster is grown,
+            on all rows of X, and none of these train it.
+
+        Returns
+        -------
+        self
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If the data or a parameter cannot be used, with what can be done about it.
+
+        Notes
+        -----
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was.
+        """
+        reading = self._reading()
+        with names_restored(self, "_boosted"), self._fitting(X) as progress:
+            given, targets = self._given(X, y, sample_weight, groups)
+            schema, source, _ = read_rows(reading, scaled_rows(given)[0])
+            others = None
+            if eval_set is not None:
+                given = self._given_beside(eval_set, "stop by", targets)
+                with of_eval_set():
+                    others = rows_for(schema, scaled_rows(given)[0]).take(None)
+            names = {each.name for each in fields(Boosting)} - {"loss", "seed"}
+            own = {name: getattr(self, name) for name in names}
+            boosting = Boosting(loss=self._loss, seed=reading.seed, **own)
+            rows = every_row(source, ROW_ORDER)
+            found = boosting(rows, schema, others, Stage("boosting", progress))
+            new = object.__new__(type(self))
+            vars(new).update(vars(self))
+            new._learn(rows, found, targets)
+            self.__dict__ = vars(new)  # at one stroke
+        return self
+
+    def distill(
+        self,
+        X: TableLike = None,
+        y: ArrayLike = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        max_leaf_nodes: int | None = None,
+        oblique: bool | Literal["auto"] = "auto",
+        equation_tolerance: float = 0.03,
+    ) -> Any:
+        """Distil the boosters into one readable tree.
+
+        Parameters
+        ----------
+        X, y, sample_weight : optional
+            Rows to learn at, where those that trained the boosters are not at hand (a
+            model from a file). Of other rows nothing is left out, so ``max_leaf_nodes``
+            should be given.
+        max_leaf_nodes : int or None, default=None
+            Maximum number of leaves. None: students of the boosters of the folds choose
+            it, on rows that neither has seen.
+        oblique : bool or "auto", default="auto"
+        equation_tolerance : float, default=0.03
+            How short the equations are, see `SecretRegressor`.
+
+        Returns
+        -------
+        SecretRegressor or SecretClassifier
+            Fitted. Its attribute ``distillation_`` is a dict: ``error``, the mean
+            squared error of such students on rows that neither they nor their teachers
+            have seen, and ``booster_error``, that of the boosters, in units of the
+            variance of the target; of classes both are mean cross-entropies in nats;
+            ``fidelity``, their R² to the boosters on these rows, of classes in their
+            probabilities; ``numbers``, how many there are to read. Without folds all
+            but the last are NaN.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretBoostingRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(400, random_state=0)
+        >>> booster = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
+        >>> tree = booster.distill(max_leaf_nodes=4)
+        >>> tree.n_leaves_, tree.distillation_["fidelity"] > 0.8
+        (4, True)
+        """
+        check_is_fitted(self)
+        model = self._single_tree(
+            oblique=oblique,
+            equation_tolerance=equation_tolerance,
+            max_leaf_nodes=max_leaf_nodes,
+        )
+        schema = self.ensemble_.schema
+        with self._fitting(X) as progress:
+            boosted = None
+            if X is not None:
+                known = self._fitted_targets(schema)
+                given, _ = self._given(X, y, sample_weight, None, known)
+                source = rows_for(schema, scaled_rows(given)[0])
+                rows = every_row(source, ROW_ORDER)
+            elif "_rows" in vars(self):
+                rows, boosted = self._rows, self._boosted
+            else:
+                raise ValueError(
+                    "A model from a file knows no rows. Give some of them as X."
+                )
+            teacher = teacher_of(self.ensemble_, boosted, self._loss)
+            plan = replace(plan_of(model, 0), progress=progress)
+            found = distilled(teacher, rows, plan, schema, max_leaf_nodes)
+        known = fitted_names(self)
+        known |= {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
+        for name, value in known.items():
+            setattr(model, name, value)
+        model.tree_, model.n_leaves_grown_ = found.tree, found.n_leaves_grown
+        model.n_refine_steps_ = 0
+        model.distillation_ = {
+            "error": found.error,
+            "booster_error": self.validation_error_ if teacher.folds else float("nan"),
+            "fidelity": found.fidelity,
+            "numbers": model.reading_cost_,
+        }
+        return model
+
+    def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
+        """Set the fitted attributes."""
+        forget_calibration(self)
+        vars(self).update(targets.learned)
+        self.ensemble_, self.validation_errors_ = found.ensemble, found.errors
+        errors, n_rounds = found.errors, found.ensemble.n_rounds
+        self.validation_error_ = float(errors[n_rounds]) if errors.size else np.nan
+        self._boosted, self._rows = found, rows
+
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
+        """Predict after every round, beginning with the first models.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+            Of classes the most likely ones, shape (n_rows,).
+        """
+        yield from self._staged(X)
+
+    def _staged(self, X: TableLike) -> Iterator[np.ndarray]:
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            stages = self.ensemble_.staged(on_host(self._unencoded(X)))
+        for _ in range(1 + self.n_iter_):
+            with self._computing(X, fall_back=True):
+                found = next(stages)
+            yield found
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of rounds, not counting the first models."""
+        check_is_fitted(self)
+        return self.ensemble_.n_rounds
+
+    @property
+    def n_trees_(self) -> int:
+        """Number of trees of all boosters, not counting their first models."""
+        check_is_fitted(self)
+        return self.ensemble_.n_trees
+
+
+class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator):
+    """Boosted trees with linear models in their leaves.
+
+    The first model is linear; every round adds a small tree with linear models that
+    is fitted to the residuals (Friedman 2001, 2002). Five boosters that each
+    leave out a fifth of the rows determine when to stop, and predict together with a
+    sixth that has seen all rows.
+
+    `distill` gives one readable tree fitted to the boosters' predictions;
+    `sklearn.inspection.PartialDependenceDisplay` draws how they depend on a column.
+
+    Parameters
+    ----------
+    max_leaf_nodes : int, default=16
+        Maximum number of leaves of a tree, whose splits are on one column or on sums of
+        several.
+    learning_rate : float, default=0.2
+        Share of each tree in the prediction.
+    max_iter : int, default=1000
+        Maximum number of trees of each booster after its first model. 0: the first
+        model alone.
+    early_stopping : bool, default=True
+        Whether to stop where the error on rows left out, or on ``eval_set``, has not
+        fallen for ``n_iter_no_change`` rounds. False: exactly ``max_iter`` rounds.
+    n_iter_no_change : int, default=5
+        Rounds without a lower error after which the boosters stop.
+    subsample : float, default=0.7
+        Share of the rows that each tree sees, drawn without replacement.
+    n_folds : int, default=5
+        Number of folds, each left out by one booster. Of more than 32,768 rows a
+        tenth is left out by a single booster.
+    ensemble : bool, default=True
+        Whether to predict with the mean of the boosters of all folds and the one of all
+        rows. False: only the latter; a sixth of the size, at a few per cent more error.
+    missing_values, categorical_features, split_features, monotonic_cst
+        Options for reading the table; see `SecretRegressor`.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows of the trees. None: the same rows in every fit.
+    device, verbose
+        See `SecretRegressor`.
+
+    Attributes
+    ----------
+    ensemble_ : secret_jax.composed.ensemble.model.Ensemble
+    n_iter_ : int
+        Number of trees of a booster, after the linear model.
+    n_trees_ : int
+        Number of trees of all boosters, not counting the first models.
+    validation_errors_ : ndarray of shape (n_iter_run + 1,)
+        Mean squared error on rows left out, or on ``eval_set``, after each round, in
+        units of the variance of the target. Empty if there were none.
+    validation_error_ : float
+        That of the round that predicts; NaN if there were no such rows.
+    conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
+        Scores and weights for `predict_interval`.
+    deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
+        Root of the mean squared error on rows left out (on the training rows, if none
+        were), in units of the target.
+    n_outputs_ : int
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    References
+    ----------
+    J. H. Friedman. Greedy Function Approximation: A Gradient Boosting Machine. Annals
+    of Statistics 29, 2001.
+
+    J. H. Friedman. Stochastic Gradient Boosting. Computational Statistics and Data
+    Analysis 38, 2002.
+
+    Y. Shi, J. Li and Z. Li. Gradient Boosting with Piece-Wise Linear Regression Trees.
+    IJCAI 2019.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretBoostingRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(400, random_state=0)
+    >>> model = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
+    >>> model.n_iter_, model.n_trees_
+    (10, 60)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
+        super()._learn(rows, found, targets)
+        schema, unseen = found.ensemble.schema, found.unseen
+        said = self.ensemble_.values(rows.table) if unseen is None else unseen
+        residual = np.array(schema.target_scales) * (rows.targets - said)
+        each = np.sqrt(rows.weight @ residual**2 / rows.weight.sum())
+        self.deviation_ = float(each[0]) if len(each) == 1 else each
+        if unseen is not None and schema.n_outputs == 1:
+            deviation = np.full(len(residual), self.deviation_)
+            self._calibrate(residual[:, 0], deviation, rows.weight)
+
+    @overload
+    def predict(
+        self, X: TableLike, return_std: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: TableLike, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: TableLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of a new output about its prediction: the
+            root of the mean squared error on rows left out, the same for all rows.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+        deviation : ndarray of the same shape, float64
+            Only with ``return_std``.
+        """
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            prediction = self.ensemble_.predict(self._unencoded(X))
+        if not return_std:
+            return prediction
+        return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
+    """Boosted trees with linear models in their leaves, for classes.
+
+    The first model is a logistic regression; every round adds a small tree with linear
+    models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
+    2000). For two classes the trees predict log-odds; for more a tree predicts a score
+    of each class, and probabilities are proportional to the exponentials of the scores.
+    The number of rounds is chosen by cross-entropy, as `SecretBoostingRegressor` does
+    by squared error.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the classes' rows, as in scikit-learn.
+    max_leaf_nodes, learning_rate, max_iter, early_stopping, n_iter_no_change, \
+            subsample, n_folds, ensemble, missing_values, \
+            categorical_features, split_features, monotonic_cst, random_state, \
+            device, verbose
+        As in `SecretBoostingRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    target_name_ : str
+        As in `SecretClassifier`.
+    ensemble_, n_iter_, n_trees_, feature_importances_, n_features_in_, \
+            feature_names_in_
+        As in `SecretBoostingRegressor`; the first models are logistic regressions.
+    validation_errors_, validation_error_
+        As there, but mean cross-entropies in nats.
+
+    References
+    ----------
+    J. Friedman, T. Hastie and R. Tibshirani. Additive Logistic Regression: A
+    Statistical View of Boosting. Annals of Statistics 28, 2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from secret_jax import SecretBoostingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SecretBoostingClassifier(max_leaf_nodes=4, max_iter=5).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.predict_proba(X[:2]).shape
+    (2, 3)
+    """
+
+    class_weight: Literal["balanced"] | dict | None = None
+    _loss: ClassVar[Loss] = CrossEntropy()
+    _tree: ClassVar[Any] = SecretClassifier
+
+    def _probabilities(self, X: TableLike) -> np.ndarray:
+        return _probabilities(self._scores(X))
+
+    def decision_function(self, X: TableLike) -> np.ndarray:
+        """Predict the log-odds or scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes), float64
+            Log-odds of the second of two classes; of more, log-odds of every class up
+            to a term that all share.
+        """
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 1 else scores[:, 0]
+
+    def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
+        """Predict probabilities after every round, beginning with the first models.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_rows, n_classes), float64
+        """
+        for scores in self._staged(X):
+            yield _probabilities(scores.reshape(len(scores), -1))
+
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
+        for probability in self.staged_predict_proba(X):
+            yield self.classes_[np.argmax(probability, axis=1)]
+
+    def _scores(self, X: TableLike) -> np.ndarray:
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            return self.ensemble_.values(self._unencoded(X))
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
+    ) -> Targets:
+        classes = None if known is None else known.learned["classes_"]
+        return self._class_targets(y, X, weight, classes)
+
+    def _single_tree(self, **parameters: Any) -> SecretClassifier:
+        return super()._single_tree(class_weight=self.class_weight, **parameters)
+
+
+def _probabilities(scores: np.ndarray) -> np.ndarray:
+    return with_all_classes(CrossEntropy().prediction(scores))
