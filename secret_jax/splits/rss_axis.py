@@ -110,9 +110,11 @@ def attributes_of(
         )
     n_directions, place = direction.shape[1], np.concatenate([column, column[gaps]])
     column, gaps = np.insert(column, 0, [0] * n_directions), n_directions + gaps
-    values = xp.concatenate([level.rows.transformed(direction, nodes.z), values], -2)
     slope = nodes.cross[:, column[n_directions:]]
-    slope = xp.concatenate([matmul(direction, nodes.cross), slope], axis=1)
+    if n_directions:
+        along = level.rows.transformed(direction, nodes.z)
+        values = xp.concatenate([along, values], axis=-2)
+        slope = xp.concatenate([matmul(direction, nodes.cross), slope], axis=1)
     parts = [_columns(level, nodes, values, slope, column, gaps, n_thresholds)]
     rank = None
     if level.codes.shape[-2]:
@@ -181,7 +183,7 @@ def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     # Two at least, so that there is a cut.
     rows, xp, n = level.rows, level.rows.xp, max(2, level.n_categories)
     first, n_model = 1 + nodes.n_outputs, nodes.n_model
-    basis = nodes.weighted[..., first : first + n_model, :]
+    basis = level.weight[..., None, :] * nodes.design[..., first : first + n_model, :]
     both = xp.concatenate([nodes.moments, basis], axis=-2)
     sums = rows.sums_by_code(level.codes, n, both)
     n_moments = both.shape[-2] - n_model

@@ -43,7 +43,6 @@ class Nodes(NamedTuple):
     z: AnyArray  # (n_columns, rows): standardised; zero where constant
     design: AnyArray  # (n_outputs + 1 + n_coordinates, rows)
     weight: AnyArray  # (rows,)
-    weighted: AnyArray  # the design times the weight
     # (1 + n_outputs * (1 + n_model), rows): weighted [1, residual, residual * whitened
     # coordinates], the last two of every output.
     moments: AnyArray
@@ -107,7 +106,8 @@ class _Centred(NamedTuple):
 def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, Units]:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
-    centred, total = _centred(level), rows.sums(level.weight)
+    total = rows.sums(level.weight)
+    centred = _centred(level, total)
     n_columns, weight = level.x.shape[-2], level.weight[..., None, :]
     one = xp.ones_like(weight)
     design = xp.concatenate([centred.residual, one, centred.x], axis=-2)
@@ -121,8 +121,8 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
     units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
     inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
-    design = design * rows.spread(inverse)
-    gram = gram * (inverse[:, :, None] * inverse[:, None, :])
+    design *= rows.spread(inverse)
+    gram *= inverse[:, :, None] * inverse[:, None, :]
 
     z, loading = design[..., first:, :], None
     covariance = gram[:, first:, first:] / total[:, None, None]
@@ -134,7 +134,6 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
         basis = rows.transformed(xp.swapaxes(loading, 1, 2), z)
         design = xp.concatenate([design[..., :first, :], basis], axis=-2)
         gram = rows.products(weight * design, design)
-    weighted = weight * design
     of_basis = gram[:, first : first + n_model, first : first + n_model]
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
@@ -143,8 +142,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
         z=z,
         design=design,
         weight=level.weight,
-        weighted=weighted,
-        moments=_moments(rows, design, weighted, weight, whitener, first - 1),
+        moments=_moments(rows, design, weight, whitener, first - 1),
         total=total,
         whole=_whole(gram, whitener, first),
         gram=gram,
@@ -164,16 +162,16 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     return nodes, Units(centred.center, scale, unit, pure, chance)
 
 
-def _centred(level: Level) -> _Centred:
+def _centred(level: Level, total: AnyArray) -> _Centred:
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - level.x.shape[-2]
     # Means of values about those of the first row: an offset does not eat the digits.
     shift = rows.head(joint, 1)[..., 0]
-    joint = joint - rows.spread(shift)
-    mean = rows.products(level.weight[..., None, :], joint)[:, 0]
-    mean = mean / rows.sums(level.weight)[:, None]
-    joint, center = joint - rows.spread(mean), shift + mean
+    joint -= rows.spread(shift)
+    mean = rows.products(level.weight[..., None, :], joint)[:, 0] / total[:, None]
+    joint -= rows.spread(mean)
+    center = shift + mean
     # Rows about their means need no intercept.
     slopes = level.model[:, :, 1:]
     fitted = rows.transformed(slopes, joint[..., n_outputs : n_outputs + n, :])
@@ -188,7 +186,6 @@ def _centred(level: Level) -> _Centred:
 def _moments(
     rows: Any,
     design: AnyArray,
-    weighted: AnyArray,
     weight: AnyArray,
     whitener: AnyArray,
     n_outputs: int,
@@ -198,11 +195,13 @@ def _moments(
     seen = design[..., first : first + whitener.shape[-1], :]
     white, parts = rows.transformed(whitener, seen), [weight]
     for output in range(n_outputs):
-        residual = weighted[..., output : output + 1, :]
+        residual = weight * design[..., output : output + 1, :]
         parts += [residual, residual * white]
-    found = xp.concatenate(parts, axis=-2)
+    if xp is not np:
+        return xp.concatenate(parts, axis=-2)
     # Products with a sparse matrix read all numbers of a row at once.
-    return np.asfortranarray(found) if xp is np else found
+    by_row = np.empty((weight.shape[-1], sum(map(len, parts))), white.dtype)
+    return np.concatenate(parts, out=by_row.T)
 
 
 def _whole(gram: AnyArray, whitener: AnyArray, first: int) -> AnyArray:

@@ -135,7 +135,8 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
     """
     xp, n, total = nodes.rows.xp, nodes.n_outputs, nodes.total[:, None, None, None]
     bounded = xp.clip(nodes.design[..., :n, :], -_MOST_BENDING, _MOST_BENDING)
-    by = bounded[..., :, None, :] * nodes.weighted[..., None, n:, :]
+    weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
+    by = bounded[..., :, None, :] * weighted[..., None, :, :]
     flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
     sums = nodes.rows.products(flat, nodes.design)[..., n:]
     sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total

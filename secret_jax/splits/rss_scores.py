@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from secret_jax.data.ragged import sorted_pairs
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
@@ -52,15 +53,11 @@ def cuts_of(
         head = np.sort(head, axis=-1)
         place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
     else:
-        order = np.argsort(head, axis=-1)
-        head = np.take_along_axis(head, order, axis=-1)
-        mass = np.take_along_axis(np.broadcast_to(mass, order.shape), order, axis=-1)
+        head, mass = sorted_pairs(head, mass)
         below = np.cumsum(mass, axis=-1)
         # From the end: what is there without mass adds nothing.
         enough = np.minimum(enough, below[..., -1:])
-        # NumPy is slow to count what is true in the type that it chooses itself.
-        passed = below[..., None, :] < enough[..., None]
-        place = np.sum(passed, axis=-1, dtype=np.int32)
+        place = np.argmax(below[..., None, :] >= enough[..., None], axis=-1)
     place = np.broadcast_to(np.clip(place, 0, most - 1), (*head.shape[:-1], n))
     return taken(head, place, head.ndim - 1)
 
@@ -167,14 +164,14 @@ def exact_sides(
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen
 
     def products(rows, _, arrays):
-        weighted, design, left = arrays
-        masked = left[..., :, None, :] * weighted[..., None, :, :]
+        weight, design, left = arrays
+        masked = left * weight[..., None, :]
+        masked = masked[..., :, None, :] * design[..., None, :, :]
         flat = masked.reshape(*masked.shape[:-3], -1, masked.shape[-1])
         return (rows.products(flat, design),)
 
-    seen = nodes.weighted[..., :n, :], nodes.design[..., :n, :]
-    left = left.astype(nodes.design.dtype)
-    (one,) = rows.total(products, (), (*seen, left))
+    seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
+    (one,) = rows.total(products, (), seen)
     one = one.reshape(len(one), -1, n, n)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     first = nodes.n_outputs
