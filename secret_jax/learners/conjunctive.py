@@ -274,7 +274,7 @@ def _sharpened(
     found it are too coarse for it.
     """
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
-    products = left.models.of_rows().astype(np.float32)
+    products = left.models.products().T.astype(np.float32)
     node = np.repeat(np.arange(level.n_nodes), n_thresholds)
     for place, (pick, above) in enumerate(conditions):
         others = [
@@ -295,8 +295,8 @@ def _sharpened(
         below = np.cumsum(sums, axis=2)
         upper = below[..., -1:] - below[..., :-1]
         sums = np.where(above[:, None, None], upper, below[..., :-1])
-        sums = np.moveaxis(sums, 1, 0).reshape(len(products), -1)
-        gains = left.models.gains(sums, node, level.min_weight[node])
+        sums = np.moveaxis(sums, 1, 2).reshape(-1, len(products))
+        gains = left.models.gains(sums, node, level.min_weight)
         gains = gains.reshape(-1, n_thresholds)
         best = gains.argmax(axis=1)
         better = (n_held > place) & np.isfinite(gain) & (gains.max(axis=1) > gain)

@@ -124,6 +124,8 @@ def _directions(
 ) -> Float[np.ndarray, "n_nodes n_directions n_columns"]:
     """Leading directions of the columns that a split may combine, in units of z."""
     rows, n_columns = level.rows, len(left.z)
+    if not level.any_oblique:
+        return np.zeros((level.n_nodes, 0, n_columns))
     combined = level.roles.combined & level.allowed[:, :n_columns]
     basis = np.where(rows.spread(combined), left.z, 0.0)
     back, _ = components(level, basis, finder.ridge)

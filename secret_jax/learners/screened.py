@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.learners.residuals import Residuals
-from secret_jax.learners.thresholds import ROUNDING, moments, quantiles, ranked
+from secret_jax.learners.thresholds import moments, quantiles, ranked
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.splits.axis import CATEGORY_PRIOR, Projections, attributes
 from secret_jax.splits.interface import Level
@@ -133,7 +133,7 @@ class Screen(NamedTuple):
         nodes = SimpleNamespace(
             n_model=slope.shape[2],
             whole=self.whole,
-            min_weight=self.level.min_weight * (1 - ROUNDING),
+            min_weight=self.level.min_weight,
         )
         both = np.concatenate([slope, slope], axis=1)
         gain = gains_of_cuts(nodes, sides[:, :, :-2], sides[:, :, -2:], both)

@@ -87,7 +87,7 @@ def ranked(
     cut[:, :-1] = value[:, 1:] > value[:, :-1]
     cut[:, rows.first + rows.length - 1] = False
     side = np.minimum(left, right)
-    cut &= (side >= np.repeat(least * (1 - ROUNDING), rows.length)) & (side > 0)
+    cut &= (side >= np.repeat(least, rows.length)) & (side > 0)
     cut &= np.isfinite(value)
     return Ranked(order, value, left, right, cut)
 
