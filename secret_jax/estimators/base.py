@@ -309,15 +309,15 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         >>> bool(4 < (again.predict(X) - model.predict(X)).mean() < 6)
         True
         """
-        tree, schema = self._fitted_tree, self._schema
+        tree = self._fitted_tree
         if tree.is_soft:
             raise ValueError(
                 "The tree has gates, which were trained together with its equations. "
                 "Take smaller(gates=False).refit(X, y)."
             )
-        known = self._fitted_targets(self.tree_.schema)
+        known = self._fitted_targets(tree.schema)
         rows, _ = scaled_rows(self._given(X, y, sample_weight, None, known)[0])
-        return self._with_tree(refitted(self._plan(), self.tree_, rows))
+        return self._with_tree(refitted(self._plan(), tree, rows))
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""

@@ -24,7 +24,6 @@ from secret_jax.learners.thresholds import (
     best_in,
     moments,
     ranked,
-    running,
     tried_cuts,
 )
 from secret_jax.runtime.shapes import slice_positions

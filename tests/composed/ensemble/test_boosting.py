@@ -13,7 +13,7 @@ from exported_code import records, run_onnx, run_python
 from sklearn.inspection import PartialDependenceDisplay
 from traceable_finder import VarianceSplits
 
-from benchmarks.device import counted
+from benchmarks.device.counting import counted
 from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretRegressor
 from secret_jax.composed.ensemble import forest, growth
 from secret_jax.data.encoding import encode
