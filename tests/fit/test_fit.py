@@ -110,7 +110,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
         parameters,
         prepare(parameters, CheckedRows(X, y[:, None], np.ones(400)), None),
     ).fitted
-    assert found.oblique == crease
+    assert found.candidates[0].oblique == crease
     assert grown == [[False, True] * 6, [crease] * 5]
     assert len(found.folds) == 10
     assert len(found.candidates) == 2

@@ -102,7 +102,7 @@ class Distillation(Value):
             Teacher(mean_prediction),
             rows,
             recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
-            families=[fitted.oblique],
+            families=[fitted.candidates[0].oblique],
             prune=prune,
             stage="growing the tree again",
         )
