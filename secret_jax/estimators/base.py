@@ -131,7 +131,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         for name in ("reading_", "distillation_"):
             vars(new).pop(name, None)
         new.tree_ = finished.tree
-        new.n_leaves_grown_ = finished.fitted.candidates[0].grown.n_leaves
+        new.n_leaves_grown_ = finished.fitted.candidates[0].trees[0].n_leaves
         new.n_refine_steps_ = 0
         self.__dict__ = vars(new) | learned
 
@@ -206,7 +206,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         with self._fitting(X) as progress:
             given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
-        path, errors = training_path(fitted.candidates[0].grown, fitted.training)
+        path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
     def smaller(

@@ -254,7 +254,8 @@ def with_smaller_leaves(first: Fit) -> Fit:
     folded = isinstance(chosen_rule(plan, data), CrossValidation) and fitted.folds
     if not folded or data.sampled_share < 1.0:
         return first
-    grown, pruned = fitted.candidates[0].grown, fitted.candidates[0].pruned.tree
+    best = fitted.candidates[0]
+    grown, pruned = best.trees[0], best.pruned.tree
     # Leaves that there would be without the splits that the user has fixed.
     n_grown, n_kept = (t.n_leaves - np.isinf(t.gain).sum() for t in (grown, pruned))
     moved = np.isin(grown.stop_reason[grown.is_leaf], _MOVED).any()

@@ -38,9 +38,8 @@ class EarlyStopping:
     A branch is deep enough when the tree that pruning keeps of its tree ends at least
     `PATIENCE_LEVELS` levels above, and a family when another one errs far less.
 
-    ``judge``: fits and prunes the trees of a family, given its index; ``n_families``:
-    trees come from each family in turn; ``first_look``: told the candidates once, after
-    some levels, the best one first. ``judged``: those that have stopped.
+    ``judge``: fits and prunes the trees of a family, given its index; trees come from
+    each family in turn. ``judged``: the families that have stopped.
     """
 
     def __init__(

@@ -142,13 +142,23 @@ def _candidates(
 
 def finish(fit: Fit) -> Fit:
     """Grow the tree again, on all rows or distilled, and fit its final models."""
-    plan, data, fitted, _ = fit
-    longer = fitted.candidates[0].pruned.longer
+    plan, data, fitted, chosen = fit
+    longer, several = fitted.candidates[0].pruned.longer, chosen.n_leaves > 1
     if fitted.refit and data.source is None:
-        if fitted.held_out is not None:
-            fitted = fitted._replace(tree=_grown_on_all_rows(plan, data, fitted))
-        elif plan.distill and len(fitted.folds) > 1 and fitted.tree.n_leaves > 1:
-            recipe = _recipe(plan, data, fitted.training.weight.sum())
+        rows = fitted.all_rows(shuffle=True)
+        recipe = _recipe(plan, data, rows.weight.sum())
+        if fitted.held_out is not None and several:
+            tree = recipe.grow_one(
+                rows,
+                oblique=fitted.candidates[0].oblique,
+                stage="growing the tree again",
+                deepest=chosen.max_depth + PATIENCE_LEVELS,
+            )
+            fitted = fitted._replace(tree=of_size(tree, chosen.n_leaves))
+        elif fitted.held_out is not None:
+            (tree,) = fit_models([chosen], [fitted.all_rows()], plan.leaf)
+            fitted = fitted._replace(tree=tree)
+        elif plan.distill and several and len(fitted.folds) > 1:
             fitted = plan.distill(fitted, plan.of_student(recipe))
     full, short = _with_final_models(plan, data, fitted, fitted.tree)
     return Fit(plan, data, fitted._replace(tree=full), replace(short, longer=longer))
@@ -183,20 +193,6 @@ def refine(fit: Fit) -> Refined:
 
 def _recipe(plan: Plan, data: Prepared, total: float) -> Recipe:
     return plan.recipe(data.schema, total, data.sampled_share)
-
-
-def _grown_on_all_rows(plan: Plan, data: Prepared, fitted: Fitted) -> Tree:
-    """Grow the tree again on all rows, with the size that held-out rows chose."""
-    rows, chosen = fitted.all_rows(shuffle=True), fitted.tree
-    if chosen.n_leaves == 1:
-        return fit_models([chosen], [fitted.all_rows()], plan.leaf)[0]
-    tree = _recipe(plan, data, rows.weight.sum()).grow_one(
-        rows,
-        oblique=fitted.oblique,
-        stage="growing the tree again",
-        deepest=chosen.max_depth + PATIENCE_LEVELS,
-    )
-    return of_size(tree, chosen.n_leaves)
 
 
 def _with_final_models(

@@ -73,7 +73,6 @@ class Plan:
     progress: Progress = silent
 
     def with_alternative_leaf(self) -> Self:
-        """Same plan with the other leaf model."""
         assert self.alternative_leaf is not None
         leaf, columns, of_logarithms = self.alternative_leaf
         what = "logarithms" if of_logarithms else "constant leaves"
@@ -86,10 +85,7 @@ class Plan:
     def recipe(
         self, schema: TableSchema, total: float, sampled_share: float = 1.0
     ) -> Recipe:
-        """Growth settings for rows of a total weight.
-
-        ``sampled_share``: share of the weight of all rows that the sample holds.
-        """
+        """Growth settings for rows of a total weight, a share of that of all rows."""
         finder, gain = self.splits, self.splits.min_gain
         seen = (finder.max_samples or 0) if sampled_share < 1 else 0
 
@@ -127,10 +123,8 @@ class Plan:
 
     def of_student(self, recipe: Recipe) -> Recipe:
         """Growth settings with the smaller leaves allowed in a distilled tree."""
-        if not isinstance(self.min_samples_leaf, str):
-            return recipe
-        fewest = _STUDENT_LEAF * recipe.min_leaf_weight
-        return replace(recipe, min_leaf_weight=fewest)
+        share = _STUDENT_LEAF if isinstance(self.min_samples_leaf, str) else 1.0
+        return replace(recipe, min_leaf_weight=share * recipe.min_leaf_weight)
 
     @property
     def families(self) -> tuple[bool, ...]:

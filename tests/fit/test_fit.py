@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
+from secret_jax import CostComplexity, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
 from secret_jax.fit import early_stopping, pipeline
@@ -17,7 +17,6 @@ from secret_jax.fit.prepare import CheckedRows, prepare
 from secret_jax.fit.prune.interface import Pruned, PruningRule, divided
 from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.reshape import compact, number_in_compact
 
 
 def plan(**parameters):
@@ -111,7 +110,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
         parameters,
         prepare(parameters, CheckedRows(X, y[:, None], np.ones(400)), None),
     ).fitted
-    assert found.oblique == crease
+    assert found.candidates[0].oblique == crease
     assert grown == [[False, True] * 6, [crease] * 5]
     assert len(found.folds) == 10
     assert len(found.candidates) == 2
@@ -180,20 +179,3 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
     np.testing.assert_allclose(ended.predict(X), whole.predict(X))
     assert ended.n_leaves_grown_ < whole.n_leaves_grown_
-
-
-@pytest.mark.parametrize("share", [0.3, 0.8])
-def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
-    X, y = make_fried(600, n_features=5, random_state=1)
-    tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
-    kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
-    subtree, place = compact(tree, kept), number_in_compact(tree, kept)
-    expected = tree.depth - subtree.depth[place]
-    assert expected.max() > 0
-    found = early_stopping.levels_below(tree, subtree)
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_a_soft_tree_that_could_not_be_trained_is_refused():
-    with pytest.raises(ValueError, match=r"'chunk' .* at most max_steps. Got 5000"):
-        plan(refine=SoftGates(chunk=5000))

@@ -110,4 +110,4 @@ def distilled(
             multioutput="variance_weighted",
             force_finite=False,
         )
-    return Distilled(tree, student.grown.n_leaves, float(error), float(fidelity))
+    return Distilled(tree, student.trees[0].n_leaves, float(error), float(fidelity))

@@ -61,10 +61,6 @@ class Evidence(NamedTuple):
     equation_tolerance: float = 0.0
     leaf: LeafModel | None = None
 
-    def held_out_of(self, fold: int) -> Rows:
-        """Rows of a fold."""
-        return self.training.take(np.flatnonzero(self.unseen[fold]))
-
     def folds(self, pruned: Pruned) -> tuple[Fold, ...]:
         """Trees with rows that they have not seen."""
         training, held_out = self.training, self.held_out

@@ -74,11 +74,10 @@ def weakest_links(
     from the whole tree to the root as alpha rises; the next split to go is the one
     that saves the least error per unit of size.
 
-    ``error`` (n_nodes,): error of every node as a leaf, in units that add up; ``size``
-    (n_nodes,): size of every node as a leaf; by default one. Leaves whose models leave
-    terms out may spend less than the node above them: that one then counts for one less
-    than they do, as if only the split was saved. Subtrees that are never
-    alone the best are left out.
+    ``error``, ``size`` (n_nodes,): of every node as a leaf, by default one. Leaves
+    whose models leave terms out may spend less than the node above them: that one then
+    counts for one less than they do, as if only the split was saved. Subtrees that are
+    never alone the best are left out.
     """
     given = np.ones(tree.n_nodes) if size is None else size
     size = given.astype(np.float64)
@@ -99,12 +98,10 @@ def weakest_links(
 def _penalties_of_splits(
     tree: Tree, error: np.ndarray, size: np.ndarray
 ) -> Float[np.ndarray, " n_nodes"]:
-    """The penalty of a unit of size from which on each node is no longer split.
-
-    The least ``error + alpha * size`` of a subtree bends down at every alpha at which a
-    split goes. The line of a node as a leaf cuts off what lies beyond their crossing:
-    splits below that would go later go with the node. Infinite for fixed splits.
-    """
+    """The penalty of a unit of size from which on each node is no longer split."""
+    # The least ``error + alpha * size`` of a subtree bends down at every alpha at which
+    # a split goes. The line of a node as a leaf cuts off what lies beyond their
+    # crossing: splits below that would go later go with the node.
     levels = levels_of_splits(tree)
     left, right, fixed = tree.left, tree.right, np.isinf(tree.gain)
     # What is left of subtrees as alpha becomes infinite, and what splits save that have
@@ -167,13 +164,10 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 
 
 def penalised(tree: Tree, penalty: float) -> Tree:
-    """Prune to the least training error plus a penalty per parameter.
+    """Prune to the least residual sum of squares plus a penalty per parameter.
 
-    Cost-complexity pruning (Breiman et al. 1984) with effective degrees of freedom: the
-    residual sum of squares plus ``penalty`` noise variances for each degree of freedom
-    of a leaf's model and for each split. It needs no pruning rows.
-
-    ``tree``: with models; its noise variance is estimated in its leaves.
+    A degree of freedom of a leaf's model and a split cost ``penalty`` noise variances,
+    as estimated in the leaves.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)
@@ -185,10 +179,9 @@ def penalised(tree: Tree, penalty: float) -> Tree:
 
 
 def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.ndarray:
-    """Find the splits of the subtree of least total cost; of equals, the smallest.
+    """Mask of the splits of the subtree of least total cost; of equals, the smallest.
 
-    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split. Returns
-    (n_nodes,), bool: whether its children are kept, if it is.
+    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split.
     """
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
@@ -200,9 +193,6 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
-    """Index of the last, smallest, subtree of a path whose value is at most ``most``.
-
-    ``value`` (n_subtrees,); ``most``: by default the least value.
-    """
+    """Index of the smallest subtree of a path whose value is at most the least one."""
     least = float(value.min()) if most is None else most
     return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])

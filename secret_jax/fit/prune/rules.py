@@ -192,8 +192,8 @@ class StandardErrors(PruningRule):
         path, error, fold_trees = _cross_validated(tree, evidence, path_of)
         least = smallest_within(error)
         errors, weight = [np.zeros(0)], [np.zeros(0)]
-        for fold, subtree in enumerate(fold_trees(least)):
-            rows = evidence.held_out_of(fold)
+        for part, subtree in zip(evidence.unseen, fold_trees(least), strict=True):
+            rows = evidence.training.take(part)
             errors.append(row_errors(subtree, rows))
             weight.append(rows.weight)
         own, count = np.concatenate(errors), np.concatenate(weight)
@@ -217,8 +217,8 @@ def _cross_validated(
     typical = np.append(np.sqrt(path.alphas[:-1] * path.alphas[1:]), np.inf)
     paths = [path_of(each) for each in trees]
     error = np.zeros(len(typical))
-    for fold, own in enumerate(paths):
-        errors = node_errors(trees[fold], evidence.held_out_of(fold))
+    for part, each, own in zip(evidence.unseen, trees, paths, strict=True):
+        errors = node_errors(each, evidence.training.take(part))
         error += own.totals(errors)[own.index_at(typical)]
 
     def fold_trees(index: int) -> tuple[Tree, ...]:

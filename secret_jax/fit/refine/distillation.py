@@ -102,7 +102,7 @@ class Distillation(Value):
             Teacher(mean_prediction),
             rows,
             recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
-            families=[fitted.oblique],
+            families=[fitted.candidates[0].oblique],
             prune=prune,
             stage="growing the tree again",
         )
@@ -126,13 +126,9 @@ class Distillation(Value):
     ) -> tuple[Candidate, Rows]:
         """Grow a student of each family, and one of each of the teacher's folds.
 
-        ``recipe``: with the least weights of a split and a leaf in weights of the rows;
-        the student's rows weigh more, and they are raised accordingly; ``families``:
-        whether students may split obliquely; ``prune``: cuts the student of all rows,
-        first of its family, and says what it is worth.
-
-        Returns the best family, with weights and errors of the rows, and the rows that
-        its first tree learned from.
+        ``families``: whether students may split obliquely; ``prune``: cuts the student
+        of all rows, first of its family, and says what it is worth. Returns the best
+        family, with weights and errors of the rows, and what its first tree learned.
         """
         learned, lessons = self._lessons(teacher, rows, recipe.schema)
         ratio = float(learned.weight.sum() / rows.weight.sum())
@@ -152,8 +148,8 @@ class Distillation(Value):
             own = tuple(trees[i * len(lessons) : (i + 1) * len(lessons)])
             students.append(Candidate(own, prune(own), oblique))
         best = min(students, key=lambda student: student.pruned.value)
-        tree = best.pruned.tree
-        tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)
+        least = recipe.min_leaf_weight
+        tree = measured_on(best.pruned.tree, rows, recipe.leaf, least)
         return best._replace(pruned=best.pruned._replace(tree=tree)), learned
 
     def _lessons(
@@ -212,13 +208,7 @@ def between(
     second: np.ndarray,
     share: np.ndarray,
 ) -> Table:
-    """Interpolate between pairs of rows.
-
-    Categories, missing values and indicators are taken from the first row of a pair.
-
-    ``first``, ``second`` (n_points,), int; ``share`` (n_points,): position between the
-    rows: 0 at the first one.
-    """
+    """Interpolate between pairs of rows; what is no number is that of the first."""
     share = share[:, None].astype(np.float32)
     start = table.x[first]
     x = start + share * (table.x[second] - start)  # exact where both are equal
@@ -242,10 +232,8 @@ def mean_error(trees_and_rows: Iterable[tuple[Tree, Rows]]) -> float:
 
 
 def raw_predictions(tree: Tree, table: Table) -> np.ndarray:
-    """Predict with the models of a hard tree, (n_rows, n_outputs), on the host.
-
-    Programs for trees of many different sizes would take longer to compile than to run.
-    """
+    """Predict with the models of a hard tree, (n_rows, n_outputs), on the host."""
+    # Programs for trees of many sizes would take longer to compile than to run.
 
     def block(rows: slice) -> np.ndarray:
         part = table.take(rows)
@@ -256,11 +244,7 @@ def raw_predictions(tree: Tree, table: Table) -> np.ndarray:
 
 
 def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
-    """Measure weights, ranges and errors of a tree on given rows; its models stay.
-
-    ``leaf``: how predictions are clipped; ``min_weight``: splits with a child of less
-    weight are taken back.
-    """
+    """Measure a tree on given rows, without splits of less weight; its models stay."""
     found = with_gains(remeasured(tree, rows, leaf))
     inner, least = ~tree.is_leaf, (1 - ROUNDING) * min_weight
     lighter = np.minimum(found.weight[found.left], found.weight[found.right])

@@ -191,7 +191,7 @@ def _starts(candidates: tuple[Candidate, ...]) -> list[Tree]:
     trees: list[Tree] = []
     for candidate in candidates:
         sizes = {1}
-        for tree in (candidate.pruned.tree, penalised(candidate.grown, _PENALTY)):
+        for tree in (candidate.pruned.tree, penalised(candidate.trees[0], _PENALTY)):
             penalty = _PENALTY
             while tree.n_leaves > _MOST_LEAVES:
                 tree, penalty = penalised(tree, penalty), _PENALTY_RISE * penalty

@@ -30,7 +30,8 @@ class RefinementWarning(UserWarning):
 class Candidate(NamedTuple):
     """Trees that were grown alike, and what pruning keeps of the first one."""
 
-    # That of all training rows, then those of the folds; models are of training rows.
+    # That of all training rows, then those of the folds, as they were grown; models are
+    # of training rows.
     trees: tuple[Tree, ...]
     pruned: Pruned
     oblique: bool  # whether they might split obliquely
@@ -43,11 +44,6 @@ class Candidate(NamedTuple):
         folds = {"unseen": evidence.unseen[: len(trees) - 1], "fold_trees": trees[1:]}
         pruned = rule(trees[0], evidence._replace(**folds))
         return cls(tuple(trees), pruned, oblique)
-
-    @property
-    def grown(self) -> Tree:
-        """The first tree, before it was pruned."""
-        return self.trees[0]
 
 
 class Fitted(NamedTuple):
@@ -78,11 +74,6 @@ class Fitted(NamedTuple):
     held_out: Rows | None
     refit: bool
     student_rows: Rows | None = None
-
-    @property
-    def oblique(self) -> bool:
-        """Whether the tree might split obliquely."""
-        return self.candidates[0].oblique
 
     def all_rows(self, *, shuffle: bool = False) -> Rows:
         """Rows that may train the final tree, in an order without meaning."""

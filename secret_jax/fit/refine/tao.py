@@ -157,9 +157,8 @@ def _improve_level(
     price = options.penalty * noise * np.maximum(split_degrees(tree), 1.0)
     accepted = new < costs - np.maximum(price, _LEAST_DROP * costs[0])
     light = (tried.weight < least * (1 - ROUNDING)).astype(int)
-    accepted &= np.isin(np.arange(tree.n_nodes), nodes) & (
-        leaf_totals(tried, light) == 0
-    )
+    accepted &= np.isin(np.arange(tree.n_nodes), nodes)
+    accepted &= leaf_totals(tried, light) == 0
     if not accepted.any():
         return tree
     rejected = np.flatnonzero(~accepted)
@@ -203,10 +202,7 @@ def _proposed(
 def _best_cut(
     tree: Tree, node: int, rows: Rows, saving: np.ndarray, least: float
 ) -> tuple[np.ndarray, float] | None:
-    """Direction and threshold that save most, if more than the present ones.
-
-    ``saving`` (n_rows,): drop of the loss if a row goes to the left.
-    """
+    """Direction and threshold that save most, if ``saving`` more on the left."""
     x, present = rows.table.on_host().x, tree.direction[node]
     if tree.kind[node] == SplitKind.OBLIQUE:
         directions = _directions(x, saving, present)

@@ -416,7 +416,9 @@ class Trainer:
         for fold in np.unique(self.fold) if judged.n_rows > 1 else ():
             inside = self.fold == fold
             evidence = Evidence(self.training, judged.take(~inside))
-            pruned = [HoldOut()(candidate.grown, evidence) for candidate in candidates]
+            pruned = [
+                HoldOut()(candidate.trees[0], evidence) for candidate in candidates
+            ]
             best = min(pruned, key=lambda found: found.value)
             total += total_error(best.tree, judged.take(inside))
         return total / judged.weight.sum()

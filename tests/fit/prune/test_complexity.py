@@ -82,15 +82,6 @@ def test_a_node_may_spend_more_than_the_leaves_below_it(shape):
     assert subtree.n_leaves == 1
 
 
-def test_a_split_that_saves_terms_is_cut_at_the_penalty_of_its_threshold():
-    tree = with_errors("stump", 0)
-    for spent in (3.0, 4.0, 40.0):
-        path = weakest_links(
-            tree, np.array([3.0, 1.0, 0.5]), np.array([spent, 2.0, 2.0])
-        )
-        np.testing.assert_allclose(path.alphas, [0.0, 1.5])
-
-
 @pytest.mark.parametrize("configuration", ["default", "paper"])
 def test_each_penalty_of_the_path_gives_its_error(configuration):
     X, y = crease()
@@ -154,14 +145,6 @@ def test_parts_share_their_rows_evenly_the_next_time_and_are_never_empty():
         for part in parts_of(np.ones(n_rows), 5, 2):
             assert 0 < part.sum() < n_rows or n_rows == 1
     assert parts_of(np.ones(1), 5, 2) == []
-
-
-def test_cross_validation_measures_trees_on_rows_they_have_not_seen():
-    # A penalty that is chosen on the training rows themselves would be zero.
-    X, y = crease(256)
-    noisy = y + np.random.default_rng(0).normal(size=len(y)) * 2
-    model = regressor("paper", prune="cross-validation").fit(X, noisy)
-    assert model.n_leaves_ < 0.5 * model.n_leaves_grown_
 
 
 @functools.cache

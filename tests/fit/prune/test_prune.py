@@ -96,19 +96,6 @@ def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
     assert found.longer.error_of_chosen == pytest.approx(held_out / weight)
 
 
-def test_splits_that_no_pruning_row_reaches_are_cut():
-    tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
-    left = table.take(paths_of(tree, table)[1] == tree.left[0])
-    as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
-    given = Evidence(as_predicted.take(slice(0)), as_predicted)
-    pruned, error, _, _ = HoldOut()(tree, given)
-    assert error == pytest.approx(0, abs=1e-8)
-    assert tree.left[tree.right[0]] >= 0
-    assert not pruned.is_leaf[0]
-    assert not pruned.is_leaf[pruned.left[0]]
-    assert pruned.is_leaf[pruned.right[0]]
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
@@ -165,23 +152,6 @@ def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
             (part.left[one], whole.left[other]),
             (part.right[one], whole.right[other]),
         ]
-
-
-def test_auto_keeps_the_better_of_both_trees():
-    def output(X):
-        return np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
-
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(256, 3))
-    y = output(X) + 0.05 * rng.normal(size=256)
-    eval_set = (X[:100] + 0.01, output(X[:100] + 0.01))
-    errors = {}
-    for oblique in (False, True, "auto"):
-        model = SecretRegressor(oblique=oblique, prune=HoldOut(refit=False))
-        model.fit(X, y, eval_set=eval_set)
-        errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
-    assert errors[True] < 0.5 * errors[False]
-    assert errors["auto"] == errors[True]
 
 
 def best_subtree_cost(tree, node, noise, penalty):
