@@ -21,7 +21,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     there.
     """
     walk = once(tree, _walk_of)
-    if walk.comparisons.also.shape[1] == 1 or not n_steps:
+    if not walk.comparisons.also.shape[1] or not n_steps:
         return np.array(node)
 
     def decided(table: Table) -> np.ndarray:
@@ -66,6 +66,7 @@ class _Walk(NamedTuple):
 
 def _walk_of(tree: Tree) -> _Walk:
     compared, place = comparisons_of(tree, by_column=False)
+    place[tree.is_leaf] = 0
     child = np.stack([tree.right, tree.left], axis=1)
     child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
     lists = place.tolist(), child.tolist()
