@@ -14,10 +14,10 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 import secret_jax
-from secret_jax.cli.messages import CommandError, check_output, draw, say
-from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.formats import Reading
-from secret_jax.cli.rows import read
+from secret_jax.cli.files import TableFile
+from secret_jax.cli.formats import Reading
+from secret_jax.cli.learning import read
+from secret_jax.cli.main import CommandError, check_output, draw, say
 from secret_jax.inspect.printing import listed
 from secret_jax.tree.file import estimator_name, replacing
 

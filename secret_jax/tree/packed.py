@@ -40,10 +40,7 @@ def _new_array(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 class Comparisons(NamedTuple):
-    """Comparisons of some trees: of single columns, sums of columns, and lists.
-
-    There is one more than the trees have, the last one, which never holds.
-    """
+    """Comparisons of some trees: of single columns, sums of columns, and lists."""
 
     # Columns with the thresholds of the comparisons of them, (n, 1).
     single: tuple[tuple[int, AnyArray], ...]
@@ -58,13 +55,11 @@ class Comparisons(NamedTuple):
     def left(self, x: AnyArray, codes: AnyArray) -> Any:
         """Whether rows go left, (n_comparisons, n_rows); none is of a single column."""
         left = matmul(self.direction, x) <= self.threshold
-        xp = namespace(left)
         if len(self.attribute):
             n_lists, width = self.goes_left.shape
             first = 1 + width * np.arange(n_lists, dtype=np.int32)[:, None]
             listed = self.goes_left.ravel()[codes[self.attribute] + first]
-            left = xp.concatenate([left, listed])
-        left = xp.concatenate([left, xp.zeros_like(left[:1])])
+            left = namespace(left).concatenate([left, listed])
         for more in self.also:
             left = left & left[np.arange(len(left)) + more]
         return left
@@ -72,9 +67,12 @@ class Comparisons(NamedTuple):
     def left_of_many(
         self, x: np.ndarray, codes: np.ndarray, array: NewArray
     ) -> np.ndarray:
-        """The same for NumPy in the memory that ``array`` gives, column by column."""
+        """The same for NumPy in the memory that ``array`` gives, column by column.
+
+        There is one more, which never holds.
+        """
         n_rows, stop = x.shape[1], 0
-        left = array("left", (self.also.shape[1], n_rows), bool)
+        left = array("left", (1 + self.also.shape[1], n_rows), bool)
         for column, threshold in self.single:
             start, stop = stop, stop + len(threshold)
             np.less_equal(x[column], threshold, out=left[start:stop])
@@ -89,7 +87,7 @@ class Comparisons(NamedTuple):
             left[stop], stop = goes_left.take(codes[attribute] + 1), stop + 1
         left[-1] = False
         for more in self.also:
-            left &= left[np.arange(len(left)) + more]
+            left[:-1] &= left[np.arange(len(more)) + more]
         return left
 
 
@@ -100,7 +98,7 @@ def comparisons_of(
 
     ``by_column``: whether those of single columns stand apart; ``n``: number of sums
     and of lists after padding. Returns also the place of each node's own one,
-    (n_nodes,), int, of leaves that of the one that never holds.
+    (n_nodes,), int; that of leaves is past all of them.
     """
     every = np.flatnonzero(tree.kind != SplitKind.LEAF)
     listed = every[tree.kind[every] == SplitKind.DISCRETE]
@@ -123,7 +121,7 @@ def comparisons_of(
     also, node, further = [], tree.further, place[tree.n_nodes :]
     while len(node):  # one of each node at a time
         some, which = np.unique(node, return_index=True)
-        also.append(np.zeros(1 + never, int))
+        also.append(np.zeros(never, int))
         also[-1][place[some]] = further[which] - place[some]
         node, further = (np.delete(each, which) for each in (node, further))
     groups = [
@@ -136,7 +134,7 @@ def comparisons_of(
         threshold=padded(tree.threshold[sums, None], n_sums),
         attribute=padded(tree.attribute[listed], n_lists),
         goes_left=padded(goes_left, n_lists),
-        also=np.array(also, int).reshape(len(also), 1 + never),
+        also=np.array(also, int).reshape(len(also), never),
     )
     return found, place[: tree.n_nodes]
 
@@ -258,7 +256,7 @@ def packed_trees(
     following = np.repeat(following, 1 << most, axis=1)
     compared, at = comparisons_of(tree, not n, n)
     n_numbers = 2 * n // n_bits + 1 if n else max(place, default=-1) + 1
-    order = np.full(n_numbers * n_bits, at[leaf[0]])
+    order = np.full(n_numbers * n_bits, at[leaf[0]])  # bits that say nothing
     for piece, (root, chosen) in enumerate(pieces.items()):
         nodes, table = _table(left, right, root, chosen, state)
         table = np.repeat(table, 1 << (n_bits - start[piece] - len(nodes)))

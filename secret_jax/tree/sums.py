@@ -67,10 +67,11 @@ class TreeSum:
         ``finish``: what becomes of the sums of some rows, of the same shape. Returns
         (n_rows, n_outputs), float64: in standardised units.
         """
-        trees, steps = self.trees[first:last], self.steps[first:last]
-        if len(trees) < len(self.trees):
-            return TreeSum(trees, steps).values(table, finish=finish)
-        if not are_few(shape_of(table)[0], len(trees)) and not on_accelerator():
+        if first or last is not None:
+            some = TreeSum(self.trees[first:last], self.steps[first:last])
+            return some.values(table, finish=finish)
+        trees, few = self.trees, are_few(shape_of(table)[0], len(self.trees))
+        if not few and not on_accelerator():
             forest, scratch = self._once(forest_of), Scratch()
 
             def of_rows(table: Table) -> np.ndarray:
@@ -79,11 +80,11 @@ class TreeSum:
 
             n_bits = max(group.trees.order.size for group in forest.groups)
             return by_rows(of_rows, table, n_bits, (trees[0].n_outputs,), np.float64)
-        if are_few(shape_of(table)[0], len(trees)):
+        if few:
             found = self._of_few(on_host(table))
         else:
             arrays, n_trees = self._once(_packed), np.int32(len(trees))
-            steps = padded(steps.astype(np.float32), len(arrays.root))
+            steps = padded(self.steps.astype(np.float32), len(arrays.root))
             width = arrays.node.shape[1]
             found = computed(sum_of_trees, table, width, arrays, steps, n_trees).T
         found = found.astype(np.float64, copy=False)

@@ -11,8 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import SecretClassifier
 from secret_jax.cli.fit import measured
+from secret_jax.cli.learning import Rows
 from secret_jax.cli.main import main
-from secret_jax.cli.rows import Rows
 
 QUICK = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
 

@@ -17,8 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from secret_jax import Ridge, RssSplits, SecretClassifier
 from secret_jax.cli import fit as fit_module
-from secret_jax.cli.main import main
-from secret_jax.cli.parser import build_parser
+from secret_jax.cli.main import build_parser, main
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime.values import constraints_of
 from secret_jax.tree.file import load_model

@@ -15,12 +15,10 @@ import pandas as pd
 import pytest
 from messy_tables import write_flats
 
-from secret_jax.cli.messages import QUIET, CommandError
-from secret_jax.cli.parser import build_parser
-from secret_jax.cli.reading.files import read_file
-from secret_jax.cli.reading.formats import ColumnFormat, Reading
-from secret_jax.cli.reading.learning import oddities
-from secret_jax.cli.rows import Rows, training_rows
+from secret_jax.cli.files import read_file
+from secret_jax.cli.formats import ColumnFormat, Reading
+from secret_jax.cli.learning import Rows, oddities, training_rows
+from secret_jax.cli.main import QUIET, CommandError, build_parser
 
 N = 40
 Y = list(range(100, 100 + N))

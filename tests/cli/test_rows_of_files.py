@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
+from secret_jax.cli.learning import Rows
 from secret_jax.cli.main import main
-from secret_jax.cli.rows import Rows
 from secret_jax.tree.file import load_model
 
 QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pandas.api.types as types
 
-from secret_jax.cli.messages import CommandError
-from secret_jax.cli.reading.files import TableFile
+from secret_jax.cli.files import TableFile
+from secret_jax.cli.main import CommandError
 from secret_jax.data.schema import TableSchema
 
 ISO = "ISO8601"
@@ -39,7 +39,7 @@ _CLOCKS += [" %I:%M:%S %p", " %I:%M:%S%p"]
 _MONTHS = [f"%{month}{mark}%Y" for month, mark in product("bB", "- ")]
 _MONTHS += ["%b-%y", "%b %y", "%m/%Y"]
 _FORMS = ["%Y%m%d", ISO, *_MONTHS, *map("".join, product(_DAYS, _CLOCKS))]
-_QUARTER = re.compile(r"\A(?:(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4}))\Z")
+_QUARTER = r"\A(?:(\d{4})[- ]?Q([1-4])|Q([1-4])[- /]?(\d{4}))\Z"
 _TRIED = 10  # texts that show which formats may be those of all
 _MOST = 0.5  # a column of which more is of one kind is meant to be of it
 
@@ -50,7 +50,7 @@ MISSING += ("-nan", "-NaN", "NULL", "null", "None")
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnFormat:
-    """How the cells of a column are written.
+    """How the cells of a column are written: what is said of them, and what reads them.
 
     Numbers have ``thousands`` between groups of three digits, ``decimal`` before the
     decimals, and a ``unit`` before or after them, which zero alone may lack. Dates have
@@ -69,19 +69,17 @@ class ColumnFormat:
 
     def parse(self, texts: pd.Series) -> pd.Series:
         """Read texts as float64, datetime64, bool or text; missing where it cannot."""
-        if self.kind == "number":
-            return self._numbers(texts.str.translate(_SAME)).where(np.isfinite)
         if self.kind == "date":
             texts = texts.str.replace(_QUARTER, _first_month, regex=True)
             dates = pd.to_datetime(texts, format=self.form, errors="coerce", utc=True)
             return dates.dt.tz_localize(None).astype("datetime64[s]")
         if self.kind == "truth":
             return texts.str.casefold().map({"true": True, "false": False})
-        return texts.map(folded) if self.folded else texts
-
-    def _numbers(self, texts: pd.Series) -> pd.Series:
+        if self.kind == "text":
+            return texts.map(folded) if self.folded else texts
+        texts = texts.str.translate(_SAME)
         if self == ColumnFormat():
-            return to_numbers(texts)
+            return to_numbers(texts).where(np.isfinite)
         parts = _taken_apart(texts)
         mark, point = re.escape(self.thousands), re.escape(self.decimal)
         grouped = rf"\d{{1,3}}(?:{mark}\d{{3}})+|" if mark else ""
@@ -89,7 +87,7 @@ class ColumnFormat:
         body = parts["body"].where(parts["body"].str.fullmatch(written))
         body = body.str.replace(self.thousands, "", regex=False) if mark else body
         body = body.str.replace(self.decimal, ".", regex=False)
-        values = to_numbers(parts["sign"] + body)
+        values = to_numbers(parts["sign"] + body).where(np.isfinite)
         return values.where((parts["unit"] == self.unit) | (values == 0))
 
     def sentence(self) -> str:
@@ -135,8 +133,9 @@ def find_numbers(cells: pd.Series) -> Found:
 
 
 def find_dates(cells: pd.Series) -> Found:
-    """Find the formats in which all cells are dates: two where day and month may be
-    exchanged.
+    """Find the formats in which all cells are dates.
+
+    They are two where day and month may be exchanged.
     """
     return _fitting(cells, [ColumnFormat(kind="date", form=form) for form in _FORMS])
 
@@ -181,6 +180,31 @@ def _first_month(quarter: re.Match[str]) -> str:
     return f"{year or year_behind}-{3 * int(one or other) - 2:02}"
 
 
+class Column(NamedTuple):
+    """Cells of a column of a table as text without blanks around; None if missing."""
+
+    table: TableFile
+    name: str
+    cells: pd.Series
+
+    @property
+    def known(self) -> pd.Series:
+        """Cells that are not missing."""
+        return self.cells.dropna()
+
+    @property
+    def kind(self) -> str:
+        """What the type of the column says that it is; see `kind_of`."""
+        return kind_of(self.table.frame[self.name])
+
+    def held(self, text: str) -> str:
+        """Begin a message about a text in the column: where it stands, how often."""
+        here = (self.cells == text).to_numpy()
+        place = self.table.place(int(here.argmax()))
+        often = f"{here.sum()} of {self.cells.count()} values"
+        return f"column {self.name!r} holds {text!r} in {place} ({often})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How the columns of a table are read, by name, and which cells are missing."""
@@ -193,33 +217,30 @@ class Reading:
 
         A cell that is not what its column holds is an error that names its place.
         """
-        read = {name: self._column(table, name) for name in names}
+        read = {name: self._values(self.column(table, name)) for name in names}
         return pd.DataFrame(read, index=table.frame.index)
 
-    def cells(self, table: TableFile, name: str) -> pd.Series:
-        """The cells of a column as text without blanks around it; None if missing."""
+    def column(self, table: TableFile, name: str) -> Column:
+        """Cells of a column as text, those that say nothing missing."""
         column = pd.Series(table.frame[name])
         if not types.is_string_dtype(column):
             column = column.astype(object).map(_as_written, na_action="ignore")
         cells = column.str.strip()
         verbatim = self.formats.get(name, ColumnFormat()).verbatim
         gone = cells.isna() | cells.isin([""] if verbatim else self.missing)
-        return cells.astype(object).mask(gone, None)
+        return Column(table, name, cells.astype(object).mask(gone, None))
 
-    def _column(self, table: TableFile, name: str) -> pd.Series:
-        chosen, column = self.formats[name], pd.Series(table.frame[name])
-        if kind_of(column) in (chosen.kind, "category"):
-            return column
-        cells = self.cells(table, name)
-        texts = pd.Series(cells.dropna().unique(), dtype=object)
+    def _values(self, column: Column) -> pd.Series:
+        chosen = self.formats[column.name]
+        if column.kind in (chosen.kind, "category"):
+            return pd.Series(column.table.frame[column.name])
+        texts = pd.Series(column.known.unique(), dtype=object)
         values = chosen.parse(texts)
-        bad = [*texts[values.isna()]]
-        if bad:
+        for bad in texts[values.isna()]:
             what = chosen.sentence().split(":")[0]
-            remedy = f"mend it, or count it as missing (--na {bad[0]!r})"
-            where = held(table, name, cells, bad[0])
-            raise CommandError(f"{where}, where {what} are read; {remedy}")
-        spread = cells.map(values.set_axis(texts))
+            remedy = f"mend it, or count it as missing (--na {bad!r})"
+            raise CommandError(f"{column.held(bad)}, where {what} are read; {remedy}")
+        spread = column.cells.map(values.set_axis(texts))
         # Types that say what they are also where all values are missing.
         types_of = {"number": "float64", "truth": "boolean", "text": "category"}
         return spread.astype(types_of.get(chosen.kind, "datetime64[s]"))
@@ -248,15 +269,6 @@ class Reading:
         """Read back what `to_json` wrote."""
         formats = {n: ColumnFormat(**one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
-
-
-def held(table: TableFile, name: str, cells: pd.Series, text: str) -> str:
-    """Begin a message about a text in a column: where it stands, and how often."""
-    here = (cells == text).to_numpy()
-    often = f"{here.sum()} of {cells.count()} values"
-    return (
-        f"column {name!r} holds {text!r} in {table.place(int(here.argmax()))} ({often})"
-    )
 
 
 def kind_of(column: Any) -> str:

@@ -1,7 +1,7 @@
 """Files and standard input as tables of cells: CSV, Excel, Parquet and JSON.
 
 The content decides what a file is, not its name, and pandas reads it. Cells of CSV stay
-text here; what they mean is for `secret_jax.cli.reading.learning`.
+text here; what they mean is for `secret_jax.cli.learning`.
 """
 
 import csv
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from secret_jax.cli.messages import CommandError
+from secret_jax.cli.main import CommandError
 from secret_jax.inspect.printing import listed
 from secret_jax.runtime.optional import imported
 
@@ -45,14 +45,14 @@ class TableFile(NamedTuple):
         columns, hint = [*self.frame], self.hint
         if name in columns:
             return name
-        if self.lines and any(one.startswith("Unnamed: ") for one in self.frame):
+        if self.lines and any(one.startswith("Unnamed: ") for one in columns):
             hint += "; if the header stands further down, give --skip N"
-        shown = listed([*map(repr, columns)], n_max=12)
         if not any(re.search(r"[^\W\d_]", column) for column in columns):
             hint = f"; the first line must be a header with names{hint}"
         raise CommandError(
             f"{what} {name!r}, but there is no such column"
-            f"{did_you_mean(name, columns) or '.'} The columns are {shown}{hint}"
+            f"{_did_you_mean(name, columns)} The columns are "
+            f"{listed([*map(repr, columns)], n_max=12)}{hint}"
         )
 
     def place(self, row: int) -> str:
@@ -61,13 +61,11 @@ class TableFile(NamedTuple):
         return f"line {number + self.lines}" if self.lines else f"row {number}"
 
 
-def read_file(
-    path: str, *, sheet: str | None = None, skip: int | None = None
-) -> TableFile:
+def read_file(path: str, *, sheet: str | None = None, skip: int = -1) -> TableFile:
     """Read a file, or standard input ("-"), as a table of cells.
 
-    The header stands below ``skip`` lines; of an Excel file the first ``sheet`` is read
-    by default.
+    The header stands below ``skip`` lines (-1: below those that are empty); of an Excel
+    file the first ``sheet`` is read by default.
     """
     if path == "-":
         content, name = sys.stdin.buffer.read(), "standard input"
@@ -79,55 +77,53 @@ def read_file(
     try:
         if content.startswith(b"\x1f\x8b"):
             content = gzip.decompress(content)
-        table = _read(name, content, sheet, skip)
+        if content.startswith(b"PK") and b"header.npy" in content[:1000]:
+            raise CommandError(f"{name!r} is a model, not a table")
+        if content.startswith(b"PK"):
+            table = _read_excel(name, content, sheet, max(skip, 0))
+        elif content.startswith(b"PAR1") or _JSON.match(content):
+            table = TableFile(_read_typed(content), name)
+        elif b"\0" in content and not content.startswith(_UTF16):
+            raise CommandError(
+                f"{name!r} holds binary data, neither CSV (.csv.gz) nor JSON nor "
+                "Parquet nor Excel (.xlsx); unpack it, or save the table as CSV"
+            )
+        else:
+            table = _read_text(name, content, skip)
     except CommandError:
         raise
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError, OSError) as error:
-        raise CommandError(
-            f"{name!r} is damaged, or of no kind known: {error}"
-        ) from None
+        damage = f"{name!r} is damaged, or of no kind known: {error}"
+        raise CommandError(damage) from None
     if len(table.frame) == 0:
         raise CommandError(f"{name!r} has a header, but no rows")
     return table
 
 
-def _read(name: str, content: bytes, sheet: str | None, skip: int | None) -> TableFile:
-    if b"header.npy" in content[:1000] and content.startswith(b"PK"):
-        raise CommandError(f"{name!r} is a model, not a table")
-    if content.startswith(b"PK"):
-        imported("openpyxl", "Excel files", "data")
-        return _read_excel(name, content, sheet, skip or 0)
+def _read_typed(content: bytes) -> pd.DataFrame:
+    """Read Parquet or JSON, whose cells have types; nested ones become text."""
     if content.startswith(b"PAR1"):
         imported("pyarrow", "Parquet files", "data")
-        return _typed(name, pd.read_parquet(io.BytesIO(content)))
-    if _JSON.match(content):
+        frame = pd.read_parquet(io.BytesIO(content))
+    else:
         lines = len(re.findall(rb"^\s*\{.*\}\s*$", content, re.MULTILINE)) > 1
-        how: Any = {"lines": lines, "dtype": False}
-        return _typed(name, pd.read_json(io.BytesIO(content), **how))
-    if b"\0" in content and not content.startswith(_UTF16):
-        raise CommandError(
-            f"{name!r} holds binary data, neither CSV (.csv.gz) nor JSON nor Parquet "
-            "nor Excel (.xlsx); unpack it, or save the table as CSV"
-        )
-    return _read_text(name, content, skip)
-
-
-def _typed(name: str, frame: pd.DataFrame) -> TableFile:
+        frame: Any = pd.read_json(io.BytesIO(content), lines=lines, dtype=False)
     frame = frame.reset_index(drop=True).set_axis([*map(str, frame)], axis=1)
     for column in (one for one in frame if frame[one].dtype == "O"):
         nested = frame[column].map(lambda cell: isinstance(cell, list | dict))
         frame[column] = frame[column].mask(nested, frame[column].map(str))
-    return TableFile(frame, name)
+    return frame
 
 
 def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> TableFile:
+    imported("openpyxl", "Excel files", "data")
     how: Any = {"header": None, "dtype": object, "keep_default_na": False}
     how |= {"sheet_name": None, "skiprows": skip, "na_values": [""]}
     book = pd.read_excel(io.BytesIO(content), **how)
     chosen = next(iter(book)) if sheet is None else sheet
     if chosen not in book:
         raise CommandError(
-            f"{name!r} has no sheet {chosen!r}{did_you_mean(chosen, book) or '.'}"
+            f"{name!r} has no sheet {chosen!r}{_did_you_mean(chosen, book)}"
             f" Its sheets are {listed([*map(repr, book)], n_max=12)}"
         )
     table = _headed(name, book[chosen], 1 + skip)
@@ -139,7 +135,7 @@ def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> Tabl
     return table._replace(hint=hint, notes=(note, *table.notes))
 
 
-def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
+def _read_text(name: str, content: bytes, skip: int) -> TableFile:
     """Read CSV in UTF-8, UTF-16, or what Windows writes."""
     first = "UTF-16" if content.startswith(_UTF16) else "UTF-8-sig"
     notes, text = (), ""
@@ -154,7 +150,7 @@ def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
         notes = (f"the file is not UTF-8 and is read as {encoding}: {byte}",)
     lines = text[:65536].splitlines(keepends=True)
     empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    before = empty if skip is None else skip
+    before = empty if skip < 0 else skip
     # The one that makes most columns of the header.
     separator = max(
         ",;\t|",
@@ -192,8 +188,8 @@ def _headed(name: str, cells: pd.DataFrame, lines: int) -> TableFile:
     return TableFile(frame, name, lines, notes=tuple(notes))
 
 
-def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """Ask for the candidate most like a name; empty if none is."""
+def _did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """End a sentence, and ask for the candidate most like a name, if any is."""
     by_case = {candidate.casefold(): candidate for candidate in candidates}
     near = difflib.get_close_matches(name.casefold(), by_case, n=1)
-    return f"; did you mean {by_case[near[0]]!r}?" if near else ""
+    return f"; did you mean {by_case[near[0]]!r}?" if near else "."
