@@ -1,5 +1,7 @@
 """Of many rows a sample grows the tree: which rows, and what they stand for."""
 
+from dataclasses import replace
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -124,9 +126,11 @@ def joined_blocks(source, size: int) -> tuple[np.ndarray, ...]:
 def test_blocks_are_all_rows_encoded_in_their_order(rng, size):
     x = rng.normal([0, 1e4, -3], [1, 1, 1e-3], (1000, 3)).astype(np.float32)
     targets, weight = rng.normal(size=(1000, 2)), rng.uniform(1, 2, 1000)
-    source = host_rows(x, targets, weight)
+    sources = [rows_of(x, targets, weight) for rows_of in (host_rows, device_rows)]
+    schema = replace(sources[0].schema, tails=((1, 9999.5, 10000.5),))
+    source, there = (replace(each, schema=schema) for each in sources)
     everything = source.take(None)
-    there = device_rows(x, targets, weight)
+    assert everything.table.x[:, 1].max() < 0.6  # flat beyond the bounds
     for other in (source, everything, there):
         assert other.n_rows == 1000
         assert_same(joined_blocks(other, size), tuple(jax.tree.leaves(everything)))
