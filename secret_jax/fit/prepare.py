@@ -118,11 +118,7 @@ def read_rows(
     if factor != 1.0:
         source = replace(several[0], schema=learner.schema(factor))
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
-    some = slice(None) if index is None else index
-    loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
-    schema = with_units_of(loss, source.schema, targets, weight)
-    told, values = loss.targets_of_lines(targets), source.columns.take(index).values
-    schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
+    schema = scaled_schema(plan.leaf.loss, source, index, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
         return schema, source, None
@@ -220,6 +216,20 @@ def _read(
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
     columns = columns.recoded(learner.places())
     return TableSource(learner.schema(), columns, targets, weight, group)
+
+
+def scaled_schema(
+    loss: Loss, source: TableSource, index: np.ndarray | None, tail_share: float
+) -> TableSchema:
+    """Schema with targets in units of a loss and bounds of tails, by a sample or all.
+
+    ``index``: of the rows of the sample; None: all.
+    """
+    some = slice(None) if index is None else index
+    targets, weight = source.targets[some], source.weight[some]
+    schema = with_units_of(loss, source.schema, targets, weight)
+    of_lines, columns = loss.targets_of_lines(targets), source.columns.take(index)
+    return with_flat_tails(schema, columns.values, of_lines, weight, tail_share)
 
 
 def with_units_of(
