@@ -66,22 +66,12 @@ def factorised(
 def sorted_categories(values: Iterable[Any]) -> tuple[Any, ...]:
     """Sort the categories of a column; None, for missing values, comes last."""
     distinct = set(values)
-    there = distinct - {None}
-    missing = (None,) if None in distinct else ()
+    missing = distinct & {None}
     try:
-        return (*sorted(there), *missing)
+        return (*sorted(distinct - missing), *missing)
     except TypeError:  # mixed types have no order of their own
-        return (*sorted(there, key=lambda v: (str(type(v)), str(v))), *missing)
-
-
-def codes_of(
-    column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
-) -> tuple[np.ndarray, set[Any]]:
-    """Encode values as category codes, -1 if unknown; also return the unknown ones."""
-    position = {category: code for code, category in enumerate(categories)}
-    distinct, codes = factorised(column, name, allow_missing)
-    known = np.array([position.get(value, -1) for value in distinct], np.int32)
-    return known[codes], set(distinct) - position.keys()
+        by_type = sorted(distinct - missing, key=lambda v: (str(type(v)), str(v)))
+        return (*by_type, *missing)
 
 
 def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
@@ -89,17 +79,15 @@ def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
     if not unseen:
         return
 
-    def told(values: set[Any]) -> str:
+    held = []
+    for name, values in unseen.items():
         found = sorted(str(value) for value in values - {None})
-        gaps = ["missing values"] * (None in values)
-        return " and ".join([listed(found)] * bool(found) + gaps)
-
-    held = "; ".join(
-        f"column {name!r} holds {told(values)}" for name, values in unseen.items()
-    )
+        gaps = ["missing values"] if None in values else []
+        told = " and ".join([listed(found), *gaps] if found else gaps)
+        held.append(f"column {name!r} holds {told}")
     warn(
-        f"There are categories that training never saw: {held}. Their rows go to the "
-        "larger child at a split on the column; equations and sums count them as the "
-        "mean of the known categories.",
+        f"There are categories that training never saw: {'; '.join(held)}. Their rows "
+        "go to the larger child at a split on the column; equations and sums count "
+        "them as the mean of the known categories.",
         UnseenCategoryWarning,
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.categories import codes_of, warn_of_unseen
+from secret_jax.data.categories import factorised, warn_of_unseen
 from secret_jax.data.columns import ReadTable, read_columns
 from secret_jax.data.device import encoded_block, is_resident
 from secret_jax.data.rows import Table
@@ -89,8 +89,45 @@ class Unencoded(NamedTuple):
 
     def block(self, rows: slice) -> Table:
         """Encode a block of rows; its columns lie one after the other."""
-        x = _encoded_columns(self.schema, self.columns, rows).T
-        return Table(x, self.columns.codes[rows])
+        (schema, (values, codes)), n_rows = self, rows.stop - rows.start
+        found, codes = np.empty((schema.n_columns, n_rows), np.float32), codes[rows]
+        first = schema.n_regressors - schema.n_indicators
+        for position, (attribute, code) in enumerate(schema.indicators, first):
+            found[position] = codes[:, attribute] == code
+        if codes.size and codes.min() < 0:
+            shares = zip(schema.indicators, schema.indicator_shares, strict=False)
+            for position, ((attribute, _), share) in enumerate(shares, first):
+                found[position, codes[:, attribute] < 0] = share
+        for _, indicator in schema.missing_columns:
+            found[indicator] = 0.0
+        wide = np.empty(n_rows)  # one column: it stays in a cache
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column, i in zip(values, schema.continuous_positions, strict=True):
+                wide[:] = column[rows]
+                wide -= schema.center[i]
+                wide /= schema.scale[i]
+                found[i] = wide
+        self._bound(found)
+        return Table(found.T, codes)
+
+    def _bound(self, found: np.ndarray) -> None:
+        """Let far numbers saturate, in place, and replace missing ones."""
+        schema, missing = self.schema, None
+        extremes = found.max(initial=0.0), -found.min(initial=0.0)
+        if not np.maximum(*extremes) <= FAR:  # or one is NaN
+            missing = np.isnan(found)
+            if np.isinf(found).any() or not (schema.allow_missing or ~missing.any()):
+                columns = zip(self.columns.values, schema.continuous, strict=True)
+                for column, i in columns:  # may refuse it
+                    numbers(column, schema.names[i], schema.allow_missing)
+            np.clip(found, -FAR, FAR, out=found)
+        if schema.tails:
+            low, high = (ends[:, None].astype("f4") for ends in schema.saturation)
+            np.clip(found, low, high, out=found)
+        if missing is not None:
+            found[missing] = 0.0
+            for i, indicator in schema.missing_columns:
+                found[indicator] = missing[i]
 
     def encoded(self) -> Table:
         """Encode all rows, in blocks processed in parallel."""
@@ -138,11 +175,12 @@ def matched(
     unseen = {}
     for attribute, column in enumerate(schema.discrete):
         name = schema.names[column]
-        codes[:, attribute], found = codes_of(
-            columns[column], schema.categories[attribute], name, schema.allow_missing
-        )
-        if found and (asked is None or attribute in asked):
-            unseen[name] = found
+        distinct, code = factorised(columns[column], name, schema.allow_missing)
+        place = {value: k for k, value in enumerate(schema.categories[attribute])}
+        known = np.array([place.get(value, -1) for value in distinct], np.int32)
+        codes[:, attribute] = known[code]
+        if (known < 0).any() and (asked is None or attribute in asked):
+            unseen[name] = set(distinct) - place.keys()
     warn_of_unseen(unseen)
     values = [
         numbers(columns[i], schema.names[i], schema.allow_missing)
@@ -151,45 +189,3 @@ def matched(
         for i in schema.continuous
     ]
     return ReadColumns(values, codes)
-
-
-def _encoded_columns(
-    schema: TableSchema, columns: ReadColumns, rows: slice
-) -> np.ndarray:
-    """Encode a block of rows, shape (n_columns, n_rows), float32."""
-    n_rows = rows.stop - rows.start
-    found = np.empty((schema.n_columns, n_rows), np.float32)
-    first = schema.n_regressors - schema.n_indicators
-    codes = columns.codes[rows]
-    for position, (attribute, code) in enumerate(schema.indicators, first):
-        found[position] = codes[:, attribute] == code
-    if codes.size and codes.min() < 0:
-        shares = zip(schema.indicators, schema.indicator_shares, strict=False)
-        for position, ((attribute, _), share) in enumerate(shares, first):
-            found[position, codes[:, attribute] < 0] = share
-    for _, indicator in schema.missing_columns:
-        found[indicator] = 0.0
-    wide = np.empty(n_rows)  # one column: it stays in a cache
-    with np.errstate(over="ignore", invalid="ignore"):
-        for column, i in zip(columns.values, schema.continuous_positions, strict=True):
-            wide[:] = column[rows]
-            wide -= schema.center[i]
-            wide /= schema.scale[i]
-            found[i] = wide
-    missing = None
-    extremes = found.max(initial=0.0), -found.min(initial=0.0)
-    if not np.maximum(*extremes) <= FAR:  # or one is NaN
-        missing = np.isnan(found)
-        if np.isinf(found).any() or not (schema.allow_missing or ~missing.any()):
-            for column, i in zip(columns.values, schema.continuous, strict=True):
-                numbers(column, schema.names[i], schema.allow_missing)  # may refuse it
-        # Far outside the training range numbers saturate.
-        np.clip(found, -FAR, FAR, out=found)
-    if schema.tails:
-        low, high = (bounds[:, None].astype(np.float32) for bounds in schema.saturation)
-        np.clip(found, low, high, out=found)
-    if missing is not None:
-        found[missing] = 0.0
-        for i, indicator in schema.missing_columns:
-            found[indicator] = missing[i]
-    return found

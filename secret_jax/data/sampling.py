@@ -168,7 +168,13 @@ def repeats_of(
     _, place = np.unique(of_columns, return_inverse=True)
     n_different, n_seen = np.bincount(place), np.bincount(place, number)
     differ = n_different[n_seen > 1] > 1
-    discrete = all(_is_discrete(column[first]) for column in numbers)
+    few = max(2, len(first) // _FEW_VALUES)
+    different = (np.unique(column[first]) for column in numbers)
+    discrete = all(
+        len(values) <= few
+        or (len(values) < _FEW_VALUES and (values == np.floor(values)).all())
+        for values in different
+    )
     if not discrete and differ.sum() < _SHARE_THAT_DIFFERS * len(differ):
         number = np.ones_like(number)
     return Repeats(first, member, number)
@@ -179,10 +185,3 @@ def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return first[order], np.argsort(order)[member]
-
-
-def _is_discrete(column: np.ndarray) -> bool:
-    """Whether a number of different rows has so few values that some agree anyhow."""
-    values = np.unique(column)
-    few = len(values) < _FEW_VALUES and (values == np.floor(values)).all()
-    return bool(few or len(values) <= max(2, len(column) // _FEW_VALUES))

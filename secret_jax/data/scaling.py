@@ -102,16 +102,14 @@ def column_sums(
     def of_block(rows: slice) -> ColumnSums:
         values = np.array([column[rows] for column in columns], np.float64)
         row_weight = weight[rows]
-        edges = _edges(values)
-        if not np.isfinite(edges).all():
-            for column, name in zip(columns, names, strict=True):
-                numbers(column, name, allow_missing)  # names the first bad value
-        if not row_weight.all():
-            used = row_weight > 0
-            values, row_weight = values[:, used], row_weight[used]
-            edges = _edges(values)
         with np.errstate(over="ignore", invalid="ignore"):
-            return _block_sums(values, row_weight, *edges)
+            if not np.isfinite(values.sum(axis=1)).all():
+                for column, name in zip(columns, names, strict=True):
+                    numbers(column, name, allow_missing)  # names the first bad value
+            if not row_weight.all():
+                used = row_weight > 0
+                values, row_weight = values[:, used], row_weight[used]
+            return _block_sums(values, row_weight)
 
     return joint_sums(list(in_blocks(of_block, len(weight))))
 
@@ -141,16 +139,10 @@ def moments_of(
     return center, np.where(constant | (scale <= 0), 1.0, scale)
 
 
-def _edges(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Least and greatest values of columns; NaN where one is missing."""
-    lowest = values.min(axis=1, initial=np.inf)
-    return lowest, values.max(axis=1, initial=-np.inf)
-
-
-def _block_sums(
-    values: np.ndarray, weight: np.ndarray, lowest: np.ndarray, highest: np.ndarray
-) -> ColumnSums:
+def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
     """Sum a block over its rows; ``values`` are overwritten."""
+    lowest = values.min(axis=1, initial=np.inf)  # NaN where one is missing
+    highest = values.max(axis=1, initial=-np.inf)
     missing_mass = np.zeros(len(values))
     share = None if (weight == 1).all() else np.broadcast_to(weight, values.shape)
     if np.isnan(lowest).any():

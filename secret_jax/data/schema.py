@@ -75,8 +75,8 @@ class Attributes:
     @property
     def input_names(self) -> tuple[str, ...]:
         """Names of the input columns; the attributes of a date are one column."""
-        columns = (self.origin(i).column for i in range(len(self.names)))
-        return tuple(dict.fromkeys(columns))
+        owner = {part: name for name, parts in self.dates for part in parts}
+        return tuple(dict.fromkeys(owner.get(name, name) for name in self.names))
 
     def index_of(self, attribute: Any) -> int:
         """Position of an attribute that is given by its position or name."""

@@ -145,11 +145,6 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
     """Scale weights to a mean of one over the rows that have any.
 
     In another unit they are the same to the last digit, but by a rare accident.
-
-    Examples
-    --------
-    >>> scaled_weight(np.array([30.0, 0.0, 10.0]))
-    array([1.5, 0. , 0.5])
     """
     weight = weight / weight.max()  # the sum cannot overflow
     return rounded_weight(weight / (weight.sum() / np.count_nonzero(weight)))
@@ -192,12 +187,6 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
     if named and len(set(names)) == n_outputs:
         return tuple(names)
     return tuple(f"y{i}" for i in range(n_outputs)) if n_outputs > 1 else ("y",)
-
-
-def name_of(y: Any) -> str:
-    """Name of a target that is a Series or the column of a table, or nothing."""
-    name = next(iter(getattr(y, "columns", [getattr(y, "name", "")])), "")
-    return name if isinstance(name, str) else ""
 
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:

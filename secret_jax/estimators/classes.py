@@ -14,7 +14,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
-from secret_jax.data.validation import ArrayLike, TableLike, name_of
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.common import Targets
 from secret_jax.inspect.view import Classes
 
@@ -96,7 +96,9 @@ class ClassesMixin(ClassifierMixin):
         priors = checked_priors(getattr(self, "priors", None), classes)
         weight = class_weights(labels, classes, weight, self.class_weight, priors)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        learned = {"classes_": classes, "target_name_": name_of(y)}
+        name = next(iter(getattr(y, "columns", [getattr(y, "name", "")])), "")
+        name = name if isinstance(name, str) else ""
+        learned = {"classes_": classes, "target_name_": name}
         return Targets(values, names, weight, learned)
 
     def __sklearn_tags__(self) -> Any:

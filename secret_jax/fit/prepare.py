@@ -124,12 +124,7 @@ def read_rows(
     if factor != 1.0:
         source = replace(several[0], schema=learner.schema(factor))
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
-    some = slice(None) if index is None else index
-    loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
-    schema = with_units_of(loss, source.schema, targets, weight)
-    values = source.columns.take(index).values
-    told = targets if loss.link == "identity" else None  # else no lines explain them
-    schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
+    schema = scaled_schema(plan.leaf.loss, source, index, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
         return schema, source, None
@@ -223,6 +218,21 @@ def in_units_of(
     centers, scales = tuple(center.tolist()), tuple(scale.tolist())
     schema = replace(schema, target_centers=centers, target_scales=scales)
     return with_units_of(loss, schema, targets, weight)
+
+
+def scaled_schema(
+    loss: Loss, source: TableSource, index: np.ndarray | None, tail_share: float
+) -> TableSchema:
+    """Schema with targets in units of a loss and bounds of tails, by a sample or all.
+
+    ``index``: of the rows of the sample; None: all.
+    """
+    some = slice(None) if index is None else index
+    targets, weight = source.targets[some], source.weight[some]
+    schema = with_units_of(loss, source.schema, targets, weight)
+    told = targets if loss.link == "identity" else None  # else no lines explain them
+    values = source.columns.take(index).values
+    return with_flat_tails(schema, values, told, weight, tail_share)
 
 
 def with_units_of(

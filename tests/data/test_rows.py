@@ -42,18 +42,6 @@ def test_a_shuffle_is_of_the_content_and_the_seed(rng):
         assert abs(np.corrcoef(place[a], place[b])[0, 1]) < 5 / np.sqrt(400)
 
 
-def test_a_change_of_the_last_digit_moves_no_row():
-    """Multiples of 1/256, so that no content lies where rounding changes."""
-    rng = np.random.default_rng(0)
-    rows = random_rows(rng, 300)
-    x = np.round(rows.table.x * 256) / 256
-    rows = rows._replace(
-        table=rows.table._replace(x=x), targets=np.round(rows.targets * 256) / 256
-    )
-    nudged = rows._replace(table=rows.table._replace(x=np.nextafter(x, x + 1)))
-    assert np.array_equal(shuffled(nudged, 0).targets, shuffled(rows, 0).targets)
-
-
 def test_identical_rows_are_merged_and_nothing_else(rng):
     distinct = random_rows(rng, 50)
     # Another target, another category, another last digit: other rows.

@@ -128,18 +128,6 @@ def test_categories_and_columns_go_by_name_not_by_codes_or_places():
         np.testing.assert_array_equal(found.codes, expected.codes)
 
 
-def test_scaling_counts_every_row_by_its_weight():
-    values = np.array([1.0, 2.0, 4.0, 8.0])
-    weight = np.array([0.0, 1.0, 2.0, 3.0])
-    y = values**2
-    schema = learned(values[:, None], y, weight)
-    repeated = np.repeat(values, weight.astype(int))
-    assert schema.center[0] == pytest.approx(repeated.mean())
-    assert schema.scale[0] == pytest.approx(repeated.std())
-    assert schema.target_center == pytest.approx((repeated**2).mean())
-    assert schema.target_scale == pytest.approx((repeated**2).std())
-
-
 def test_rows_without_weight_bring_no_categories():
     frame = pd.DataFrame({"grade": ["a", "b", "only here"]})
     schema = learned(frame, np.arange(3.0), np.array([1.0, 1.0, 0.0]))
@@ -171,15 +159,18 @@ def test_values_far_outside_saturate_instead_of_overflowing():
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_every_output_has_a_scale_of_its_own_and_comes_back(n_outputs):
+def test_every_column_and_output_has_a_scale_by_weight_and_comes_back(n_outputs):
     targets = np.array([[1e6, 0.25], [1e6 + 1, 0.5], [1e6 + 5, -3.0], [1e6, 7.0]])
     targets, names = targets[:, :n_outputs], ("rent", "share")[:n_outputs]
     weight = np.array([1.0, 2.0, 1.0, 3.0])
     options = ColumnOptions()
-    schema = learn_schema(read_columns(np.eye(4)), targets, weight, options, names)
+    columns = read_columns(1.0 * targets)
+    schema = learn_schema(columns, targets, weight, options, names)
     assert schema.target_names == names
     mean = np.average(targets, axis=0, weights=weight)
     deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+    np.testing.assert_allclose(schema.center, mean, rtol=1e-14)
+    np.testing.assert_allclose(schema.scale, deviation, rtol=1e-9)
     np.testing.assert_allclose(schema.target_centers, mean, rtol=1e-14)
     np.testing.assert_allclose(schema.target_scales, deviation, rtol=1e-9)
     scaled = schema.scale_targets(targets)

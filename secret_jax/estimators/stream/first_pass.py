@@ -18,18 +18,12 @@ from secret_jax.data.columns import listed
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.learning import ColumnOptions, Learner
 from secret_jax.data.rows import MAX_COPIES, Rows
-from secret_jax.data.sampling import (
-    ROW_ORDER,
-    content_hash,
-    distinct,
-    sampling_limit,
-)
+from secret_jax.data.sampling import ROW_ORDER, content_hash, distinct, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
-from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import refuse_targets, refuse_weights, rounded_weight
 from secret_jax.estimators.stream.batches import Batch, StreamError
-from secret_jax.fit.prepare import with_units_of
+from secret_jax.fit.prepare import scaled_schema
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.hashing import mix
 
@@ -221,19 +215,12 @@ class FirstPass:
         factor, places = self.n_used / self.weight, learner.places()
         source, share = pool.observed(learner.schema(), places, factor)
         self.factor = share * factor
-        schema = learner.schema(self.factor)
+        source = replace(source, schema=learner.schema(self.factor))
         # Of the rows beyond the sample, the most extreme targets are known.
         total = learner.target_sums
         extremes = np.stack([total.lowest, total.highest])
         loss.check_targets(np.concatenate([source.targets, extremes]))
-        schema = with_units_of(loss, schema, source.targets, source.weight)
-        schema = with_flat_tails(
-            schema,
-            source.columns.take(None).values,
-            source.targets if loss.link == "identity" else None,
-            source.weight,
-            learner.options.tail_share,
-        )
+        schema = scaled_schema(loss, source, None, learner.options.tail_share)
         is_sample = not (pool.is_whole or pool.merged)
         index = np.arange(source.n_rows) if is_sample else None
         n_wanted = enough(round(share * self.n_used))

@@ -37,11 +37,10 @@ class StreamMixin:
     ) -> Any:
         """Grow and prune a tree on rows that are read twice, in batches.
 
-        The first pass measures the columns, learns their categories and takes a sample,
-        which grows and prunes the tree; the second one gives its models, from all rows.
-        The tree is the one, but for rounding, that `fit` gives for the same rows with
-        ``leaf=Ridge(drops_regressors=False)``: columns keep the roles that they have at
-        the first pass.
+        The first pass measures the columns and takes a sample, which grows and prunes
+        the tree; the second one gives its models, from all rows. The tree is the one,
+        but for rounding, that `fit` gives for the same rows with
+        ``leaf=Ridge(drops_regressors=False)``: columns keep their roles.
 
         Parameters
         ----------
@@ -49,10 +48,9 @@ class StreamMixin:
             A Parquet file or a folder of them (also of partitions named as in
             ``year=2024/``), or a ``pyarrow.dataset.Dataset``; a tuple (X, y) or
             (X, y, sample_weight) of arrays, which may be mapped from disk; what gives
-            the same batches in the same order every time that it is iterated over, or a
-            function that returns it. A batch is a DataFrame of any kind, an Arrow
-            table, a dict of columns or a tuple of arrays, and is read while the next
-            one is fetched: do not overwrite it.
+            the same batches every time that it is iterated over, or a function that
+            returns it. A batch is a DataFrame of any kind, an Arrow table, a dict of
+            columns or a tuple of arrays, and must not be overwritten by the next one.
         target : str or sequence of str, default="y"
             The column of the output, or several; of tuples of arrays the name.
         sample_weight : str, optional
@@ -61,7 +59,7 @@ class StreamMixin:
             Columns to use; by default all others.
         sample_rows : int, optional
             Number of rows that grow and prune the tree. By default as many as `fit`
-            would take (see ``max_samples`` of the split finder), but at most 524,288.
+            would take, but at most 524,288.
         processes : bool, default=False
             Whether this is one of several processes that
             ``jax.distributed.initialize`` has brought together, which all call this
@@ -75,9 +73,8 @@ class StreamMixin:
         Raises
         ------
         StreamError
-            A ValueError. If the source cannot be read, or its rows not used: the
-            message says in which part file, batch and row. Also if the second pass
-            finds more rows than the first, fewer, or others, in any order.
+            A ValueError, if the source cannot be read, or its rows not used: the
+            message says where. Also if the second pass finds other rows.
         ImportError
             If pyarrow is needed and not there.
 

@@ -139,14 +139,6 @@ def test_targets_and_weights_may_lie_anyhow():
         assert_same_model(model, first)
 
 
-def test_a_column_that_is_the_target_is_told():
-    X, y = make_fried(300, random_state=1)
-    X[:, 3] = y
-    parts = [(X[:100], y[:100]), (X[100:], y[100:])]
-    with pytest.warns(UserWarning, match="Column 'x3' equals the target"):
-        SecretRegressor(max_depth=0).fit_stream(parts)
-
-
 def test_many_copies_of_few_rows():
     X, y = make_fried(300, random_state=0)
     X = X[:, :6]
