@@ -24,7 +24,7 @@ class LeastSquares(LeafModel):
     --------
     >>> from secret_jax import LeastSquares, SecretRegressor
     >>> model = SecretRegressor(leaf=LeastSquares(clip_margin=None))
-    >>> model.fit([[0], [1]], [0, 1]).tree_.clip_margin is None
+    >>> model.fit([[0], [1], [2]], [0, 1, 5]).tree_.clip_margin is None
     True
     """
 
