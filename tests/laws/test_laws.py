@@ -264,21 +264,6 @@ def test_constant_and_duplicated_columns_bring_nothing_and_harm_nothing(configur
     np.testing.assert_allclose(model.predict(moved), model.predict(table), atol=1e-4)
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 5])
-@every_configuration
-def test_tiny_tables_give_sane_trees(configuration, n_rows):
-    X, y = crease(n_rows)
-    model = fitted(configuration, X, y)
-    assert model.n_leaves_ == 1
-    prediction = model.predict(np.r_[X, 100 * X])
-    assert np.isfinite(prediction).all()
-    if configuration != "paper":  # which does not clip
-        margin = 0.1 * np.ptp(y) + 1e-5
-        assert prediction.min() >= y.min() - margin
-        assert prediction.max() <= y.max() + margin
-    np.testing.assert_allclose(model.predict(X[:1]), y[:1], atol=np.ptp(y) + 1e-6)
-
-
 @every_configuration
 def test_a_constant_target_gives_one_leaf_that_says_it(configuration):
     X, _ = crease()
@@ -286,16 +271,6 @@ def test_a_constant_target_gives_one_leaf_that_says_it(configuration):
     assert model.n_leaves_ == 1
     assert model.tree_.stop_reason[0] == StopReason.PURE
     assert (model.predict(100 * X) == 1e6).all()
-
-
-@every_configuration
-def test_one_column_is_enough(configuration):
-    x = np.linspace(-1, 1, 64)[:, None]
-    y = np.abs(x[:, 0])
-    model = fitted(configuration, x, y, min_samples_leaf=1, prune=None)
-    assert model.n_leaves_ > 1
-    assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.AXIS}
-    assert model.score(x, y) > 0.9
 
 
 @every_configuration

@@ -207,23 +207,6 @@ def test_with_mean_a_gap_is_the_mean_everywhere(configuration):
 
 
 @every_configuration
-@pytest.mark.parametrize("seed", [0, 1])
-def test_predictions_are_finite_whatever_is_missing(configuration, seed):
-    X, y = holes(seed=seed)
-    X["height"] = np.nan
-    weight = np.random.default_rng(seed).integers(0, 3, len(y))
-    model = regressor(configuration).fit(X, y, sample_weight=weight)
-    empty = pd.DataFrame(np.nan, index=range(3), columns=X.columns)
-    full = shop(20, seed + 7)[0]
-    for rows in (X, empty, full, full.assign(height=1e12)):
-        assert np.isfinite(model.predict(rows)).all()
-    low, high = _clip_range(y.to_numpy())
-    if model.tree_.clip_margin is not None:
-        assert low - 1e-3 <= model.predict(full).min()
-        assert model.predict(full).max() <= high + 1e-3
-
-
-@every_configuration
 def test_gaps_only_in_the_pruning_rows(configuration):
     X, y = shop()
     pruning = holes(seed=3)
