@@ -74,24 +74,10 @@ def make_fried(
 ) -> Columns:
     """Generate Fried: the first function of Friedman (1991).
 
-    All attributes are uniform on [0, 1] and independent;
+    All attributes are uniform on [0, 1] and independent, those after the fifth without
+    influence;
     ``y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5 + noise * N(0, 1)``.
-    Attributes after the fifth have no influence.
-
-    Parameters
-    ----------
-    n_samples : int, at least 1
-    noise : float, at least 0
-        Standard deviation of the noise.
-    n_features : int, at least 5
-    random_state : None, int or numpy.random.Generator
-    device : str, optional
-        Where JAX makes the rows, as "gpu", "gpu:1" or "cpu"; by default NumPy does.
-
-    Returns
-    -------
-    X, y : arrays of shape (n_samples, n_features) and (n_samples,)
-        Of NumPy, float64; on a device of JAX, float32.
+    Other parameters, and X and y, are as in `make_3dsin`.
 
     Examples
     --------
@@ -122,24 +108,11 @@ def make_cart(
 
     X1 is -1 or 1, X2 to X10 are -1, 0 or 1, all equally likely and independent;
     ``y = 3 + 3 x2 + 2 x3 + x4`` where x1 = 1 and ``y = -3 + 3 x5 + 2 x6 + x7``
-    where x1 = -1, plus ``noise * N(0, 1)``. X8 to X10 have no influence.
-
-    The paper takes all of them as discrete (``categorical_features=range(10)``).
-
-    Parameters
-    ----------
-    n_samples : int, at least 1
-    noise : float, at least 0
-        Standard deviation of the noise. The paper prints a variance of 2,
-        but an error below 2; with a variance of 1 the error is reached.
-    random_state : None, int or numpy.random.Generator
-    device : str, optional
-        Where JAX makes the rows, as "gpu", "gpu:1" or "cpu"; by default NumPy does.
-
-    Returns
-    -------
-    X, y : arrays of shape (n_samples, 10) and (n_samples,)
-        Of NumPy, float64; on a device of JAX, float32.
+    where x1 = -1, plus ``noise * N(0, 1)``. X8 to X10 have no influence. The paper
+    prints a variance of the noise of 2, but an error below 2, which is reached with a
+    variance of 1; it takes all attributes as discrete
+    (``categorical_features=range(10)``). Other parameters, and X and y, are as in
+    `make_3dsin`.
 
     Examples
     --------

@@ -39,10 +39,8 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
 
     Raises
     ------
-    ValueError
-        If there is no such data set or folder, or the target is not numeric.
-    OSError
-        If OpenML cannot be reached.
+    ValueError, OSError
+        If there is no such set, its target is not numeric, or OpenML cannot be reached.
 
     Examples
     --------

@@ -18,8 +18,6 @@ _LEAST_CURVATURE = 1e-4
 def class_in_words(name: str) -> str:
     """Name of a class for text output; names like numbers get a prefix.
 
-    Examples
-    --------
     >>> [class_in_words(name) for name in ("setosa", "0", "-1", "<50K")]
     ['setosa', 'class 0', 'class -1', '<50K']
     """

@@ -147,10 +147,10 @@ class Loss(Value, ABC):
     def steps(self, targets: Rows, value: Rows, weight: OfRows) -> tuple[Rows, OfRows]:
         """Newton steps of the rows, and weights, for trees that all outputs share.
 
-        The weights are those of the rows in other shares, less where the curvature is
+        Weights are those of the rows in other shares, less where the curvature is
         small; their sum stays. Of several outputs the curvature is a bound of that in
-        any direction: sums of the rows of the Hessian diag(p) - p p' are at most
-        2 p (1 - p), and so are its eigenvalues (Gershgorin).
+        any direction: eigenvalues of the Hessian diag(p) - p p' are at most 2 p (1 - p)
+        (Gershgorin).
         """
         if self.least_squares:
             return targets - value, weight
@@ -252,11 +252,7 @@ class OfLosses(Value):
 
 
 def quantile(values: OfRows, weight: OfRows, level: float) -> float:
-    """Smallest value with at least a share ``level`` of the weight up to it.
-
-    >>> quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
-    2.0
-    """
+    """Smallest value with at least a share ``level`` of the weight up to it."""
     share = (1.0 - _ROUNDING) * level
     return float(np.quantile(values, share, weights=weight, method="inverted_cdf"))
 
@@ -265,9 +261,6 @@ def robust_scale(deviations: OfRows, weight: OfRows) -> float:
     """Standard deviation of normal numbers with the same median absolute deviation.
 
     Without deviations of zero: a value that most rows share is no scale.
-
-    >>> round(robust_scale(np.array([-1.0, 1.0, 0.0, 1.0, 1e6]), np.ones(5)), 4)
-    1.4826
     """
     used = (deviations != 0) & (weight > 0)
     if not used.any():

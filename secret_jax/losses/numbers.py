@@ -136,20 +136,11 @@ class Gamma(LogMean):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantile(Loss):
-    """Pinball loss: models predict a quantile of the target.
+    """Pinball loss: models predict a quantile of the target, ``level=0.5`` the median.
 
     Newton's steps on a loss whose corner is rounded less and less (Fernandes, Guerre &
-    Horta 2021).
-
-    Attributes
-    ----------
-    level : float, default=0.5
-        In (0, 1); with 0.5, the median, it is half the absolute error.
-
-    References
-    ----------
-    M. Fernandes, E. Guerre and E. Horta. Smoothing Quantile Regressions. Journal of
-    Business & Economic Statistics 39, 2021.
+    Horta. Smoothing Quantile Regressions. Journal of Business & Economic Statistics 39,
+    2021).
 
     Examples
     --------

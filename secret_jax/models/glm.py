@@ -50,8 +50,7 @@ class GLMLeaf(LeafModel):
     gcv_factor : float, default=1.2
         Weight of a degree of freedom in choosing the ridge, see `secret_jax.Ridge`.
     n_steps : int, default=20
-        Maximum number of steps of weighted least squares; converged models take no
-        more.
+        Maximum number of steps of weighted least squares.
     """
 
     prior: Annotated[float, real(0.0)] = 1.0
@@ -107,10 +106,9 @@ class GLMLeaf(LeafModel):
 class Logistic(GLMLeaf):
     """Logistic regression shrunk toward the parent's model, by a GCV penalty.
 
-    Iterated weighted least squares (McCullagh & Nelder 1989) with the ridge of least
-    generalised cross-validation error, as `secret_jax.Ridge` has it, in units of the
-    curvature of the likelihood; the parent's mean probabilities count as ``prior`` rows
-    more in the middle of the node's, so that none becomes 0 or 1.
+    Iterated weighted least squares (McCullagh & Nelder. Generalized Linear Models.
+    Chapman & Hall, 1989) with the ridge of least generalised cross-validation error, as
+    `secret_jax.Ridge` has it, in units of the curvature of the likelihood.
 
     Attributes
     ----------
@@ -121,10 +119,6 @@ class Logistic(GLMLeaf):
         A leaf of less weight takes that range from the nearest ancestor with more.
     prior, gcv_factor, n_steps
         See `secret_jax.models.glm.GLMLeaf`.
-
-    References
-    ----------
-    P. McCullagh and J. A. Nelder. Generalized Linear Models. Chapman & Hall, 1989.
 
     Examples
     --------

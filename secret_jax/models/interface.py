@@ -132,9 +132,8 @@ class Models(NamedTuple):
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom that each of them spent on an output.
     corrects_parent : bool, default=True
-        Whether they were spent on a correction of the parent's model, whose own then
-        count as well, as far as the correction left it in place. False: on the whole
-        model, whatever the parent's is.
+        Whether on a correction of the parent's model, whose own then count as well, as
+        far as it is left in place. False: on the whole model, whatever the parent's is.
     """
 
     coefficient: np.ndarray
@@ -155,9 +154,9 @@ class LeafModel(Value, ABC):
         A leaf of less weight takes that range from the nearest ancestor with more.
     indicators : bool or "auto", default="auto"
         Whether the models see indicators of categories and of missing values. "auto":
-        of the categories with 30 or more rows and as many others (of fewer than 600
-        rows, with 5 % of them, but at least 5), and of the columns with 30 or more
-        missing values and others. Only where the split finder knows them: `RssSplits`.
+        of those with 30 or more rows and as many others (of fewer than 600 rows,
+        categories with 5 % of them, but at least 5). Only where the split finder knows
+        them: `RssSplits`.
     tail_share : float, default=0.005
         A regressor with values further from its median than the range of its inner 98 %
         is wide counts as the bound beyond the quantiles of this share at both ends,
@@ -170,8 +169,8 @@ class LeafModel(Value, ABC):
         rows for each numeric regressor, only columns are looked at that the lasso
         keeps, or that explain alone more than the best of as many columns of noise;
         nine categories or more get indicators only where their means differ by more
-        than chance, and are not split on where their slopes do not either.
-        Streams, rows that lie on devices, and the trees under kernels keep all.
+        than chance, and are not split on where their slopes do not either. Streams,
+        rows that lie on devices, and the trees under kernels keep all.
     """
 
     clip_margin: Annotated[float, real(0.0)] | None = 0.1
@@ -201,12 +200,9 @@ class LeafModel(Value, ABC):
     ) -> Models:
         """Fit models of several nodes, given those of their parents.
 
-        Parameters
-        ----------
-        statistics : NodeStatistics
-            Statistics of any nodes; pruning needs a model in every node of a tree.
-        parent : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
-            Models of their parents; zero at a root.
+        ``statistics`` are of any nodes, as pruning needs a model in every node of a
+        tree; models of parents (n_nodes, n_outputs, 1 + n_regressors) are zero at a
+        root.
         """
 
     def fit_tree(

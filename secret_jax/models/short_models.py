@@ -145,18 +145,12 @@ def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
 
     For a likelihood they are those of the inverse information. For any other loss they
     are those of the sandwich estimator, with the second derivatives of the loss on both
-    sides of the squares of its slopes (Huber 1967); the density at a quantile is that
-    of a logistic kernel about it (Powell 1991). Where few rows say what a coefficient
-    is, as far out in a tail, and of the scores of several classes, which are fixed up
-    to a common term only, there are none: NaN.
-
-    References
-    ----------
-    P. J. Huber. The Behavior of Maximum Likelihood Estimates under Nonstandard
-    Conditions. Proceedings of the Fifth Berkeley Symposium 1, 1967.
-
-    J. L. Powell. Estimation of Monotonic Regression Models under Quantile Restrictions.
-    In Nonparametric and Semiparametric Methods in Econometrics, 1991.
+    sides of the squares of its slopes (Huber. The Behavior of Maximum Likelihood
+    Estimates under Nonstandard Conditions. Proceedings of the Fifth Berkeley Symposium
+    1, 1967); the density at a quantile is that of a logistic kernel about it (Powell.
+    Estimation of Monotonic Regression Models under Quantile Restrictions. 1991). Where
+    few rows say what a coefficient is, as far out in a tail, and of the scores of
+    several classes, which are fixed up to a common term only, there are none: NaN.
     """
     loss = tree.loss
     error = np.full(tree.coefficient.shape, np.nan)
@@ -296,12 +290,7 @@ def shortened(
 def _moments(
     tree: Tree, statistics: NodeStatistics
 ) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
-    """Second moments of the nodes, blended with their parents'; of what still varies.
-
-    A regressor is fixed if a split above used its column and it no longer varies; so is
-    a constant sum of such regressors, like that of the indicators of remaining
-    categories.
-    """
+    """Second moments of what varies in nodes, blended with those of the parents."""
     n, schema, weight = statistics.n_regressors, tree.schema, statistics.weight
     inputs, discrete = (
         np.array(schema.input_columns, int),
@@ -341,12 +330,7 @@ def _moments(
 def _sets(
     schema: TableSchema, slopes: Float[np.ndarray, "n_nodes n"], *, some: bool
 ) -> Float[np.ndarray, "n_nodes n n_sets"]:
-    """Candidate terms beside the columns: sets of levels adjacent by coefficient.
-
-    A set holds the levels beyond some place in the order of the coefficients, on the
-    side away from the levels without a column, whose coefficient is zero. Some nodes
-    have fewer than others, and then empty ones.
-    """
+    """Candidate terms beside the columns: sets of levels adjacent by coefficient."""
     n_nodes, n = slopes.shape
     levels: dict[int, list[int]] = {}
     for position, (attribute, _) in enumerate(

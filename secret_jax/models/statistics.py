@@ -230,9 +230,8 @@ def slice_statistics(
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the leaves from numeric rows on a device.
 
-    Those of weight zero are padding. Products are of float32 numbers about the means
-    that the tree knows, which hold six digits in a run of rows; runs are added up in
-    float64.
+    Rows of weight zero are padding. Products are of float32 numbers about the means
+    that the tree knows, which hold six digits in a run of rows; runs add up in float64.
     """
     packed = once(tree, programmed)
     node = np.asarray(packed.node)

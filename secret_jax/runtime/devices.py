@@ -121,9 +121,9 @@ def in_32_bits() -> AbstractContextManager[Any]:
 def own_settings() -> Iterator[None]:
     """Set JAX as fits need it, whatever the caller's settings are.
 
-    Programs are always compiled: run step by step, one would take hours. Implicit
-    transfers from the host to the device are intended here, and axes that NumPy's rules
-    put in front. What is no number in a node, or infinite, is sorted out afterwards.
+    Run step by step, one would take hours; transfers from the host are intended, and
+    axes that NumPy's rules put in front; what is no number in a node is sorted out
+    afterwards.
     """
     with (
         in_32_bits(),
@@ -158,9 +158,8 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
 def rows_at_once(row_bytes: int, usual: int) -> int:
     """Number of rows that may go through the device at once, a power of two.
 
-    As many as scikit-learn's ``working_memory`` holds if a step takes ``row_bytes`` for
-    each row, but at least `LEAST_ROWS`; on processors at most as many as are ``usual``
-    for their caches.
+    As many as scikit-learn's ``working_memory`` holds, but at least `LEAST_ROWS`; on
+    processors at most as many as are ``usual`` for their caches.
     """
     rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
     rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)

@@ -69,10 +69,7 @@ def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
 
 
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
-    """Divide, with 0 where the denominator is not positive.
-
-    ``numerator``, ``denominator``: of shapes that are broadcast; the denominator says
-    whether NumPy divides.
+    """Divide, with 0 where the denominator is not positive; it says whether by NumPy.
 
     Examples
     --------
@@ -97,19 +94,16 @@ def inverse_cholesky(
 ) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
     """Invert the Cholesky factor of a positive semi-definite matrix.
 
-    ``tolerance``: a pivot at or below it marks its column as dependent on the earlier
-    ones. Returns ``inverse``: lower triangular ``W`` with ``W @ matrix @ W.T`` the
-    identity; the row of a dependent column is zero; ``independent``: False for
-    dependent columns.
+    Returns the lower triangular ``W`` with ``W @ matrix @ W.T`` the identity, and False
+    where a pivot is at most the tolerance: such a column depends on the earlier ones,
+    and its row is zero.
 
     Examples
     --------
     >>> matrix = jnp.array([[4.0, 2.0], [2.0, 1.0]])
     >>> inverse, independent = inverse_cholesky(matrix, 1e-6)
-    >>> independent.tolist()
-    [True, False]
-    >>> (inverse + 0.0).tolist()
-    [[0.5, 0.0], [0.0, 0.0]]
+    >>> independent.tolist(), (inverse + 0.0).tolist()
+    ([True, False], [[0.5, 0.0], [0.0, 0.0]])
     """
     xp, n = namespace(matrix), matrix.shape[-1]
     if n == 0:
@@ -174,8 +168,8 @@ def guarded_solve(
 ) -> AnyArray:
     """Solve a positive semi-definite system, with zeros for dependent columns.
 
-    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance``: as in
-    `inverse_cholesky`. Returns of the shape of ``rhs``.
+    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance`` as in
+    `inverse_cholesky`.
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
@@ -197,8 +191,8 @@ def _eliminated(
     """Eliminate without pivoting many problems, which come last, in long operations.
 
     Returns the upper triangles and right-hand sides (n, n + k, n_problems), and one
-    over the pivots (n, n_problems), zero for dependent columns. ``triangular``: what is
-    right of the diagonal of ``right`` is zero.
+    over the pivots, zero for dependent columns. ``triangular``: ``right`` is, from
+    below.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -223,11 +217,7 @@ def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
-    """Solve a system that is positive definite up to rounding.
-
-    ``matrix`` (..., n, n); ``rhs`` (..., n) or (..., n, n_right_hand_sides). Returns of
-    the shape of ``rhs``.
-    """
+    """Solve a system that is positive definite up to rounding, as `guarded_solve`."""
     if namespace(matrix) is np:
         try:
             columns = rhs if rhs.ndim == matrix.ndim else rhs[..., None]

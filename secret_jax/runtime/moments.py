@@ -8,8 +8,7 @@ import numpy as np
 class Moments(NamedTuple):
     """Weight, mean and scatter (sum of weighted products about the mean) of parts.
 
-    ``mean`` has the shape (n_parts, n_columns), ``scatter`` another axis of columns.
-    With a weight for each column, (n_parts, n_columns), it holds squares only.
+    With a weight for each column, (n_parts, n_columns), the scatter is of squares only.
     """
 
     weight: np.ndarray
@@ -21,16 +20,14 @@ def added_up(parts: Moments, first: np.ndarray) -> Moments:
     """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
 
     ``first`` says where each run begins, rising; the last one goes on to the end. Means
-    of the parts are compared with the mean of their run, so that no large numbers
-    cancel.
+    are compared with that of their run, so that no large numbers cancel.
 
     Examples
     --------
     >>> means = np.array([[0.0], [4.0]])
     >>> parts = Moments(np.array([1.0, 3.0]), means, np.zeros((2, 1)))
-    >>> whole = added_up(parts, np.array([0]))
-    >>> whole.weight.tolist(), whole.mean.tolist(), whole.scatter.tolist()
-    ([4.0], [[3.0]], [[12.0]])
+    >>> [array.tolist() for array in added_up(parts, np.array([0]))]
+    [[4.0], [[3.0]], [[12.0]]]
     """
     weight, mean, scatter = parts
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))

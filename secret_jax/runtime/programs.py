@@ -57,18 +57,8 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     Accelerators compile what they run, once in every process; on processors only the
     training of gates is compiled, and finders of one node. This is JAX's own cache, for
     all that any thread compiles meanwhile; its settings are restored after the last
-    block. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it is not there. What it holds is code: it must be the user's own, and
-        nobody else may write to it.
-
-    Yields
-    ------
-    Path
-        The folder.
+    block. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``. What it
+    holds is code: it must be the user's own, and nobody else may write to it.
 
     Examples
     --------

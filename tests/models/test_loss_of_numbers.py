@@ -45,16 +45,6 @@ def test_a_root_is_scikit_learns_quantile_regression(level, exact):
     assert (y <= ours.predict(X)).mean() == pytest.approx(level, abs=0.02)
 
 
-def test_medians_of_weak_slopes_are_not_shrunk():
-    random = np.random.default_rng(1)
-    X = random.normal(size=(3000, 3))
-    y = X @ [0.3, -0.3, 0.15] + random.normal(size=3000)
-    slopes = SecretRegressor(loss="absolute", **ROOT).fit(X, y).coefficients(0)
-    theirs = QuantileRegressor(quantile=0.5, alpha=0.0).fit(X, y).coef_
-    found = slopes.set_index("column").coefficient[["x0", "x1", "x2"]]
-    np.testing.assert_allclose(found, theirs, atol=0.02)
-
-
 def test_outliers_hardly_count():
     random = np.random.default_rng(0)
     X = random.normal(size=(2000, 3))
@@ -92,20 +82,6 @@ def test_amounts_where_a_leaf_saw_zeros_alone():
     assert losses < 1e10
     model = SecretRegressor(loss=QuasiPoisson(), leaf="linear").fit(X, y)
     assert np.isfinite(model.predict(X)).all()
-
-
-def test_constant_leaves_of_the_absolute_error_are_medians():
-    X, y, _ = table()
-    model = SecretRegressor.literature(
-        "cart", loss="absolute", max_depth=2, min_samples_leaf=20
-    )
-    model.fit(X, y)
-    leaf = model.apply(X)
-    for node in np.unique(leaf):
-        own = y[leaf == node]
-        said = model.predict(X)[leaf == node][0]
-        half = [np.mean(own <= said + d) for d in (-1e-6, 1e-6)]
-        assert half[0] <= 0.5 <= half[1]
 
 
 def test_a_tree_of_counts_reads_in_logarithms_and_is_kept(tmp_path):

@@ -129,14 +129,6 @@ def test_where_little_is_explained_little_is_left_out():
     assert explained[1] > 0.97 * explained[0]
 
 
-def test_no_tau_keeps_the_models():
-    rows = noisy_rows()
-    full, same = both(tree_on_numbers("chain", 0, P), rows, 0.0)
-    np.testing.assert_array_equal(same.coefficient, full.coefficient)
-    np.testing.assert_array_equal(same.train_error, full.train_error)
-    assert np.isfinite(same.standard_error).all()
-
-
 @pytest.mark.parametrize("tolerance", [0.03, 0.5])
 def test_what_is_exactly_linear_stays_exact(tolerance):
     rng = np.random.default_rng(5)
