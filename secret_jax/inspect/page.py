@@ -270,8 +270,8 @@ def _picture(view: View, rows: Rows) -> str:
 def what_if(view: View) -> dict[str, Any] | None:
     """Write the tree as it is in memory, for the script of the page, with its inputs.
 
-    A row holds numbers, codes of categories, and None where they are missing. None for
-    very large trees, and for losses without a link.
+    Rows hold numbers, codes of categories, or None. None for very large trees, and for
+    losses without a link.
     """
     tree, schema = view.tree, view.tree.schema
     if tree.n_leaves > _MAX_LEAVES or tree.loss.link is None:

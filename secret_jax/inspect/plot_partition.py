@@ -50,12 +50,12 @@ def plot_partition(
     x, y : str or int
         Columns, by name or position.
     at : dict, optional
-        What the other columns are held at, by name or position. By default numbers are
-        at the mean of the training rows and categories at the most frequent one that
-        has an indicator in the models.
+        What the other columns are held at. By default numbers are at the mean of the
+        training rows and categories at the most frequent one that has an indicator in
+        the models.
     data : tuple (X, y), optional
-        Rows to draw as points, their targets in the colours of the surface; at most
-        800 of them. The axes reach as far as these rows do.
+        Rows to draw as points, at most 800 of them, their targets in the colours of the
+        surface. The axes reach as far as these rows do.
     ax : matplotlib Axes, optional
         By default a new figure is made.
     output : int or str, optional
@@ -63,8 +63,6 @@ def plot_partition(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ValueError
         If a column does not exist, holds categories, or was left out of the fit.
 

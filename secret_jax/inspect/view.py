@@ -46,7 +46,7 @@ _EXACT = 1e-14  # a mean loss below it is what float32 leaves of an exact fit
 
 
 class Classes(NamedTuple):
-    """Labels of all classes, in order, as plain values, and what mistakes cost.
+    """Labels of all classes, in order, as plain values.
 
     ``costs`` are those of taking a class (row) for another (column); None: all the
     same. ``target`` is the name of what has these classes, if it has one.
@@ -309,10 +309,7 @@ class View:
 
 
 class Rows(NamedTuple):
-    """Rows that a tree predicts, with their targets, predictions and leaves.
-
-    ``columns`` are as they were given.
-    """
+    """Rows as given, with targets, and what a tree predicts for them."""
 
     table: Table
     columns: list[np.ndarray]

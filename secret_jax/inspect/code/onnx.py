@@ -1,9 +1,8 @@
 """Trees and their sums as ONNX graphs: an ensemble of splits, a gather and a product.
 
 Columns are encoded as the tree has them. Splits are compared in float32, all at once;
-the operator ``TreeEnsembleRegressor`` says which leaf follows. The coefficients of that
-leaf are gathered and multiplied by the row in float64. The graph is of opset 17, with
-``ai.onnx.ml`` 3.
+``TreeEnsembleRegressor`` says which leaf follows, whose coefficients are multiplied by
+the row in float64. The graph is of opset 17, with ``ai.onnx.ml`` 3.
 """
 
 import math
