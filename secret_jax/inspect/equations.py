@@ -395,7 +395,7 @@ class PrintedModel(NamedTuple):
 
     constant: float
     terms: list[PrintedTerm]
-    n_hidden: int
+    hidden: list[PrintedTerm]
     hidden_mean: float
     low: float
     high: float
@@ -431,7 +431,7 @@ def printed_model(
     mean = sum(term.factor * (term.here - term.at) for term in hidden)
     numbers = (constant, mean, model.low, model.high)
     constant, mean, low, high = (_rounded(one, step) for one in numbers)
-    return PrintedModel(constant, shown, len(hidden), mean, low, high)
+    return PrintedModel(constant, shown, hidden, mean, low, high)
 
 
 def _printed(group: list[Term]) -> PrintedTerm:

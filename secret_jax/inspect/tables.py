@@ -317,7 +317,7 @@ def node_table(view: View, node: int, max_terms: int) -> NodeTable:
             error = _around(term.main.error)
             lines.append([term_words(term), number(term.factor), error, moves])
         heads = ["term", "coefficient", "std. error", "moves"]
-        return NodeTable(heads, lines, printed.n_hidden)
+        return NodeTable(heads, lines, len(printed.hidden))
     shown = view.shown_in(node)
     effects, cells = defaultdict[str, float](float), {}
     constants = ["constant"]

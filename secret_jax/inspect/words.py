@@ -169,8 +169,8 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     if printed.constant != 0 or not summands:
         summands.insert(0, (printed.constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
-    if printed.n_hidden:
-        mean, n = printed.hidden_mean, printed.n_hidden
+    if printed.hidden:
+        mean, n = printed.hidden_mean, len(printed.hidden)
         count = counted(n, "smaller term adds", "smaller terms add")
         sign = "-" if mean < 0 else "+"
         parts.append(f"{sign} {number(abs(mean))} (what {count} on average)")
