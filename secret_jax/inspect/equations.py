@@ -83,7 +83,6 @@ class LinearSplit:
     missing_left: bool | None = None
 
     def sign(self, side: Side) -> str:
-        """Sign of the comparison that sends a row to a side."""
         if side == "left":
             return "<=" if self.at_most else ">="
         return ">" if self.at_most else "<"
@@ -134,7 +133,6 @@ class LinearModel:
 
 
 def check_node(tree: Tree, node: Any) -> None:
-    """Refuse what is no node of the tree."""
     if not is_integer(node):
         raise TypeError(f"node is {node!r}; give the number of a node.")
     if not 0 <= node < tree.n_nodes:
@@ -486,11 +484,9 @@ def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:
 
 
 def _with_factors(terms: Iterable[Term], factors: Iterable[float]) -> tuple[Term, ...]:
-    """Replace the factors, and drop the terms whose factor is zero."""
     pairs = zip(terms, factors, strict=True)
     return tuple(term._replace(factor=factor) for term, factor in pairs if factor)
 
 
 def _rounded(value: float, step: float) -> float:
-    """Round to the power of ten that is nearest to the step."""
     return round(value, round(-math.log10(step))) if math.isfinite(value) else value

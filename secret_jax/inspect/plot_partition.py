@@ -188,7 +188,6 @@ def _grid(
 
 
 def _square(values: np.ndarray) -> np.ndarray:
-    """Values of the rows of a grid, with an axis of y and one of x in front."""
     return values.reshape(_RESOLUTION, _RESOLUTION, *values.shape[1:])
 
 
@@ -239,7 +238,6 @@ def _draw_rows(
 
 
 def _draw_splits(axes: Any, tree: Tree, table: Table, places: list[np.ndarray]) -> None:
-    """Draw the lines of the splits, those of gates dashed."""
     path = paths_of(tree, table)
     for node in np.flatnonzero(~tree.is_leaf).tolist():
         reached, beyond = path[tree.depth[node]] == node, np.full(len(table.x), -FAR)

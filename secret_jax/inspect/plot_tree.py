@@ -245,7 +245,6 @@ def _draw_box(ax: Any, box: _Box, color: str, line: str) -> None:
 
 
 def _draw_edge(ax: Any, parent: _Box, child: _Box, answer: str, share: float) -> None:
-    """Draw the way to a child, as wide as its share of the rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

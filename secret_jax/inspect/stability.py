@@ -98,7 +98,6 @@ def stability(
 
 
 def _frequencies(trees: list[Tree]) -> Any:
-    """Count what the first tree, and the others, split on."""
     rows = []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():

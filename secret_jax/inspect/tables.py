@@ -101,7 +101,6 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
 
 
 def _node_row(tree: Tree, node: int) -> dict[str, Any]:
-    """Describe a node, whatever its outputs."""
     kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
     attribute, factors, threshold = None, None, math.nan
     several = len(tree.comparisons_at(node)) > 1
@@ -340,7 +339,6 @@ def _around(error: float) -> str:
 
 
 def check_coverage(coverage: Any) -> None:
-    """Refuse what is no number between 0 and 1."""
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
 

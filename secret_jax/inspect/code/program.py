@@ -259,7 +259,6 @@ class Writer:
         return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
 
     def condition(self, conditions: Conditions, side: Side) -> str:
-        """Write the condition under which a row goes to a side."""
         any_of, all_of, no = self.logical
         texts = []
         for split in conditions:

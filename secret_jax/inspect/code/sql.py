@@ -185,7 +185,6 @@ class _SqlWriter(Writer):
         return f"{_stages(stages)}\n{_select(chosen, rated)}"
 
     def _by_link(self, scores: list[str]) -> list[str]:
-        """Write what follows from columns of scores: of one of classes two shares."""
         link, ends = self.model.link, (-_MOST_LOG_ODDS, _MOST_LOG_ODDS)
         if link == "identity":
             return scores
@@ -238,12 +237,10 @@ def _columns(named: Mapping[str, str]) -> str:
 
 
 def _select(named: Mapping[str, str], source: str) -> str:
-    """Write a query that adds columns to those of a table or stage."""
     return f"SELECT *,\n{_columns(named)}\nFROM {source}"
 
 
 def _stages(queries: Mapping[str, str]) -> str:
-    """Name queries, each of which reads the one before."""
     stages = (f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items())
     return f"WITH {', '.join(stages)}"
 
