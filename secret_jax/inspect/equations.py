@@ -1,12 +1,10 @@
 """Splits and models of the nodes in units and names of the data, exact and as printed.
 
-Text, pictures, explanations and exported code all read a tree through these values.
 Printed numbers are rounded by what they do, not by how they look: a coefficient in
 steps of ``10**-precision`` of one standard deviation of the target, divided by the
-standard deviation of its column. What rounds to nothing is left out. The intercept is
-then computed from the rounded coefficients, so that the printed equation is right where
-the training data lie. Splits have few digits already (`secret_jax.tree.plain`), and
-all of them are printed.
+standard deviation of its column. The intercept is then computed from the rounded
+coefficients, so that the printed equation is right where the training data lie. Splits
+have few digits already (`secret_jax.tree.plain`), and all of them are printed.
 """
 
 import math
@@ -68,14 +66,13 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearSplit:
-    """Comparison of a sum of terms with a threshold.
+    """Comparison of a sum, the largest term first with a factor of 1, with a threshold.
 
-    The term with the largest effect is the first, with a factor of 1. A row goes left
-    when the sum is at most the threshold, or (not ``at_most``) when it is at least so
-    large. With a ``width`` the split is a gate: the share ``1 / (1 + exp(-d))`` of a
+    A row goes left when the sum is at most the threshold, or (not ``at_most``) at least
+    so large. With a ``width`` the split is a gate: the share ``1 / (1 + exp(-d))`` of a
     row goes left, with ``d`` its distance from the threshold to the left, over the
-    width. If the split is on one column and learned a side for its missing values,
-    these count as ``missing_value`` in place of the mean, which lies on that side.
+    width. If a split on one column learned a side for its missing values, these count
+    as ``missing_value`` in place of the mean, which lies on that side.
     """
 
     terms: tuple[Term, ...]
@@ -86,7 +83,6 @@ class LinearSplit:
     missing_left: bool | None = None
 
     def sign(self, side: Side) -> str:
-        """Sign of the comparison that sends a row to a side."""
         if side == "left":
             return "<=" if self.at_most else ">="
         return ">" if self.at_most else "<"
@@ -96,11 +92,11 @@ class LinearSplit:
 class CategorySplit:
     """Membership of a category in the set of one side.
 
-    ``left`` and ``right`` are the categories of each side, in their sorted order,
-    without those that splits further up keep away from the node; None stands for
-    missing values. ``listed`` are all categories of the smaller child, also those that
-    never reach the node: what is not listed, seen in training or not, goes to the
-    larger child. ``missing_left`` is None where a missing value is an error.
+    ``left`` and ``right`` are the categories of each side, in their order, without
+    those that splits further up keep away from the node; None stands for missing
+    values. ``listed`` are all categories of the smaller child: what is not listed, seen
+    in training or not, goes to the larger. ``missing_left`` is None where a missing
+    value is an error.
     """
 
     column: int
@@ -116,10 +112,10 @@ class CategorySplit:
 class LinearModel:
     """A node's prediction: ``clip(intercept + sum of the terms, low, high)``.
 
-    Terms are those that are not zero, the one that moves the prediction most among the
-    rows of the node first; the range is infinite if the node does not clip.
-    ``level_error`` is the standard error of ``level``, ``target_spread`` the standard
-    deviation of the target in training.
+    Terms are not zero, the one that moves the prediction most among the rows of the
+    node first; the range is infinite if the node does not clip. ``level_error`` is the
+    standard error of ``level``, ``target_spread`` the deviation of the target in
+    training.
     """
 
     target: str
@@ -137,7 +133,6 @@ class LinearModel:
 
 
 def check_node(tree: Tree, node: Any) -> None:
-    """Refuse what is no node of the tree."""
     if not is_integer(node):
         raise TypeError(f"node is {node!r}; give the number of a node.")
     if not 0 <= node < tree.n_nodes:
@@ -153,8 +148,7 @@ def conditions_at(
     """Convert the split of an inner node, unrounded, to units and names of the data.
 
     Lists the conditions that all hold for the rows that go left, one but of
-    conjunctions, each with its position among the tree's comparisons. Each says by
-    itself on which side of it a row, or a missing value, lies.
+    conjunctions, each with its position among the tree's comparisons.
     """
     check_node(tree, node)
     if tree.is_leaf[node]:
@@ -399,7 +393,7 @@ class PrintedModel(NamedTuple):
 
     constant: float
     terms: list[PrintedTerm]
-    n_hidden: int
+    hidden: list[PrintedTerm]
     hidden_mean: float
     low: float
     high: float
@@ -414,10 +408,10 @@ def printed_model(
 ) -> PrintedModel:
     """Choose the numbers of an equation as they are printed.
 
-    What rounds to zero is left out, and a column whose zero is far from its values is
-    counted from a round number near those of the node. The constant is the same however
-    many terms are left out: those that move least in the node. Terms of one column
-    stand side by side; ``merged`` puts its categories with the same factor in one term.
+    A column whose zero is far from its values is counted from a round number near those
+    of the node. The constant is the same however many terms are left out: those that
+    move least. ``merged`` puts the categories of a column with the same factor in one
+    term.
     """
     step = 10.0 ** -checked_precision(precision) * model.target_spread
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
@@ -435,7 +429,7 @@ def printed_model(
     mean = sum(term.factor * (term.here - term.at) for term in hidden)
     numbers = (constant, mean, model.low, model.high)
     constant, mean, low, high = (_rounded(one, step) for one in numbers)
-    return PrintedModel(constant, shown, len(hidden), mean, low, high)
+    return PrintedModel(constant, shown, hidden, mean, low, high)
 
 
 def _printed(group: list[Term]) -> PrintedTerm:
@@ -465,8 +459,8 @@ def in_steps(value: float, target_scale: float) -> str:
 def reading_cost(tree: Tree, precision: int | None = None) -> int:
     """Count the numbers in the splits and in the equations of all outputs.
 
-    Of a tree with hard splits those that `export_text` prints; a gate has two more, its
-    width and the shares of a row on its two sides.
+    Those that `export_text` prints; a gate has two more, its width and the shares of a
+    row.
     """
     cost = 0
     for output in map(tree.output, range(tree.n_outputs)):
@@ -490,11 +484,9 @@ def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:
 
 
 def _with_factors(terms: Iterable[Term], factors: Iterable[float]) -> tuple[Term, ...]:
-    """Replace the factors, and drop the terms whose factor is zero."""
     pairs = zip(terms, factors, strict=True)
     return tuple(term._replace(factor=factor) for term, factor in pairs if factor)
 
 
 def _rounded(value: float, step: float) -> float:
-    """Round to the power of ten that is nearest to the step."""
     return round(value, round(-math.log10(step))) if math.isfinite(value) else value

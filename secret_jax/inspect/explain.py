@@ -196,12 +196,6 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
         Which of several outputs of numbers. Of several classes each row tells of its
         predicted class, unless one is named here.
 
-    Returns
-    -------
-    Explanation
-        Of classes with their probabilities; what is taken apart are log-odds. Of
-        losses whose equations are of logarithms these are.
-
     Examples
     --------
     >>> from secret_jax import SecretRegressor
@@ -324,12 +318,10 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     Returns shares of shape (n_columns,), float64, not negative, that sum to 1, or zeros
     if the tree explains nothing of the ``output``.
 
-    Notes
-    -----
     A tree with a model in every node explains variance in steps that add up: the root's
-    equation explains a part of it, and every split what the models of its children
-    save over the model of the node. Each step is shared among the columns in proportion
-    to the variance of what it changes in the equation, columns taken as independent:
+    equation explains a part of it, and every split what the models of its children save
+    over the model of the node. Each step is shared among the columns in proportion to
+    the variance of what it changes in the equation, columns taken as independent:
 
     - The part of the root's equation goes to its columns, by slope squared times the
       variance of the column in training (of categories: of their terms together).
@@ -341,15 +333,6 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
 
     So the sum over the columns is exact, but the shares of columns that say the same
     are as arbitrary as their slopes, and permuting such a column may cost little.
-
-    Examples
-    --------
-    >>> from secret_jax import SecretRegressor
-    >>> from secret_jax.datasets import make_fried
-    >>> X, y = make_fried(500, random_state=0)
-    >>> model = SecretRegressor(random_state=0).fit(X, y)
-    >>> bool(model.feature_importances_[5:].sum() < 0.1)  # only the first five count
-    True
     """
     weight = tree.weight
     if weight[0] <= 0:
@@ -369,10 +352,7 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
 
 
 def savings(tree: Tree, square: float) -> np.ndarray:
-    """Squared error that a tree of one output saves through every column.
-
-    ``square`` is the total error if the root predicted the same for all rows.
-    """
+    """Squared error that every column saves, over that of a constant, ``square``."""
     weight = tree.weight
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]

@@ -186,7 +186,6 @@ def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
-    """Describe a leaf, by what the tree shows of it and more."""
     tree, node = view.tree, shown["node"]
     reason = StopReason(int(tree.stop_reason[node])).sentence
     remarks = view.range_facts(node, in_full=True), one_leaf_sentence(tree) or reason
@@ -218,7 +217,6 @@ def _scores(view: View, actual: np.ndarray, predicted: np.ndarray) -> dict[str, 
 
 
 def _figures(score: Mapping[str, Any]) -> list[str]:
-    """Write the error and R², or accuracy and log-loss."""
     if "rmse" in score:
         share = "-" if score.get("r2") is None else f"{score['r2']:.3f}"
         return [number(score["rmse"], digits=3), share]
@@ -246,7 +244,6 @@ def error_lines(
 
 
 def _picture(view: View, rows: Rows) -> str:
-    """Address of an image: actual over predicted numbers, or confusions of classes."""
     display, options = PredictionErrorDisplay, _OF_NUMBERS
     given = rows.actual, rows.predicted[:, 0]
     if view.classes:
@@ -270,8 +267,8 @@ def _picture(view: View, rows: Rows) -> str:
 def what_if(view: View) -> dict[str, Any] | None:
     """Write the tree as it is in memory, for the script of the page, with its inputs.
 
-    A row holds numbers, codes of categories, and None where they are missing. None for
-    very large trees, and for losses without a link.
+    Rows hold numbers, codes of categories, or None. None for very large trees, and for
+    losses without a link.
     """
     tree, schema = view.tree, view.tree.schema
     if tree.n_leaves > _MAX_LEAVES or tree.loss.link is None:

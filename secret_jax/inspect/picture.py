@@ -197,7 +197,6 @@ def plot_leaf(
 
 
 def _draw_bars(axes: Any, terms: list[PrintedTerm]) -> None:
-    """Draw effects as bars from the top down, with their names and factors."""
     effect = np.array([math.copysign(one.effect, one.factor) for one in terms])
     names = [term_words(one, _CATEGORIES) for one in terms]
     names = [textwrap.shorten(one, _TERM_WIDTH, placeholder=" ..]") for one in names]

@@ -50,12 +50,12 @@ def plot_partition(
     x, y : str or int
         Columns, by name or position.
     at : dict, optional
-        What the other columns are held at, by name or position. By default numbers are
-        at the mean of the training rows and categories at the most frequent one that
-        has an indicator in the models.
+        What the other columns are held at. By default numbers are at the mean of the
+        training rows and categories at the most frequent one that has an indicator in
+        the models.
     data : tuple (X, y), optional
-        Rows to draw as points, their targets in the colours of the surface; at most
-        800 of them. The axes reach as far as these rows do.
+        Rows to draw as points, at most 800 of them, their targets in the colours of the
+        surface. The axes reach as far as these rows do.
     ax : matplotlib Axes, optional
         By default a new figure is made.
     output : int or str, optional
@@ -63,8 +63,6 @@ def plot_partition(
 
     Raises
     ------
-    ImportError
-        If matplotlib is not installed.
     ValueError
         If a column does not exist, holds categories, or was left out of the fit.
 
@@ -190,7 +188,6 @@ def _grid(
 
 
 def _square(values: np.ndarray) -> np.ndarray:
-    """Values of the rows of a grid, with an axis of y and one of x in front."""
     return values.reshape(_RESOLUTION, _RESOLUTION, *values.shape[1:])
 
 
@@ -241,7 +238,6 @@ def _draw_rows(
 
 
 def _draw_splits(axes: Any, tree: Tree, table: Table, places: list[np.ndarray]) -> None:
-    """Draw the lines of the splits, those of gates dashed."""
     path = paths_of(tree, table)
     for node in np.flatnonzero(~tree.is_leaf).tolist():
         reached, beyond = path[tree.depth[node]] == node, np.full(len(table.x), -FAR)

@@ -1,8 +1,7 @@
 """The tree as a picture: the root at the left, one row per leaf at the right.
 
-Text is what needs room in a tree of linear models, and text runs from left to right.
-So depth runs from left to right too, leaves stand in one column like the rows of a
-table, and an inner node stands half-way between its children (Reingold & Tilford 1981).
+Text needs room, and runs from left to right. So depth does, too; leaves stand in one
+column, and an inner node half-way between its children (Reingold & Tilford 1981).
 """
 
 from dataclasses import replace
@@ -75,8 +74,7 @@ def plot_tree(
     condition of a box holds, the way leads up. Edges are as wide as their share of the
     training rows; boxes are coloured by the mean of the target in the node, or have a
     bar of the shares of the classes. The terms that move most in a leaf are shown as
-    far as there is room, with the numbers of `export_text`, which shows all. A figure
-    is as large as its tree needs.
+    far as there is room, with the numbers of `export_text`, which shows all.
     """
     view = as_view(tree, output)
     tree, short = view.tree, picture.with_short_names(view)
@@ -247,7 +245,6 @@ def _draw_box(ax: Any, box: _Box, color: str, line: str) -> None:
 
 
 def _draw_edge(ax: Any, parent: _Box, child: _Box, answer: str, share: float) -> None:
-    """Draw the way to a child, as wide as its share of the rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

@@ -30,8 +30,8 @@ def stability(
 ) -> Any:
     """Fit a model again on reweighted rows, and count what the trees split on.
 
-    For whoever wants to tell others what a tree says: a column that only some of the
-    trees split on may be one of several that would do as well.
+    A column that only some of the trees split on may be one of several that would do as
+    well.
 
     Parameters
     ----------
@@ -60,16 +60,10 @@ def stability(
     Notes
     -----
     A resample multiplies the weight of each row, or group, by a draw from the
-    exponential distribution: the Bayesian bootstrap. No row is there twice, since
-    copies of a row cannot judge each other, and none is left out, so that every
+    exponential distribution: the Bayesian bootstrap (Rubin, Annals of Statistics 9,
+    1981; of trees Philipp, Zeileis and Strobl, COMPSTAT 2016). No row is there twice,
+    since copies of a row cannot judge each other, and none is left out, so that every
     resample has all classes and categories.
-
-    References
-    ----------
-    D. B. Rubin. The Bayesian Bootstrap. Annals of Statistics 9, 1981.
-
-    M. Philipp, A. Zeileis and C. Strobl. A Toolkit for Stability Assessment of
-    Tree-Based Learners. COMPSTAT 2016.
 
     Examples
     --------
@@ -104,7 +98,6 @@ def stability(
 
 
 def _frequencies(trees: list[Tree]) -> Any:
-    """Count what the first tree, and the others, split on."""
     rows = []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():

@@ -101,7 +101,6 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
 
 
 def _node_row(tree: Tree, node: int) -> dict[str, Any]:
-    """Describe a node, whatever its outputs."""
     kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
     attribute, factors, threshold = None, None, math.nan
     several = len(tree.comparisons_at(node)) > 1
@@ -186,11 +185,10 @@ def coefficients(
     Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
     (`secret_jax.tree.degrees.noise_variance`), n the weight of its rows, and C the
     second moments of the columns in the equation, those of the parent counting as
-    thirty rows.
-    They take the splits and the choice of terms as given and the noise as the same for
-    all rows, so intervals are too narrow where a node has few rows for its columns.
-    With a loss see `secret_jax.models.short_models`; of more than two classes there
-    are none.
+    thirty rows. They take the splits and the choice of terms as given and the noise as
+    the same for all rows, so intervals are too narrow where a node has few rows for its
+    columns. With a loss see `secret_jax.models.short_models`; of more than two
+    classes there are none.
 
     Examples
     --------
@@ -318,7 +316,7 @@ def node_table(view: View, node: int, max_terms: int) -> NodeTable:
             error = _around(term.main.error)
             lines.append([term_words(term), number(term.factor), error, moves])
         heads = ["term", "coefficient", "std. error", "moves"]
-        return NodeTable(heads, lines, printed.n_hidden)
+        return NodeTable(heads, lines, len(printed.hidden))
     shown = view.shown_in(node)
     effects, cells = defaultdict[str, float](float), {}
     constants = ["constant"]
@@ -341,7 +339,6 @@ def _around(error: float) -> str:
 
 
 def check_coverage(coverage: Any) -> None:
-    """Refuse what is no number between 0 and 1."""
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
 

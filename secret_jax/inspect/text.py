@@ -153,7 +153,6 @@ def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
 
 
 def dot_code(view: View, max_depth: int | None) -> str:
-    """Write a directed graph; see `secret_jax.inspect.code.export`."""
     check_counts(max_depth=max_depth)
     tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
     size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"

@@ -46,7 +46,7 @@ _EXACT = 1e-14  # a mean loss below it is what float32 leaves of an exact fit
 
 
 class Classes(NamedTuple):
-    """Labels of all classes, in order, as plain values, and what mistakes cost.
+    """Labels of all classes, in order, as plain values.
 
     ``costs`` are those of taking a class (row) for another (column); None: all the
     same. ``target`` is the name of what has these classes, if it has one.
@@ -130,7 +130,6 @@ class View:
         return [self.equations[i] for i in self.shown_in(node)]
 
     def n_numbers(self, precision: int | None = None) -> int:
-        """Numbers to read in the splits and equations."""
         (first, *others) = self.equations
         return reading_cost(self.tree if others else first, precision)
 
@@ -201,23 +200,21 @@ class View:
         share = f"{number(100 * float(share), digits=3)} %"
         rows, error = f"{counted_rows(tree.weight[node])} ({share})", tree.train_error
         if self.classes is not None:
+            shares, names = self.shares[node], list(map(quoted, self.names))
+            order = np.argsort(-shares, kind="stable")  # of two one is told
+            order = (
+                [1] if self.is_scalar else order[shares[order] >= _MIN_SHARE].tolist()
+            )
+            words = [f"{percent(shares[i])} {names[i]}" for i in order[:_MAX_SHARES]]
+            words += [f"{len(order) - _MAX_SHARES} more"] * (len(order) > _MAX_SHARES)
             mean_loss = number(float(error[node].sum()), digits=3)
-            return [rows, *self._shares(node), f"{loss.error_word} {mean_loss}"]
+            return [rows, *words, f"{loss.error_word} {mean_loss}"]
         scale, mean_loss = tree.schema.target_scale, float(error[node, 0])
         spread = 1.0 if tree.says_targets else float(tree.deviation[0, 0])
         spread = scale * (spread or 1.0)  # one target alone does not vary
         reported = 0.0 if mean_loss < _EXACT else loss.reported(mean_loss, scale)
         mean = f"mean {in_steps(float(self.means[node]), spread)}"
         return [rows, mean, f"{loss.error_name.split()[-1]} {number(reported, 3)}"]
-
-    def _shares(self, node: int) -> list[str]:
-        """Shares of the classes in a node in words, the largest first; of two one."""
-        shares, names = self.shares[node], list(map(quoted, self.names))
-        order = [1] if self.is_scalar else np.argsort(-shares, kind="stable").tolist()
-        order = [i for i in order if self.is_scalar or shares[i] >= _MIN_SHARE]
-        words = [f"{percent(shares[i])} {names[i]}" for i in order]
-        n_hidden = len(words) - _MAX_SHARES
-        return [*words[:_MAX_SHARES], *[f"{n_hidden} more"] * (n_hidden > 0)]
 
     def range_facts(
         self, node: int, precision: int | None = None, *, in_full: bool = False
@@ -258,7 +255,6 @@ class View:
 
     @property
     def colors(self) -> list[str]:
-        """Colours of the classes."""
         return class_colors(len(self.names))
 
     @property
@@ -309,10 +305,7 @@ class View:
 
 
 class Rows(NamedTuple):
-    """Rows that a tree predicts, with their targets, predictions and leaves.
-
-    ``columns`` are as they were given.
-    """
+    """Rows as given, with targets, and what a tree predicts for them."""
 
     table: Table
     columns: list[np.ndarray]

@@ -71,10 +71,10 @@ def model_equation(tree: Tree, node: int, **options: Any) -> str:
 def split_parts(
     tree: Tree, node: int, wording: Wording = PLAIN, side: Side = "left"
 ) -> list[str]:
-    """Write the condition under which a row goes to one side of an inner node.
+    """Write the condition under which a row goes to one side, in parts of lines.
 
-    In parts between which a line may break. Conditions of a conjunction are joined by
-    "and"; of the rows for which it does not hold they are turned round, joined by "or".
+    Conditions of a conjunction are joined by "and"; of the rows for which it does not
+    hold they are turned round, joined by "or".
     """
     word, parts = ("and " if side == "left" else "or "), []
     all_hold = side == "left" and len(tree.comparisons_at(node)) > 1
@@ -160,10 +160,7 @@ def _membership(
 
 
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
-    """Write the equation of a node, its terms sorted by the size of their effect.
-
-    In parts between which a line may break. Hidden terms count as in the node's mean.
-    """
+    """Write the equation of a node in parts of lines, the largest effects first."""
     model = model_in_original_units(tree, node)
     printed = printed_model(model, wording.precision, wording.max_terms)
     summands = [
@@ -173,8 +170,8 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     if printed.constant != 0 or not summands:
         summands.insert(0, (printed.constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
-    if printed.n_hidden:
-        mean, n = printed.hidden_mean, printed.n_hidden
+    if printed.hidden:
+        mean, n = printed.hidden_mean, len(printed.hidden)
         count = counted(n, "smaller term adds", "smaller terms add")
         sign = "-" if mean < 0 else "+"
         parts.append(f"{sign} {number(abs(mean))} (what {count} on average)")

@@ -99,18 +99,6 @@ def test_importances_are_the_mean_over_the_outputs(shop_of_two):
     assert height[1] > max(height[0], 0.5)
 
 
-def test_deviations_of_outputs_are_those_of_the_trees_alone(shop_of_two):
-    model, X, Y = shop_of_two
-    prediction, deviation = model.predict(X, return_std=True)
-    assert prediction.shape == deviation.shape == Y.shape
-    for which, name in enumerate(Y):
-        alone = reading(model.tree_.output(name))
-        _, expected = alone.predict(X, return_std=True)
-        np.testing.assert_array_equal(deviation[:, which], expected)
-    with refusal("conformalize knows a single output", "has 2", "each of them"):
-        model.conformalize(X, Y)
-
-
 @pytest.mark.parametrize(
     ("options", "name"),
     [

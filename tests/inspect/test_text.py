@@ -21,10 +21,12 @@ from secret_jax.inspect.equations import (
     rounded_split,
 )
 from secret_jax.inspect.plot_tree import plot_tree
+from secret_jax.inspect.tables import to_dataframe
 from secret_jax.inspect.text import export_text
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
-from secret_jax.tree.routing import predict
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 _NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 _TERM = re.compile(
@@ -159,15 +161,9 @@ def test_oblique_split_begins_with_the_largest_effect_and_a_factor_of_one():
     tree = linear_tree([-0.5, 2, 0, 0, 0], 0.25)
     # 2 (w - 1990)/8 - 0.5 (l - 0.52)/0.12 <= 0.25, times 8/2.
     assert split_sentence(tree, 0) == "shell weight - 16.6667 length <= 1982.333316"
-    assert split_sentence(tree, 0, side="right") == (
-        "shell weight - 16.6667 length > 1982.333316"
-    )
-
-
-def test_negative_first_coefficient_turns_the_inequality_round():
-    tree = linear_tree([0, -2, 0, 0, 0], 0.25)
-    assert split_sentence(tree, 0) == "shell weight >= 1989"
-    assert split_sentence(tree, 0, side="right") == "shell weight < 1989"
+    negative = linear_tree([0, -2, 0, 0, 0], 0.25)  # turns the inequality round
+    for side, words in (("left", ">= 1989"), ("right", "< 1989")):
+        assert split_sentence(negative, 0, side) == f"shell weight {words}"
 
 
 @pytest.mark.parametrize("width", [0.0, 0.5])
@@ -209,22 +205,6 @@ def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
     )
 
 
-def test_terms_are_sorted_by_what_they_move_in_their_node():
-    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.02))
-    spread = np.ones((3, 4))
-    spread[1] = [1.0, 0.1, 10.0, 0.0]
-    tree = replace(tree, spread=spread)
-    names = ("a - b", "length", "shell weight", "2nd (kg)")
-    model = model_in_original_units(tree, 1)
-    assert labels(model) == names
-    np.testing.assert_allclose(
-        [term.effect for term in model.terms], [3.2 * 0.5, 3.2 * 0.1, 3.2 * 0.02, 0]
-    )
-    assert labels(model_in_original_units(tree, 2)) == (
-        *("shell weight", "length", "a - b", "2nd (kg)"),
-    )
-
-
 def discrete_tree(left: list[int], attribute: int) -> Tree:
     tree = random_tree(0, 2, kinds=(SplitKind.DISCRETE,))
     goes_left = np.zeros_like(tree.goes_left)
@@ -235,36 +215,18 @@ def discrete_tree(left: list[int], attribute: int) -> Tree:
 
 
 @pytest.mark.parametrize(
-    ("left", "attribute", "options", "yes", "no"),
+    ("left", "max_categories", "yes", "no"),
     [
-        ([0, 2], 0, {}, "sex in {F, M}", "sex in {I}"),
-        (
-            range(1, 12),
-            1,
-            {},
-            "place not in {town0}",
-            "place in {town0}",
-        ),
-        (
-            range(6),
-            1,
-            {"max_categories": 2},
-            "place in {town0, town1, ... 4 more}",
-            "place in {town6, town7, ... 4 more}",
-        ),
-        (
-            range(11),
-            1,
-            {"max_categories": None},
-            f"place in {{{', '.join(TOWNS[:11])}}}",
-            "place in {town11}",
-        ),
+        (range(1, 12), 8, "not in {town0}", "in {town0}"),
+        (range(6), 2, "in {town0, town1, ... 4 more}", "in {town6, town7, ... 4 more}"),
+        (range(11), None, f"in {{{', '.join(TOWNS[:11])}}}", "in {town11}"),
     ],
 )
-def test_discrete_sentences(left, attribute, options, yes, no):
-    tree = discrete_tree(list(left), attribute)
-    assert split_sentence(tree, 0, **options) == yes
-    assert split_sentence(tree, 0, side="right", **options) == no
+def test_the_shorter_of_two_lists_of_categories(left, max_categories, yes, no):
+    tree = discrete_tree([*left], 1)
+    for side, words in (("left", yes), ("right", no)):
+        said = split_sentence(tree, 0, side, max_categories=max_categories)
+        assert said == f"place {words}"
 
 
 def test_categories_that_cannot_reach_a_node_are_not_listed():
@@ -293,16 +255,6 @@ def test_breaks_in_names_and_categories_break_no_line():
     summary = str(model.summary())
     assert r"['Kind\nof house' = c]" in summary
     assert summary.startswith("Area (m2): 1 leaf, depth 0\n")
-
-
-def test_models_that_are_shown_and_lines():
-    tree = random_tree(5, 12, kinds=(2,))
-    text = export_text(tree, precision=8)
-    assert text.count("rings = ") == tree.n_leaves
-    assert max(map(len, text.splitlines())) <= 100
-    constant = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0, 0, 0, 0))
-    assert "[1] rings = 11.5\n" in export_text(constant)
-    assert "clipped" not in export_text(constant)
 
 
 def test_facts_of_a_leaf():
@@ -375,3 +327,123 @@ def test_one_target_alone_is_told(loss):
     X = np.arange(40.0)[:, None]
     model = SecretRegressor(loss=loss, max_leaf_nodes=1).fit(X, np.full(40, 3.0))
     assert "mean 3, " in model.export_text()
+
+
+_VALUE = r'"((?:[^"\\]|\\.)*)"|([\w.]+)'
+
+
+def parse(text: str):
+    """Boxes, edges and defaults with their attributes; fails on anything else."""
+    first, *statements, last = text.rstrip("\n").split("\n")
+    assert (first, last) == ("digraph tree {", "}")
+    found = {}
+    for statement in statements:
+        start, end, rest = re.fullmatch(
+            r"    (\w+)(?: -> (\d+))? \[(.*)\];", statement
+        ).groups()
+        assert re.sub(rf"\w+=(?:{_VALUE})(?:, |$)", "", rest) == "", statement
+        found[start if end is None else (int(start), int(end))] = {
+            name: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], text)
+            or word
+            for name, text, word in re.findall(rf"(\w+)=(?:{_VALUE})", rest)
+        }
+    edges = {key: one for key, one in found.items() if isinstance(key, tuple)}
+    boxes = {int(key): one for key, one in found.items() if str(key).isdecimal()}
+    return boxes, edges, found["graph"]
+
+
+def in_one_line(label: str) -> str:
+    return " ".join(label.split("\n")[:-1])
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 9, 25])
+def test_every_node_and_every_link_is_there(n_leaves):
+    tree = random_tree(n_leaves, n_leaves)
+    boxes, edges, graph = parse(export_code(tree, "dot"))
+    assert sorted(boxes) == list(range(tree.n_nodes))
+    assert set(edges) == {(int(tree.parent[n]), n) for n in range(1, tree.n_nodes)}
+    assert graph["rankdir"] == "TB"
+    assert graph["label"].startswith(f"rings: {n_leaves} lea")
+    for node, attributes in boxes.items():
+        if tree.is_leaf[node]:
+            words = model_equation(tree, node, max_terms=8)
+            assert attributes["tooltip"] == StopReason.PRUNED.sentence
+        else:
+            words = split_sentence(tree, node, max_terms=8)
+        label = attributes["label"]
+        assert in_one_line(label) == f"[{node}] {words}"
+        assert label.split("\n")[-1] == ", ".join(as_view(tree).facts(node))
+        assert max(map(len, label.split("\n"))) < 80
+    for (parent, child), attributes in edges.items():
+        left = tree.left[parent] == child
+        assert attributes["label"] == ("yes" if left else "no")
+        share = tree.weight[child] / tree.weight[0]
+        assert float(attributes["penwidth"]) == pytest.approx(0.5 + 5 * share, abs=0.01)
+
+
+def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
+    tree = random_tree(5, 6, kinds=(1,))
+    names = tuple(f'a "{i}" \\n {{|}} ]; b\nc' for i in range(len(tree.schema.names)))
+    schema = replace(tree.schema, names=names, target_names=('y"',))
+    boxes, _, graph = parse(export_code(replace(tree, schema=schema), "dot"))
+    assert len(boxes) == tree.n_nodes
+    assert graph["label"].startswith('y": 6 leaves')
+    words = split_sentence(replace(tree, schema=schema), 0)
+    assert in_one_line(boxes[0]["label"]) == f"[0] {words}"
+
+
+def columns_of(tree):
+    return to_dataframe(tree).to_dict("list")
+
+
+def test_following_the_table_is_following_the_tree():
+    tree = random_tree(11, 12, kinds=(SplitKind.AXIS, SplitKind.DISCRETE))
+    columns = random_rows(5, 200)
+    table = columns_of(tree)
+    names = list(tree.schema.names)
+
+    def next_node(node, row):
+        value = columns[names.index(table["attribute"][node])][row]
+        if table["kind"][node] == "axis":
+            left = value <= table["threshold"][node]
+        else:
+            codes = tree.schema.categories[tree.attribute[node]]
+            left = tree.goes_left[node, codes.index(value)]
+        return table["left" if left else "right"][node]
+
+    reached = []
+    for row in range(200):
+        node = 0
+        while table["kind"][node] != "leaf":
+            child = next_node(node, row)
+            assert table["parent"][child] == node
+            assert table["depth"][child] == table["depth"][node] + 1
+            node = child
+        reached.append(node)
+    np.testing.assert_array_equal(reached, apply(tree, encode(columns)))
+
+
+def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
+    tree = random_tree(4, 10)
+    table = columns_of(tree)
+    scale = tree.schema.target_scale
+    for node in range(tree.n_nodes):
+        assert table["model"][node] == model_equation(tree, node)
+        if tree.is_leaf[node]:
+            assert table["kind"][node] == "leaf"
+            assert table["split"][node] is table["attribute"][node] is None
+            assert table["stop_reason"][node] == StopReason.PRUNED.sentence
+            assert np.isnan(table["threshold"][node])
+        else:
+            assert table["split"][node] == split_sentence(tree, node)
+            assert table["stop_reason"][node] is None
+            no_column = tree.kind[node] == SplitKind.OBLIQUE
+            assert (table["attribute"][node] is None) == no_column
+    np.testing.assert_allclose(
+        np.square(table["error"]), scale**2 * tree.train_error[:, 0], rtol=1e-12
+    )
+    np.testing.assert_array_equal(table["rows"], tree.weight)
+    np.testing.assert_allclose(table["share"], tree.weight / 1000)
+    low, high = (side[:, 0] for side in tree.clip_range())
+    np.testing.assert_allclose(table["low"], tree.schema.restore_target(low))
+    np.testing.assert_allclose(table["high"], tree.schema.restore_target(high))

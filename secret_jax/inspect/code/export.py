@@ -34,13 +34,13 @@ def export_code(
     ----------
     language : {"python", "sql", "onnx", "dot"}
     function_name : str, optional
-        Name of the function of Python, "predict" by default, or of the column of a
-        query, "prediction" by default.
+        Name of the function of Python ("predict"), or of the column of a query
+        ("prediction").
     table : str, optional
-        Only with SQL: the table of the rows. The result is then a query that gives all
-        of its columns and the prediction, otherwise an expression.
+        Of SQL: the table of the rows. The result is then a query that gives all of its
+        columns and the prediction, otherwise an expression.
     max_depth : int, optional
-        Only with DOT: deepest level that is drawn, inner nodes on it dashed.
+        Of DOT: deepest level that is drawn, inner nodes on it dashed.
     output : int or str, optional
         Which of several outputs of numbers; of classes the one whose probability alone
         is predicted, in place of a class.
@@ -49,8 +49,8 @@ def export_code(
     -------
     str or onnx.ModelProto
         Python: the source of a function of keyword arguments or of one dict, which
-        returns a float and needs nothing but Python. Of classes ``predict`` returns the
-        class, and ``predict_proba`` a dict of the probabilities of all classes.
+        needs nothing but Python. Of classes ``predict`` returns the class, and
+        ``predict_proba`` a dict of the probabilities of all classes.
 
         SQL: standard SQL with CASE and MATERIALIZED. An expression, of two classes the
         probability of the second; or a query, which for classes has the columns
@@ -64,14 +64,11 @@ def export_code(
         outputs are ``prediction``, of shape (n_rows,); or of classes ``label``,
         (n_rows,), and ``probabilities``, (n_rows, n_classes).
 
-        DOT: text for Graphviz (``dot -Tsvg tree.dot -o tree.svg``). Its nodes are named
-        as `apply` names them; where the condition of a box holds, the way is "yes".
-        Edges are as wide as their share of the training rows, boxes coloured by the
-        mean of the target, or by the most frequent class. A leaf's tooltip says why it
-        was not split.
-
-        Parts of dates are columns of their own, numbers that are named as in the text:
-        ``sold (year)``.
+        DOT: text for Graphviz (``dot -Tsvg tree.dot -o tree.svg``), its nodes named as
+        `apply` names them. Where the condition of a box holds, the way is "yes". Edges
+        are as wide as their share of the training rows, boxes coloured by the mean of
+        the target, or by the most frequent class; a leaf's tooltip says why it was not
+        split.
 
     Raises
     ------
@@ -81,7 +78,7 @@ def export_code(
         If a category is neither text nor a number nor a truth value; with ONNX also if
         a column has texts and numbers, or empty texts and missing ones.
     ValueError
-        If an option is not what it should be, or an SQL expression is asked for the
+        If an option does not go with the language, an SQL expression is asked for the
         probabilities of several classes, or SQL for a tree with gates.
 
     Notes
@@ -90,6 +87,8 @@ def export_code(
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates.
     Splits on one column change sides at exactly the same value. Missing values (None or
     NaN in Python, NULL in SQL) and unseen categories go where `predict` sends them.
+    Parts of dates are columns of their own, numbers that are named as in the text:
+    ``sold (year)``.
 
     In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``). Classes use ``EXP``; where
     SQLite lacks it, ``connection.create_function("EXP", 1, math.exp)`` adds it.
@@ -105,10 +104,6 @@ def export_code(
     >>> exec(model.export_code(function_name="level"), scope)
     >>> round(scope["level"](x0=7), 3)
     3.0
-    >>> print(model.export_code("sql", table="rows"))
-    SELECT *,
-    ...
-    FROM "rows"
     >>> graph = model.export_code("onnx")  # .SerializeToString() for a file
     >>> [one.name for one in (*graph.graph.input, *graph.graph.output)]
     ['X', 'prediction']

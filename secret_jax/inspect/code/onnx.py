@@ -1,9 +1,8 @@
 """Trees and their sums as ONNX graphs: an ensemble of splits, a gather and a product.
 
 Columns are encoded as the tree has them. Splits are compared in float32, all at once;
-the operator ``TreeEnsembleRegressor`` says which leaf follows. The coefficients of that
-leaf are gathered and multiplied by the row in float64. The graph is of opset 17, with
-``ai.onnx.ml`` 3.
+``TreeEnsembleRegressor`` says which leaf follows, whose coefficients are multiplied by
+the row in float64. The graph is of opset 17, with ``ai.onnx.ml`` 3.
 """
 
 import math
@@ -58,7 +57,6 @@ def onnx_model(model: ExportedModel) -> Any:
 
 
 def _by_link(graph: "_Graph", link: Link, scores: str, several: bool) -> str:
-    """Add what follows from sums, of several outputs or of one."""
     if link == "exponential":
         return graph("Exp", graph.clip(scores, -math.inf, HIGHEST_LOG))
     if link == "softmax":
@@ -86,20 +84,19 @@ class _Graph:
 
     def __call__(self, operator: str, *inputs: Any, domain: str = "", **more) -> str:
         """Add an operation on results, which are names, and arrays; name its result."""
-        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        names = []
+        for name in inputs:
+            if not isinstance(name, str):
+                array = self.onnx.numpy_helper.from_array(np.asarray(name))
+                array.name = name = self._name(f"constant {len(self.constants)}")
+                self.constants.append(array)
+            names.append(name)
         result = self._name(f"{operator} {len(self.nodes)}")
         make = self.onnx.helper.make_node
         self.nodes.append(make(operator, names, [result], domain=domain, **more))
         return result
 
-    def _constant(self, values: Any) -> str:
-        name = self._name(f"constant {len(self.constants)}")
-        array = self.onnx.numpy_helper.from_array(np.asarray(values), name)
-        self.constants.append(array)
-        return name
-
     def _name(self, wanted: str) -> str:
-        """Choose a name that no other part has."""
         while wanted in self.taken:
             wanted += "_"
         self.taken.add(wanted)

@@ -1,7 +1,6 @@
 """Content of exported programs in any language: splits, models, sums, conditions."""
 
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -205,41 +204,29 @@ def plain_category(category: Any, name: str) -> str | bool | int | float | None:
     )
 
 
-class Writer(ABC):
+class Writer:
     """Conditions and sums over the columns of a row, as Python and SQL write them.
 
-    A language says how it writes a number, a column (with a mean in place of missing
-    ones), that a column is missing or holds some categories, what a category adds to a
-    sum, and a value that is cut at those of its bounds that are finite.
+    A language has functions that write a number, a column (with a mean in place of
+    missing ones), that it is missing or holds some categories, what a category adds to
+    a sum, and a value that is cut at those of its bounds that are finite.
     """
 
+    # The words for or, and, not; what is 1 where a condition holds, and else 0; what
+    # stands between addends.
     logical: ClassVar[tuple[str, str, str]]
-    """The words for or, and, not."""
     indicator: ClassVar[str]
-    """What is 1 where a condition holds, and else 0."""
     blank: ClassVar[str] = " "
-    """What stands between addends."""
 
     def __init__(self, model: ExportedModel):
         self.model, self.schema = model, model.schema
 
-    @abstractmethod
-    def number(self, value: float) -> str: ...
-
-    @abstractmethod
-    def column(self, name: str, missing_as: float | None = None) -> str: ...
-
-    @abstractmethod
-    def missing(self, name: str) -> str: ...
-
-    @abstractmethod
-    def member(self, split: CategorySplit, side: Side) -> str: ...
-
-    @abstractmethod
-    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str: ...
-
-    @abstractmethod
-    def clip(self, value: str, low: float, high: float) -> str: ...
+    number: Any
+    column: Any
+    missing: Any
+    member: Any
+    effect: Any
+    clip: Any
 
     def sum_of(self, terms: Sequence[Term], constant: float | None = None) -> str:
         """Write a sum: numbers, and gaps in them, before columns of categories."""
@@ -272,7 +259,6 @@ class Writer(ABC):
         return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
 
     def condition(self, conditions: Conditions, side: Side) -> str:
-        """Write the condition under which a row goes to a side."""
         any_of, all_of, no = self.logical
         texts = []
         for split in conditions:

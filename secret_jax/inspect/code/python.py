@@ -91,7 +91,6 @@ class _PythonWriter(Writer):
         self.cells: dict[str, str] = {}
 
     def code(self) -> str:
-        """Write a function of each tree, of a row, and of its class."""
         model, lines = self.model, []
         classes = model.classes if model.only is None else None
         by, alone = f"{len(model.trees)} trees that add up", False
@@ -203,7 +202,7 @@ class _PythonWriter(Writer):
         yield _returned(totals)
 
     def _answer(self) -> Iterator[str]:
-        """Write the sum, or the list of several, and what follows from it."""
+        """Write the sum, or the list of several, and what follows."""
         model = self.model
         of_total, of_scores = _BY_LINK[model.link]
         constants = [self.number(one) for one in model.constants]
@@ -229,7 +228,6 @@ class _PythonWriter(Writer):
             yield "    return dict(zip(labels, chances))"
 
     def _class_function(self, classes: Classes) -> Iterator[str]:
-        """Write the function that predicts a class."""
         yield f"def {self.function}(row=None, /, **columns):"
         yield f"    labels = {list(self.model.labels)!r}"
         yield f"    chances = [*{self.function}_proba(row, **columns).values()]"
@@ -255,6 +253,5 @@ def _statement(before: str, value: str, after: str = "", indent: str = "    ") -
 
 
 def _returned(values: Sequence[str], indent: str = "    ") -> str:
-    """Return a value, or a list of several."""
     value = values[0] if len(values) == 1 else f"[{', '.join(values)}]"
     return _statement("return ", value, indent=indent)
