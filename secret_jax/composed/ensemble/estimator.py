@@ -28,19 +28,12 @@ from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError
 
-# Parameters for reading tables and for devices, as those of the tree.
-_OF_THE_TREE = (
-    *("categorical_features", "split_features", "missing_values"),
-    *("monotonic_cst", "random_state", "device", "verbose"),
-)
-
 
 class EnsembleEstimator(Importances, TableEstimator):
     """Base of all estimators that are sums of trees.
 
     Of several outputs ``output``, a position or a name, selects one; of classes it may
-    be left out. How a prediction depends on a column is drawn by
-    `sklearn.inspection.PartialDependenceDisplay`.
+    be left out. `sklearn.inspection.PartialDependenceDisplay` draws predictions.
     """
 
     ensemble_: Ensemble
@@ -48,7 +41,12 @@ class EnsembleEstimator(Importances, TableEstimator):
     _loss: ClassVar[Loss] = SQUARED_ERROR
     _predicts_with: ClassVar[str] = "ensemble_"
     _method: ClassVar[str] = "SECRET booster"
-    _tree: ClassVar[Any] = SecretRegressor  # one that predicts the same outputs
+    # A tree that predicts the same outputs, and the parameters that go to it.
+    _tree: ClassVar[Any] = SecretRegressor
+    _of_the_tree: ClassVar[tuple[str, ...]] = (
+        *("categorical_features", "split_features", "missing_values"),
+        *("monotonic_cst", "random_state", "device", "verbose"),
+    )
 
     def _targets(
         self,
@@ -68,7 +66,7 @@ class EnsembleEstimator(Importances, TableEstimator):
 
     def _single_tree(self, **parameters: Any) -> Any:
         """Unfitted tree that reads the same tables."""
-        own = {name: getattr(self, name) for name in _OF_THE_TREE}
+        own = {name: getattr(self, name) for name in self._of_the_tree}
         return self._tree(**own, **parameters)
 
     def _reading(self) -> Plan:
@@ -106,11 +104,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         return self.ensemble_.schema
 
     def _importances(self, output: int) -> np.ndarray:
-        """Shares of the columns in the reduction of squared training error.
-
-        A step of a share of a tree saves less than the tree by itself, ``s (2 - s)`` of
-        it; `secret_jax.inspect.importances.feature_importances` shares out the rest.
-        """
+        """Shares of the columns in the reduction of squared training error."""
         ensemble = self.ensemble_
         total = np.zeros(len(ensemble.schema.names))
         for booster in ensemble.boosters:
@@ -118,6 +112,7 @@ class EnsembleEstimator(Importances, TableEstimator):
                 tree = whole.output(output) if whole.n_outputs > 1 else whole
                 step = ensemble.learning_rate if number else 1.0
                 square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
+                # A share of a tree saves less of the error than the whole tree.
                 total += step * (2.0 - step) * savings(tree, square)
         return total / total.sum() if total.sum() > 0 else total
 
@@ -128,36 +123,28 @@ class EnsembleEstimator(Importances, TableEstimator):
         function_name: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """Export all trees as Python functions.
+        """Export all trees as Python functions; with ``ensemble=False`` of one booster.
 
-        See `secret_jax.inspect.code.export.export_code` for the parameters and what
-        exported classifiers return. With ``ensemble=False`` it is a sixth as long.
-
-        Raises
-        ------
-        ValueError
-            If SQL is asked for: databases take long over sums of so many trees.
+        See `secret_jax.inspect.code.export.export_code`. SQL is a ValueError: databases
+        take long over sums of so many trees.
         """
         return written(self._exported(output), language, function_name)
 
     def to_onnx(self, *, output: int | str | None = None) -> Any:
-        """Convert all trees to an ONNX model.
-
-        See `secret_jax.inspect.code.onnx.to_onnx`.
-        """
+        """Convert all trees to an ONNX model; see `secret_jax.inspect.code.onnx`."""
         return onnx_model(self._exported(output))
 
     def _exported(self, output: int | str | None) -> ExportedModel:
         check_is_fitted(self)
         classes, schema = Classes.of_estimator(self), self._schema
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
-        if classes is None and schema.n_outputs > 1:
-            which = schema.output_position(output)
-            trees = [tree.output(which) for tree in trees]
-        chosen = output if classes else None
-        return exported_sum(
-            trees, steps, loss=self._loss, classes=classes, output=chosen
-        )
+        if classes is None:
+            if schema.n_outputs > 1:
+                which = schema.output_position(output)
+                trees = [tree.output(which) for tree in trees]
+            output = None
+        of = {"loss": self._loss, "classes": classes, "output": output}
+        return exported_sum(trees, steps, **of)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
