@@ -25,6 +25,8 @@ from jaxtyping import Array, Float, Int, Shaped
 
 # Stands for what is no number, or beyond it, where tiles are added up.
 _HUGE = 1e30
+# Numbers of the matrix of which tile is whose that are in memory at a time.
+_MOST_MEMBERS = 1 << 26
 
 
 @functools.partial(
@@ -72,8 +74,10 @@ class TiledRows:
         first = jnp.cumsum(n_own) - n_own
         number = jnp.arange(n_tiles, dtype=jnp.int32)
         # Of nodes that begin at a tile it is the last one's: those before have no rows.
-        begun = first <= number[:, None]
-        node = jnp.maximum(jnp.sum(begun, axis=1, dtype=jnp.int32) - 1, 0)
+        few = n_tiles * len(length) <= _MOST_MEMBERS
+        method = "compare_all" if few else "scan_unrolled"
+        begun = jnp.searchsorted(first, number, side="right", method=method)
+        node = jnp.maximum(begun.astype(jnp.int32) - 1, 0)
         filled = length[node] - (number - first[node]) * tile
         return cls(length, first, node, jnp.clip(filled, 0, tile), tile)
 
@@ -264,14 +268,13 @@ class TiledRows:
         """Sums over the tiles of each node."""
         if self.node is None:
             return sums
-        own = (self.node == jnp.arange(self.n_nodes)[:, None]).astype(sums.dtype)
         flat = sums.reshape(len(sums), -1)
         if jnp.issubdtype(sums.dtype, jnp.integer):
-            found = _product(own, flat)
+            found = _of_members(self.node, self.n_nodes, flat)
         else:
             # What is no number would be none in any node: zero times it is none.
             finite = jnp.where(jnp.abs(flat) < _HUGE, flat, _HUGE)
-            found = _product(own, finite)
+            found = _of_members(self.node, self.n_nodes, finite)
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
 
@@ -290,6 +293,28 @@ class TiledRows:
         ).reshape(n_tiles, a, b, 3, m)
         found = found[..., 2, :] + found[..., 1, :] + found[..., 0, :]
         return jnp.swapaxes(self.of_nodes(found), -1, -2)
+
+
+def _of_members(node: Array, n_nodes: int, values: Array) -> Array:
+    """Sums of values (n_tiles, n) over the tiles of each node.
+
+    Of very many tiles some at a time: the matrix of which is whose would be too large.
+    """
+    n_parts = -(-len(node) * n_nodes // _MOST_MEMBERS)
+    size = -(-len(node) // n_parts)
+    spare = n_parts * size - len(node)
+    node = jnp.pad(node, (0, spare), constant_values=-1).reshape(n_parts, size)
+    values = jnp.pad(values, ((0, spare), (0, 0))).reshape(n_parts, size, -1)
+
+    def of_part(node: Array, values: Array) -> Array:
+        own = node == jnp.arange(n_nodes)[:, None]
+        return _product(own.astype(values.dtype), values)
+
+    if n_parts == 1:
+        return of_part(node[0], values[0])
+    total = jnp.zeros((n_nodes, values.shape[-1]), values.dtype)
+    add = lambda total, part: (total + of_part(*part), None)  # noqa: E731
+    return jax.lax.scan(add, total, (node, values))[0]
 
 
 def _product(left: Array, right: Array) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rows_of_nodes import Loops, in_tiles
 
+from secret_jax.data import tiles
 from secret_jax.data.tiles import TiledRows
 
 LENGTH = np.array([3, 0, 8, 9, 0, 0])
@@ -86,3 +87,29 @@ def test_rows_are_a_tree_of_arrays():
     assert again.tile == 4
     assert again.n_nodes == len(LENGTH)
     assert len(jax.tree.leaves(TiledRows.samples(LENGTH, 16))) == 3
+
+
+def test_sums_of_very_many_tiles_are_those_of_its_parts(rng, monkeypatch):
+    length = np.array([70, 0, 1, 60, 9])
+    values = in_tiles(rng.integers(-9, 9, (2, length.sum())), length, 23, 8)
+    rows = TiledRows.of(length, 23, 8)
+    kinds = values, values.astype(np.float32)
+    expected = [rows.sums(jnp.asarray(each)) for each in kinds]
+    monkeypatch.setattr(tiles, "_MOST_MEMBERS", 5 * 7)
+    again = TiledRows.of(length, 23, 8)
+    np.testing.assert_array_equal(again.node, rows.node)
+    for each, own in zip(kinds, expected, strict=True):
+        np.testing.assert_array_equal(rows.sums(jnp.asarray(each)), own)
+
+
+def test_sums_of_a_hundred_million_rows_take_little_memory():
+    """By the compiler's own account: less than the matrix of whose is which tile."""
+    n_tiles, n_nodes = 400_000, 4096
+
+    def sums(length, values):
+        return TiledRows.of(length, n_tiles, 256).sums(values)
+
+    shapes = ((n_nodes,), jnp.int32), ((n_tiles, 2, 256), jnp.float32)
+    given = [jax.ShapeDtypeStruct(*shape) for shape in shapes]
+    memory = jax.jit(sums).lower(*given).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 1.5e9 < 4 * n_tiles * n_nodes

@@ -76,16 +76,12 @@ class BoostingEstimator(EnsembleEstimator):
         Returns
         -------
         self
-            Itself.
+            A fit that is interrupted leaves it as it was.
 
         Raises
         ------
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
-
-        Notes
-        -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was.
         """
         reading = self._reading()
         with names_restored(self, "_boosted"), self._fitting(X) as progress:
@@ -122,9 +118,8 @@ class BoostingEstimator(EnsembleEstimator):
         Parameters
         ----------
         X, y, sample_weight : optional
-            Rows to learn at, where those that trained the boosters are not at hand (a
-            model from a file). Of other rows nothing is left out, so ``max_leaf_nodes``
-            should be given.
+            Rows to learn at, of a model from a file. Nothing is left out of them, so
+            ``max_leaf_nodes`` should be given.
         max_leaf_nodes : int or None, default=None
             Maximum number of leaves. None: students of the boosters of the folds choose
             it, on rows that neither has seen.
@@ -135,13 +130,11 @@ class BoostingEstimator(EnsembleEstimator):
         Returns
         -------
         SecretRegressor or SecretClassifier
-            Fitted. Its attribute ``distillation_`` is a dict: ``error``, the mean
-            squared error of such students on rows that neither they nor their teachers
-            have seen, and ``booster_error``, that of the boosters, in units of the
-            variance of the target; of classes both are mean cross-entropies in nats;
-            ``fidelity``, their R² to the boosters on these rows, of classes in their
-            probabilities; ``numbers``, how many there are to read. Without folds all
-            but the last are NaN.
+            Fitted. Its ``distillation_`` is a dict: ``error`` of such students on rows
+            that neither they nor their teachers have seen, ``booster_error``, both as
+            ``validation_error_``; ``fidelity``, their R² to the boosters on these rows
+            (of classes in probabilities); ``numbers`` to read. Without folds all but
+            the last are NaN.
 
         Examples
         --------
@@ -175,19 +168,13 @@ class BoostingEstimator(EnsembleEstimator):
                 )
             teacher = teacher_of(self.ensemble_, boosted, self._loss)
             plan = replace(plan_of(model, 0), progress=progress)
-            found = distilled(teacher, rows, plan, schema, max_leaf_nodes)
-        known = fitted_names(self)
-        known |= {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
-        for name, value in known.items():
-            setattr(model, name, value)
-        model.tree_, model.n_leaves_grown_ = found.tree, found.n_leaves_grown
-        model.n_refine_steps_ = 0
-        model.distillation_ = {
-            "error": found.error,
-            "booster_error": self.validation_error_ if teacher.folds else float("nan"),
-            "fidelity": found.fidelity,
-            "numbers": model.reading_cost_,
-        }
+            tree, grown, told = distilled(teacher, rows, plan, schema, max_leaf_nodes)
+        known = {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
+        vars(model).update(fitted_names(self) | known)
+        model.tree_, model.n_leaves_grown_, model.n_refine_steps_ = tree, grown, 0
+        error = self.validation_error_ if teacher.folds else float("nan")
+        told |= {"booster_error": error, "numbers": model.reading_cost_}
+        model.distillation_ = told
         return model
 
     def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
@@ -195,25 +182,18 @@ class BoostingEstimator(EnsembleEstimator):
         forget_calibration(self)
         vars(self).update(targets.learned)
         self.ensemble_, self.validation_errors_ = found.ensemble, found.errors
-        errors, n_rounds = found.errors, found.ensemble.n_rounds
-        self.validation_error_ = float(errors[n_rounds]) if errors.size else np.nan
+        errors = found.errors
+        self.validation_error_ = float(errors[self.n_iter_]) if errors.size else np.nan
         self._boosted, self._rows = found, rows
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         """Predict after every round, beginning with the first models.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
 
         Yields
         ------
         ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
             Of classes the most likely ones, shape (n_rows,).
         """
-        yield from self._staged(X)
-
-    def _staged(self, X: TableLike) -> Iterator[np.ndarray]:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             stages = self.ensemble_.staged(on_host(self._unencoded(X)))
@@ -226,13 +206,13 @@ class BoostingEstimator(EnsembleEstimator):
     def n_iter_(self) -> int:
         """Number of rounds, not counting the first models."""
         check_is_fitted(self)
-        return self.ensemble_.n_rounds
+        return len(self.ensemble_.boosters[0]) - 1
 
     @property
     def n_trees_(self) -> int:
         """Number of trees of all boosters, not counting their first models."""
         check_is_fitted(self)
-        return self.ensemble_.n_trees
+        return self.n_iter_ * len(self.ensemble_.boosters)
 
 
 class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator):
@@ -241,48 +221,39 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
     The first model is linear; every round adds a small tree with linear models that
     is fitted to the residuals (Friedman 2001, 2002). Five boosters that each
     leave out a fifth of the rows determine when to stop, and predict together with a
-    sixth that has seen all rows.
-
-    `distill` gives one readable tree fitted to the boosters' predictions;
-    `sklearn.inspection.PartialDependenceDisplay` draws how they depend on a column.
+    sixth that has seen all rows. `distill` gives one readable tree that learned from
+    them.
 
     Parameters
     ----------
     max_leaf_nodes : int, default=16
-        Maximum number of leaves of a tree, whose splits are on one column or on sums of
-        several.
+        Of a tree, whose splits are on one column or on sums of several.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     max_iter : int, default=1000
-        Maximum number of trees of each booster after its first model. 0: the first
-        model alone.
+        Most rounds: trees of each booster after its first model.
     early_stopping : bool, default=True
-        Whether to stop where the error on rows left out, or on ``eval_set``, has not
-        fallen for ``n_iter_no_change`` rounds. False: exactly ``max_iter`` rounds.
+        Whether to stop after ``n_iter_no_change`` rounds without a lower error on rows
+        left out, or on ``eval_set``. False: exactly ``max_iter`` rounds.
     n_iter_no_change : int, default=5
-        Rounds without a lower error after which the boosters stop.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
     n_folds : int, default=5
-        Number of folds, each left out by one booster. Of more than 32,768 rows a
-        tenth is left out by a single booster.
+        Of more than 32,768 rows a tenth is left out by a single booster.
     ensemble : bool, default=True
-        Whether to predict with the mean of the boosters of all folds and the one of all
-        rows. False: only the latter; a sixth of the size, at a few per cent more error.
-    missing_values, categorical_features, split_features, monotonic_cst
-        Options for reading the table; see `SecretRegressor`.
+        False: the boosters of the folds do not predict; a sixth of the size, at a few
+        per cent more error.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
-    device, verbose
-        See `SecretRegressor`.
+    missing_values, categorical_features, split_features, monotonic_cst, device, \
+            verbose
+        As in `SecretRegressor`.
 
     Attributes
     ----------
     ensemble_ : secret_jax.composed.ensemble.model.Ensemble
-    n_iter_ : int
-        Number of trees of a booster, after the linear model.
-    n_trees_ : int
-        Number of trees of all boosters, not counting the first models.
+    n_iter_, n_trees_ : int
+        Trees of a booster, and of all, not counting the first models.
     validation_errors_ : ndarray of shape (n_iter_run + 1,)
         Mean squared error on rows left out, or on ``eval_set``, after each round, in
         units of the variance of the target. Empty if there were none.
@@ -293,9 +264,8 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
     deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
         Root of the mean squared error on rows left out (on the training rows, if none
         were), in units of the target.
-    n_outputs_ : int
     feature_importances_ : ndarray of shape (n_features_in_,)
-    n_features_in_ : int
+    n_outputs_, n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
 
@@ -316,10 +286,8 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
     >>> from secret_jax.datasets import make_fried
     >>> X, y = make_fried(400, random_state=0)
     >>> model = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
-    >>> model.n_iter_, model.n_trees_
-    (10, 60)
-    >>> model.score(X, y) > 0.9
-    True
+    >>> model.n_iter_, model.n_trees_, model.score(X, y) > 0.9
+    (10, 60, True)
     """
 
     def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
@@ -352,8 +320,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         return_std : bool, default=False
-            Also return the standard deviation of a new output about its prediction: the
-            root of the mean squared error on rows left out, the same for all rows.
+            Also return ``deviation_``, that of a new output about its prediction.
 
         Returns
         -------
@@ -377,8 +344,7 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
     2000). For two classes the trees predict log-odds; for more a tree predicts a score
     of each class, and probabilities are proportional to the exponentials of the scores.
-    The number of rounds is chosen by cross-entropy, as `SecretBoostingRegressor` does
-    by squared error.
+    Cross-entropy chooses the number of rounds.
 
     Parameters
     ----------
@@ -392,14 +358,11 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-    target_name_ : str
+    classes_, target_name_
         As in `SecretClassifier`.
-    ensemble_, n_iter_, n_trees_, feature_importances_, n_features_in_, \
-            feature_names_in_
-        As in `SecretBoostingRegressor`; the first models are logistic regressions.
-    validation_errors_, validation_error_
-        As there, but mean cross-entropies in nats.
+    ensemble_, n_iter_, n_trees_, validation_errors_, validation_error_, \
+            feature_importances_, n_features_in_, feature_names_in_
+        As in `SecretBoostingRegressor`; errors are mean cross-entropies in nats.
 
     References
     ----------
@@ -414,46 +377,33 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     >>> model = SecretBoostingClassifier(max_leaf_nodes=4, max_iter=5).fit(X, y)
     >>> model.score(X, y) > 0.95
     True
-    >>> model.predict_proba(X[:2]).shape
-    (2, 3)
     """
 
     class_weight: Literal["balanced"] | dict | None = None
     _loss: ClassVar[Loss] = CrossEntropy()
     _tree: ClassVar[Any] = SecretClassifier
+    _of_the_tree: ClassVar = (*BoostingEstimator._of_the_tree, "class_weight")
 
     def _probabilities(self, X: TableLike) -> np.ndarray:
-        return _probabilities(self._scores(X))
+        return with_all_classes(self._loss.prediction(self._scores(X)))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """Predict the log-odds or scores of the classes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
+        """Predict log-odds.
 
         Returns
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
-            Log-odds of the second of two classes; of more, log-odds of every class up
-            to a term that all share.
+            Of the second of two classes; of more, of every class up to a term that all
+            share.
         """
         scores = self._scores(X)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
     def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
-        """Predict probabilities after every round, beginning with the first models.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_rows, n_classes), float64
-        """
-        for scores in self._staged(X):
-            yield _probabilities(scores.reshape(len(scores), -1))
+        """Predict probabilities, (n_rows, n_classes); see `staged_predict`."""
+        for scores in super().staged_predict(X):
+            value = self._loss.prediction(scores.reshape(len(scores), -1))
+            yield with_all_classes(value)
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         for probability in self.staged_predict_proba(X):
@@ -473,10 +423,3 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     ) -> Targets:
         classes = None if known is None else known.learned["classes_"]
         return self._class_targets(y, X, weight, classes)
-
-    def _single_tree(self, **parameters: Any) -> SecretClassifier:
-        return super()._single_tree(class_weight=self.class_weight, **parameters)
-
-
-def _probabilities(scores: np.ndarray) -> np.ndarray:
-    return with_all_classes(CrossEntropy().prediction(scores))

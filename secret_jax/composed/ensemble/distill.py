@@ -5,7 +5,6 @@ not seen the row; between rows it is the prediction of the whole ensemble.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -29,17 +28,6 @@ from secret_jax.tree.structure import Tree
 _MOST_LEAVES = 16  # where neither folds nor a number choose the size
 
 
-class Distilled(NamedTuple):
-    """Result of a distillation."""
-
-    tree: Tree
-    n_leaves_grown: int
-    # Mean squared error on rows that neither student nor teacher have seen, in units of
-    # the variance of the target, or of classes mean cross-entropy; without folds NaN.
-    error: float
-    fidelity: float  # R² of the student to the boosters on the same rows
-
-
 def teacher_of(ensemble: Ensemble, boosted: Boosted | None, loss: Loss) -> Teacher:
     """Make a teacher of an ensemble, and of its folds if the rows fitted it."""
 
@@ -48,12 +36,8 @@ def teacher_of(ensemble: Ensemble, boosted: Boosted | None, loss: Loss) -> Teach
 
     if boosted is None or boosted.unseen is None:
         return Teacher(predict(ensemble))
-    return Teacher(
-        predict(ensemble),
-        at_rows=loss.prediction(boosted.unseen),
-        folds=[predict(fold) for fold in boosted.folds],
-        parts=boosted.parts,
-    )
+    at_rows, folds = loss.prediction(boosted.unseen), list(map(predict, boosted.folds))
+    return Teacher(predict(ensemble), at_rows, folds, boosted.parts)
 
 
 def distilled(
@@ -62,12 +46,12 @@ def distilled(
     plan: Plan,
     schema: TableSchema,
     max_leaf_nodes: int | None,
-) -> Distilled:
-    """Grow one tree that learns from boosters.
+) -> tuple[Tree, int, dict[str, float]]:
+    """Grow one tree that learns from boosters; also the number of leaves it grew.
 
-    ``rows``: those that trained the boosters; ``plan``: of the tree;
-    ``max_leaf_nodes``: None: students of the folds choose the size of the tree, on rows
-    that neither they nor their teachers have seen.
+    ``rows``: those that trained the boosters; ``max_leaf_nodes``: None: students of the
+    folds choose the size of the tree. Told are their ``error`` on rows that neither
+    they nor their teachers have seen, and their ``fidelity``; without folds both NaN.
     """
 
     def unseen_values(fold_trees: Sequence[Tree]) -> np.ndarray:
@@ -110,4 +94,5 @@ def distilled(
             multioutput="variance_weighted",
             force_finite=False,
         )
-    return Distilled(tree, student.trees[0].n_leaves, float(error), float(fidelity))
+    told = {"error": float(error), "fidelity": float(fidelity)}
+    return tree, student.trees[0].n_leaves, told

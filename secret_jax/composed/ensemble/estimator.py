@@ -27,19 +27,12 @@ from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.file import ModelFileError
 
-# Parameters for reading tables and for devices, as those of the tree.
-_OF_THE_TREE = (
-    *("categorical_features", "split_features", "missing_values"),
-    *("monotonic_cst", "random_state", "device", "verbose"),
-)
-
 
 class EnsembleEstimator(Importances, TableEstimator):
     """Base of all estimators that are sums of trees.
 
     Of several outputs ``output``, a position or a name, selects one; of classes it may
-    be left out. How a prediction depends on a column is drawn by
-    `sklearn.inspection.PartialDependenceDisplay`.
+    be left out. `sklearn.inspection.PartialDependenceDisplay` draws predictions.
     """
 
     ensemble_: Ensemble
@@ -47,7 +40,12 @@ class EnsembleEstimator(Importances, TableEstimator):
     _loss: ClassVar[Loss] = SQUARED_ERROR
     _predicts_with: ClassVar[str] = "ensemble_"
     _method: ClassVar[str] = "SECRET booster"
-    _tree: ClassVar[Any] = SecretRegressor  # one that predicts the same outputs
+    # A tree that predicts the same outputs, and the parameters that go to it.
+    _tree: ClassVar[Any] = SecretRegressor
+    _of_the_tree: ClassVar[tuple[str, ...]] = (
+        *("categorical_features", "split_features", "missing_values"),
+        *("monotonic_cst", "random_state", "device", "verbose"),
+    )
 
     def _targets(
         self,
@@ -67,7 +65,7 @@ class EnsembleEstimator(Importances, TableEstimator):
 
     def _single_tree(self, **parameters: Any) -> Any:
         """Unfitted tree that reads the same tables."""
-        own = {name: getattr(self, name) for name in _OF_THE_TREE}
+        own = {name: getattr(self, name) for name in self._of_the_tree}
         return self._tree(**own, **parameters)
 
     def _reading(self) -> Plan:
@@ -117,6 +115,7 @@ class EnsembleEstimator(Importances, TableEstimator):
                 tree = whole.output(output) if whole.n_outputs > 1 else whole
                 step = ensemble.learning_rate if number else 1.0
                 square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
+                # A share of a tree saves less of the error than the whole tree.
                 total += step * (2.0 - step) * savings(tree, square)
         return total / total.sum() if total.sum() > 0 else total
 

@@ -69,13 +69,12 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
     ensemble_ : secret_jax.composed.ensemble.model.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
-        Mean prediction for every training row of the trees that lack it, or NaN (for
-        rows without weight as well). Only with ``bootstrap``.
+        Mean prediction for every training row of the trees that lack it; NaN for rows
+        in all bags or without weight. Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
-    n_outputs_ : int
     feature_importances_ : ndarray of shape (n_features_in_,)
-    n_features_in_ : int
+    n_outputs_, n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
 
@@ -123,13 +122,12 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             Weights by which rows are drawn.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places, which are drawn instead,
-            each with all of its rows: what is out of a bag is of groups that its tree
-            has not seen.
+            each with all of its rows.
 
         Returns
         -------
         self
-            Itself. A fit that is interrupted leaves it as it was.
+            A fit that is interrupted leaves it as it was.
 
         Raises
         ------
@@ -158,12 +156,14 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 value = np.full(given.targets.shape, np.nan)
                 value[used] = outside[merged(rows, ROW_ORDER).place]
                 fitted["oob_prediction_"] = schema.restore_targets(value)
-                fitted["oob_score_"] = _score(distinct.rows, outside)
-            before = dict(vars(self))
-            for name in ("oob_prediction_", "oob_score_"):
-                before.pop(name, None)
-            # At one stroke: an interruption leaves all as it was.
-            self.__dict__ = before | fitted
+                known = np.flatnonzero(np.isfinite(outside).all(axis=1))
+                some, said = distinct.rows.take(known), outside[known]
+                score = np.nan
+                if some.n_rows > 1:
+                    score = r2_score(some.targets, said, sample_weight=some.weight)
+                fitted["oob_score_"] = float(score)
+            own = {k: v for k, v in vars(self).items() if not k.startswith("oob_")}
+            self.__dict__ = own | fitted  # at one stroke
         return self
 
     def _grown(
@@ -177,30 +177,30 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         """Grow a tree on each bag, several at a time."""
         least = self.min_samples_leaf
         if isinstance(least, str):
-            few, many = _LEAST_LEAF
-            least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, few, many)
+            least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, *_LEAST_LEAF)
         n_features = features_of_node(self.max_features, n_inputs(schema))
 
-        def root(number: int) -> Root:
-            inside = np.flatnonzero(bags[number])
-            weight = bags[number][inside].astype(float)
-            weight = weight if self.bootstrap else rows.weight
-            own = float(least if least >= 1 else max(1.0, least * weight.sum()))
-            return Root(
-                rows=inside,
-                min_split_weight=2 * own,
-                min_leaf_weight=own,
-                oblique=bool(self.oblique),
-                key=key_of(seed, number),
-                weight=weight,
-            )
-
         def grow(some: slice) -> list[Tree]:
+            roots = []
+            for number in range(len(bags))[some]:
+                inside = np.flatnonzero(bags[number])
+                weight = bags[number][inside].astype(float)
+                weight = weight if self.bootstrap else rows.weight
+                own = float(least if least >= 1 else max(1.0, least * weight.sum()))
+                root = Root(
+                    rows=inside,
+                    min_split_weight=2 * own,
+                    min_leaf_weight=own,
+                    oblique=bool(self.oblique),
+                    key=key_of(seed, number),
+                    weight=weight,
+                )
+                roots.append(root)
             return grown_with_models(
                 rows,
                 there,
                 schema,
-                [root(number) for number in range(len(bags))[some]],
+                roots,
                 max_leaf_nodes=self.max_leaf_nodes,
                 max_features=n_features,
             )
@@ -226,16 +226,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         return count.astype(np.min_scalar_type(count.max()))
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
-        """
+        """Predict the target, shape (n_rows,) or (n_rows, n_outputs), float64."""
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             return self.ensemble_.predict(self._unencoded(X))
@@ -265,15 +256,6 @@ def out_of_bag(
         sum_of_shares[out] += share
     with np.errstate(invalid="ignore"):
         return total / sum_of_shares
-
-
-def _score(rows: Rows, prediction: np.ndarray) -> float:
-    """Out-of-bag R², over rows that are out of some bag."""
-    known = np.isfinite(prediction).all(axis=1)
-    if known.sum() < 2:
-        return float("nan")
-    weight = rows.weight[known]
-    return float(r2_score(rows.targets[known], prediction[known], sample_weight=weight))
 
 
 def features_of_node(max_features: float | str | None, n_features: int) -> int | None:

@@ -80,10 +80,7 @@ def key_of(*numbers: int) -> int:
 
 
 def total_error(loss: Loss, rows: Rows, value: np.ndarray) -> float:
-    """Total weighted loss of rows at raw predictions (n_rows, n_outputs), float64.
-
-    Squared errors are averaged over the outputs.
-    """
+    """Total weighted loss at raw predictions; squared errors averaged over outputs."""
     total = float(weighted_errors(value, rows, loss).sum())
     return total / (value.shape[1] if loss == SQUARED_ERROR else 1)
 
@@ -92,14 +89,10 @@ class Boosted(NamedTuple):
     """Result of a fit of boosters."""
 
     ensemble: Ensemble
-    # Ensembles that have each not seen a part of the rows, and masks (n_rows,) of these
-    # parts, if any.
-    folds: list[Ensemble]
-    parts: list[np.ndarray]
-    # (n_rows, n_outputs), float64, or None: what these predict for the parts.
-    unseen: np.ndarray | None
-    # (n_rounds_run + 1,): mean loss on held-out rows after each round (squared errors
-    # in units of the variance of the targets); empty if nothing was held out.
+    folds: list[Ensemble]  # which have each not seen a part of the rows, if any
+    parts: list[np.ndarray]  # masks (n_rows,) of these parts
+    unseen: np.ndarray | None  # (n_rows, n_outputs): what the folds predict for them
+    # (n_rounds_run + 1,): mean loss on held-out rows, see ``validation_errors_``.
     errors: np.ndarray
 
 
@@ -110,9 +103,7 @@ class _Booster:
     key: int  # which rows its trees see
     training: np.ndarray  # (n_training,), int: rows of the table that train it, rising
     held_out: np.ndarray  # (n_held_out,), int: rows that judge it
-    # (n_rows, n_outputs), float64: predictions for all rows of the table, in
-    # standardised units.
-    prediction: np.ndarray
+    prediction: np.ndarray  # (n_rows, n_outputs), float64, in standardised units
     trees: list[Tree] = field(default_factory=list)  # the first is a single leaf
 
 
@@ -125,7 +116,6 @@ class Boosting:
     subsample: float  # share of a booster's rows that each tree sees
     loss: Loss
     seed: int
-    # Maximum number of rounds, or with ``early_stopping=False`` their number.
     max_iter: int
     early_stopping: bool
     n_iter_no_change: int  # rounds without a lower error on held-out rows to stop after
@@ -177,13 +167,11 @@ class Boosting:
         for part, prediction in zip(parts, predictions, strict=False):
             unseen[part] = prediction[part]
 
-        def ensemble(members: list[_Booster]) -> Ensemble:
-            trees = [each.trees[: 1 + best] for each in members]
-            return Ensemble(trees, self.learning_rate)
-
+        trees = [each.trees[: 1 + best] for each in boosters]
+        rate = self.learning_rate
         return Boosted(
-            ensemble=ensemble(boosters if self.ensemble else boosters[-1:]),
-            folds=[ensemble([booster]) for booster in boosters[: len(parts)]],
+            ensemble=Ensemble(trees if self.ensemble else trees[-1:], rate),
+            folds=[Ensemble([own], rate) for own in trees[: len(parts)]],
             parts=[np.isin(np.arange(rows.n_rows), part) for part in parts],
             unseen=unseen if parts else None,
             errors=np.array(errors if judged else []),
@@ -241,22 +229,14 @@ class Boosting:
 
 
 def _started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
-    """Fit logistic regressions as single leaves: the first models of classifiers.
-
-    Their errors are in the units of the steps of further trees.
-    """
+    """Logistic regressions as single leaves: the first models of classifiers."""
     new = []
     for tree, rows in zip(fit_models(trees, parts, Logistic()), parts, strict=True):
         probability = tree.loss.prediction(values(tree, rows.table).astype(np.float64))
         share = rows.weight / rows.weight.sum()
         greatest = _OF_TWO if tree.n_outputs == 1 else _OF_MORE
+        # In the units of the steps of further trees.
         error = share @ (rows.targets - probability) ** 2 / greatest**2
-        new.append(
-            replace(
-                tree,
-                loss=SQUARED_ERROR,
-                train_error=error[None],
-                deviation=tree.deviation / greatest,
-            )
-        )
+        units = {"train_error": error[None], "deviation": tree.deviation / greatest}
+        new.append(replace(tree, loss=SQUARED_ERROR, **units))
     return new

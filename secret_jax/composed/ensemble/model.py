@@ -29,16 +29,6 @@ class Ensemble:
         """Schema of all trees."""
         return self.boosters[0][0].schema
 
-    @property
-    def n_rounds(self) -> int:
-        """Number of rounds, not counting the first trees."""
-        return len(self.boosters[0]) - 1
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees of all boosters, not counting their first ones."""
-        return sum(len(trees) - 1 for trees in self.boosters)
-
     @cached_property
     def _sum(self) -> TreeSum:
         trees, steps = zip(*self.trees(), strict=True)

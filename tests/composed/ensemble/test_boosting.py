@@ -64,7 +64,7 @@ def test_a_column_of_a_single_category_does_no_harm():
 def test_the_prediction_is_the_mean_of_sums_of_trees(model):
     X, _ = wave(500, seed=1)
     ensemble = model.ensemble_
-    assert (len(ensemble.boosters), ensemble.n_rounds) == (3, 4)
+    assert (len(ensemble.boosters), model.n_iter_, model.n_trees_) == (3, 4, 12)
     table = encode(ensemble.schema, X)
     each = []
     for booster in ensemble.boosters:
