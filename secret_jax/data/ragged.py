@@ -187,7 +187,8 @@ class RaggedRows:
         """How many cuts of their node are below the values."""
         code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
         for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
-            code += values > cut.repeat(self.length, axis=-1)
+            above = values > cut.repeat(self.length, axis=-1)
+            code += above.view(np.uint8)
         return code
 
     def _member(self, code: np.ndarray, n_codes: int) -> csc_array:

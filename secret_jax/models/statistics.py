@@ -186,7 +186,9 @@ def slice_statistics(
     pivot[:, :n_regressors] = x[index[begin], :n_regressors]
     pivot[:, n_regressors:width] = targets[begin]
     # A slice is cut where a stretch of rows ends that a cache holds.
-    cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
+    cuts = begin
+    if n_rows > _STRETCH:
+        cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
     products = np.empty((len(cuts), width + 1, width + 1))
     n_copied = min(width + 1, x.shape[1])  # others are overwritten
     factor = None if (weight == 1.0).all() else weight[:, None]

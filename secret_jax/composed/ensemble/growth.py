@@ -33,10 +33,22 @@ from secret_jax.tree.structure import Tree
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits. With eight thresholds forests err 2 % more, on fifteen tables.
-SPLITS = RssSplits(n_hessian=1, n_finalists=1, sparse_terms=(), least_share=1 / 16)
+SPLITS = RssSplits(
+    n_hessian=1,
+    n_finalists=1,
+    sparse_terms=(),
+    least_share=1 / 16,
+    max_samples=512,
+)
 # Of boosters: fewer steps are as accurate where one tree mends another; with one
 # finalist of eight thresholds they err 2 % more, and take no less time.
-_BOOSTER_SPLITS = replace(SPLITS, n_finalists=3, hinge_steps=1, max_split_features=None)
+_BOOSTER_SPLITS = replace(
+    SPLITS,
+    n_finalists=3,
+    hinge_steps=1,
+    max_split_features=None,
+    max_samples=2048,
+)
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
 # Trees grow in threads of their own: the fewer calls the better.
@@ -63,6 +75,7 @@ def grown_with_models(
     """
     options = GrowOptions(
         finder=finder,
+        sample=finder.max_samples,
         min_gain=0.0,
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,

@@ -76,6 +76,12 @@ class Builder:
         """Parents of nodes; -1 for roots."""
         return self._arrays["parent"][node]
 
+    def among(self, node: np.ndarray, some: Any) -> np.ndarray:
+        """Which of the nodes are among some others."""
+        chosen = np.zeros(self._n_nodes, bool)
+        chosen[some] = True
+        return chosen[node]
+
     def stop(self, node: np.ndarray, reason: np.ndarray) -> None:
         """Record why nodes are not split further."""
         self._arrays["stop_reason"][node] = reason

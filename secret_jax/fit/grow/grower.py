@@ -93,7 +93,7 @@ def grown(
     )
     batches = options.in_batches
     room = BestFirst(limits, eager=enough is not None, in_batches=batches)
-    full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
+    full = np.array([most == 1 for most in limits])
     leaves: list[Frontier] = []
     waiting: _Waiting | None = None
     n_turns, fixed, n_rows = 0, options.fixed, [len(root.rows) for root in roots]
@@ -113,18 +113,30 @@ def grown(
         if len(level.node):
             depth = builder.depth(level.node)
             stage.at(detail=f"level {depth.max() + 1}")
-            reason = _stop_before_search(level, depth, deepest[level.tree])
-            reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
-            searched = np.flatnonzero(reason == StopReason.SPLIT)
-            found = drawn.find(level.take(searched))
+            reason = _reasons(
+                (StopReason.MIN_SAMPLES_SPLIT, level.weight < level.min_split_weight),
+                (StopReason.MIN_SAMPLES_LEAF, level.weight < 2 * level.min_leaf_weight),
+                (StopReason.MAX_DEPTH, depth >= deepest[level.tree]),
+                (StopReason.MAX_LEAF_NODES, full),
+            )
+            searched = reason == StopReason.SPLIT
+            open_nodes = level.take(searched)
+            found = drawn.find(open_nodes)
             if fixed is not None:
-                put = fixed.put(found.splits, given[level.node[searched]])
+                put = fixed.put(found.splits, given[open_nodes.node])
                 found = found._replace(splits=put)
-            reason[searched] = _stop_after_search(found.splits, options)
+            splits = found.splits
+            reason[searched] = why = _reasons(
+                (StopReason.PURE, splits.pure),
+                (StopReason.NO_USABLE_SPLIT, splits.kind == SplitKind.LEAF),
+                (
+                    StopReason.MIN_GAIN,
+                    splits.gain <= options.min_gain * splits.chance_gain,
+                ),
+            )
             builder.stop(level.node, reason)
             leaves.append(level.take(reason != StopReason.SPLIT))
-            splittable = reason[searched] == StopReason.SPLIT
-            new = _Waiting.of(level.take(searched), found).take(splittable)
+            new = _Waiting.of(open_nodes, found).take(why == StopReason.SPLIT)
             parent = builder.parent(new.level.node)
             about = (new.level.tree, parent, new.level.node, new.splits.gain)
             room.found(*(array.tolist() for array in about))
@@ -133,7 +145,7 @@ def grown(
         chosen, last = room.chosen()
         if not chosen:
             break
-        now = np.isin(waiting.level.node, chosen)
+        now = builder.among(waiting.level.node, chosen)
         going, waiting = waiting.take(now), waiting.take(~now)
         sides = rows_of_nodes.divide(going.level, going.splits, waiting.level)
         # A search that saw a sample of the rows may have misjudged the sides.
@@ -143,7 +155,7 @@ def grown(
         builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
         leaves.append(few)
         room.drop(few.tree.tolist(), few.node.tolist())
-        full = np.repeat(np.isin(going.level.node[~light], last), 2)
+        full = np.repeat(builder.among(going.level.node[~light], last), 2)
         level = models.fitted(
             _children(going.take(~light), sides.take(~light), builder)
         )
@@ -151,7 +163,7 @@ def grown(
             given = np.append(given, fixed.of_children(given[going.level.node[~light]]))
         n_turns += 1
         if enough is not None and len(level.node):
-            ended = np.isin(level.node, enough(n_turns, so_far))
+            ended = builder.among(level.node, enough(n_turns, so_far))
             builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
             leaves.append(level.take(ended))
             level, full = level.take(~ended), full[~ended]
@@ -174,6 +186,8 @@ class _Waiting(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> _Waiting:
         """Select nodes by a mask."""
+        if chosen.all():
+            return self
         return _Waiting(self.level.take(chosen), self.splits.take(chosen))
 
     def with_more(self, more: _Waiting) -> _Waiting:
@@ -199,36 +213,9 @@ def _arrived(leaves: Sequence[Frontier], order: np.ndarray) -> np.ndarray:
     return found
 
 
-def _stop_before_search(
-    level: Frontier, depth: np.ndarray, deepest: np.ndarray
-) -> np.ndarray:
-    """Stopping rules before the search: the first that holds is the reason.
-
-    ``depth``, ``deepest`` (n_nodes,): of the nodes, and the most of their trees.
-    """
-    return np.select(
-        [
-            level.weight < level.min_split_weight,
-            level.weight < 2 * level.min_leaf_weight,
-            depth >= deepest,
-        ],
-        [
-            StopReason.MIN_SAMPLES_SPLIT,
-            StopReason.MIN_SAMPLES_LEAF,
-            StopReason.MAX_DEPTH,
-        ],
-        StopReason.SPLIT,
-    )
-
-
-def _stop_after_search(splits: Split, options: GrowOptions) -> np.ndarray:
-    """Stopping rules after the search."""
-    return np.select(
-        [
-            splits.pure,
-            splits.kind == SplitKind.LEAF,
-            splits.gain <= options.min_gain * splits.chance_gain,
-        ],
-        [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
-        StopReason.SPLIT,
-    )
+def _reasons(*rules: tuple[StopReason, np.ndarray]) -> np.ndarray:
+    """Why nodes are not split: the first rule that holds; SPLIT where none does."""
+    reason = np.full(len(rules[0][1]), StopReason.SPLIT)
+    for why, holds in reversed(rules):
+        reason[holds] = why
+    return reason

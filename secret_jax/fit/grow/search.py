@@ -59,8 +59,11 @@ class Search:
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
         self._together = options.rows_together
-        self._x, codes = places.table.on_host()
-        self._codes = np.maximum(codes, 0)
+        x, codes = places.table.on_host()
+        # Columns first: to turn the rows of a search takes longer, with many columns.
+        self._x = np.ascontiguousarray(x.T)
+        self._codes = np.ascontiguousarray(np.maximum(codes, 0).T)
+        self._targets = np.ascontiguousarray(places.targets.T)
         self._roles = Roles.of(schema)
         self._n_categories = max([1, *map(len, schema.categories)])
 
@@ -92,16 +95,12 @@ class Search:
         places = self._places
         place = places.order[slice_positions(frontier.start, frontier.stop)]
         row = places.row.take(place)
-
-        def rows_last(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-            return np.ascontiguousarray(values.take(chosen, axis=0).T)
-
-        n_random = self._finder.n_random(self._x.shape[1])
+        n_random = self._finder.n_random(len(self._x))
         return Level(
             rows=RaggedRows(frontier.stop - frontier.start),
-            x=rows_last(self._x, row),
-            codes=rows_last(self._codes, row),
-            targets=rows_last(places.targets, place),
+            x=self._x.take(row, axis=1),
+            codes=self._codes.take(row, axis=1),
+            targets=self._targets.take(place, axis=1),
             weight=places.weight.take(place).astype(np.float32),
             min_weight=frontier.min_leaf_weight.astype(np.float32),
             random=random_numbers(frontier.key, n_random),
@@ -112,7 +111,7 @@ class Search:
             roles=self._roles,
             n_regressors=self._schema.n_regressors,
             n_categories=self._n_categories,
-            any_oblique=bool(frontier.oblique.any()) and self._x.shape[1] > 1,
+            any_oblique=bool(frontier.oblique.any()) and len(self._x) > 1,
         )
 
     def _shares(self, frontier: Frontier, n_rows: np.ndarray) -> np.ndarray:
