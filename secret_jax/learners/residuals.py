@@ -27,7 +27,7 @@ from secret_jax.learners.thresholds import (
     tried_cuts,
 )
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.axis import leading_component
+from secret_jax.splits.axis import Projections, leading_component
 from secret_jax.splits.interface import Level
 
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
@@ -119,21 +119,17 @@ def components(
 
 
 def best_thresholds(
-    level: Level,
-    left: Residuals,
-    projection: Float[np.ndarray, "n rows"],
-    allowed: Bool[np.ndarray, "n_nodes n"],
-    thresholds: Thresholds,
+    level: Level, left: Residuals, axis: Projections, thresholds: Thresholds
 ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
     """Gain and threshold of each projection that a node is allowed.
 
     See `SideModels.best`: the best gain of a node is right, others may be too small.
     """
-    gain, threshold = np.full((2, *allowed.shape), -np.inf)
-    some = np.flatnonzero(allowed.any(axis=0))
-    order = ranked(level, projection[some], left.least)
+    gain, threshold = np.full((2, *axis.allowed.shape), -np.inf)
+    some = np.flatnonzero(axis.allowed.any(axis=0))
+    order = ranked(level, axis.projection[some], left.least)
     tried = tried_cuts(level, order, thresholds, left.least)
-    tried &= np.repeat(allowed[:, some], level.rows.length, axis=0).T
+    tried &= np.repeat(axis.allowed[:, some], level.rows.length, axis=0).T
     gain[:, some], threshold[:, some] = left.models.best(order, tried)
     return gain, threshold
 
@@ -259,7 +255,7 @@ class SideModels:
         for nodes in np.split(np.arange(rows.n_nodes), parts):
             some = slice(rows.first[nodes[0]], ends[nodes[-1]])
             search = _Search(self, some, order.order[:, some], tried[:, some])
-            gain[:, some] = search.run().reshape(len(gain), -1)
+            gain[:, some] = search.run().reshape(gain[:, some].shape)
         return best_in(rows, gain, order.value)
 
 
