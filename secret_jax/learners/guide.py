@@ -122,74 +122,52 @@ class GuideSplits(AxisSplits):
         tried = tried_cuts(level, order, self.thresholds, left.least)
         usable = np.logical_or.reduceat(tried, level.rows.first, axis=1).T
         usable &= axis.allowed
-        chosen = _chosen(self, level, left, axis, order, usable)
+        groups = groups_of(level, axis, order, self.interactions)
+        two, curvature = _clearest(self, left, axis, groups, usable)
+        # Of two continuous attributes the better split at its median, else the clearer
+        # curvature. One split each: the best of many would favour many values.
+        node, rows = np.arange(level.n_nodes)[:, None], level.rows
+        median = quantiles(level, order, [0.5])[node, two, 0]
+        sides = rows.chosen(two, axis.projection) <= rows.spread(median)
+        preferred = left.models.saved(sides, left.least)
+        by_curvature = groups.is_discrete[two] | ~np.isfinite(preferred)
+        own = np.take_along_axis(curvature, two, axis=1)
+        preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
+        can_be = np.take_along_axis(usable, two, axis=1)
+        best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
+        chosen = two[node[:, 0], best]
         one = Ranked(*(chosen_rows(array, chosen, level)[None] for array in order))
         gain, threshold = left.models.best(one, chosen_rows(tried, chosen, level)[None])
         is_chosen = np.arange(len(axis.kind)) == chosen[:, None]
-        return (
-            axis,
-            np.where(is_chosen & usable, gain, -np.inf),
-            np.broadcast_to(threshold, usable.shape),
-            left.pure,
-        )
-
-
-def _chosen(
-    finder: GuideSplits,
-    level: Level,
-    left: Residuals,
-    axis: Projections,
-    order: Ranked,
-    usable: np.ndarray,
-) -> np.ndarray:
-    """The attribute that is split in every node."""
-    two, curvature = _clearest(
-        finder, level, left, axis, groups_of(level, axis, order), usable
-    )
-    # Of two continuous attributes the better split, else the clearer curvature. One
-    # split each: the best of many would favour attributes with many values.
-    node, rows = np.arange(level.n_nodes)[:, None], level.rows
-    median = quantiles(level, order, [0.5])[node, two, 0]
-    sides = rows.chosen(two, axis.projection) <= rows.spread(median)
-    preferred = left.models.saved(sides, left.least)
-    by_curvature = (axis.kind == SplitKind.DISCRETE)[two] | ~np.isfinite(preferred)
-    own = np.take_along_axis(curvature, two, axis=1)
-    preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
-    can_be = np.take_along_axis(usable, two, axis=1)
-    best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
-    return two[node[:, 0], best]
+        gain = np.where(is_chosen & usable, gain, -np.inf)
+        return axis, gain, np.broadcast_to(threshold, usable.shape), left.pure
 
 
 def _clearest(
     finder: GuideSplits,
-    level: Level,
     left: Residuals,
     axis: Projections,
     groups: Groups,
     usable: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Attributes of the most significant test (two, or one twice), and curvatures."""
-    positive = (left.leading > 0)[None]
-    found = sign_scores(positive, groups, interactions=finder.interactions)
-    curvature, interaction = found.curvature[:, 0], found.interaction[:, 0]
-    pairs, is_discrete = groups.pairs, groups.is_discrete
+    found = sign_scores((left.leading > 0)[None], groups)
+    curvature, interaction = (each[:, 0] for each in found)
+    is_discrete, pairs = groups.is_discrete, groups.pairs
     possible = axis.allowed[:, pairs].all(axis=2) & usable[:, pairs].any(axis=2)
     if finder.n_bootstraps and is_discrete.any() and not is_discrete.all():
-        chance = chance_scores(
-            level, left, groups, finder.n_bootstraps, interactions=finder.interactions
-        )
-        advantage = advantage_of_discrete(chance, groups, usable, possible)[:, None]
+        chance = chance_scores(left, groups, finder.n_bootstraps)
+        advantage = advantage_of_discrete(*chance, groups, usable, possible)[:, None]
         curvature = curvature - np.where(is_discrete, advantage, 0.0)
-        of_discrete = is_discrete[pairs[: interaction.shape[1]]].any(axis=1)
+        of_discrete = is_discrete[pairs].any(axis=1)
         interaction = interaction - np.where(of_discrete, advantage, 0.0)
     curvature = np.where(usable, curvature, -np.inf)
     best = np.argmax(curvature, axis=1)
     two = np.stack([best, best], axis=1)
-    if interaction.shape[1]:
+    if len(pairs):
         interaction = np.where(possible, interaction, -np.inf)
         clearer = interaction.max(axis=1) > curvature.max(axis=1)
-        pair = pairs[np.argmax(interaction, axis=1)]
-        two = np.where(clearer[:, None], pair, two)
+        two = np.where(clearer[:, None], pairs[np.argmax(interaction, axis=1)], two)
     return two, curvature
 
 
@@ -200,23 +178,13 @@ class Groups(NamedTuple):
     fine: Int[np.ndarray, "n rows"]  # quarters of a number, categories
     coarse: Int[np.ndarray, "n rows"]  # halves of a number, categories
     is_discrete: Bool[np.ndarray, " n"]
-
-    @property
-    def pairs(self) -> Int[np.ndarray, "n_pairs 2"]:
-        """Attributes that may interact: of both kinds the number first."""
-        pairs = np.stack(np.triu_indices(len(self.fine), 1), axis=1)
-        swapped = self.is_discrete[pairs[:, :1]] > self.is_discrete[pairs[:, 1:]]
-        return np.where(swapped, pairs[:, ::-1], pairs)
+    # Attributes that may interact: of both kinds the number first.
+    pairs: Int[np.ndarray, "n_pairs 2"]
 
 
-class Scores(NamedTuple):
-    """Test scores of each node for each set of signs."""
-
-    curvature: Float[np.ndarray, "n_nodes n_sets n"]
-    interaction: Float[np.ndarray, "n_nodes n_sets n_pairs"]
-
-
-def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
+def groups_of(
+    level: Level, axis: Projections, order: Ranked, interactions: bool
+) -> Groups:
     """Divide the rows of nodes by quartiles, medians and categories."""
     is_discrete = axis.kind == SplitKind.DISCRETE
     cuts = np.moveaxis(quantiles(level, order, _QUARTILES), 2, 0)
@@ -224,18 +192,21 @@ def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
     quarter = np.stack(above).sum(axis=0, dtype=np.int32)
     half = above[_MEDIAN].astype(np.int32)
     quarter[is_discrete] = half[is_discrete] = level.codes
-    return Groups(level, quarter, half, is_discrete)
+    pairs = np.stack(np.triu_indices(len(half) if interactions else 0, 1), axis=1)
+    swapped = is_discrete[pairs[:, :1]] > is_discrete[pairs[:, 1:]]
+    pairs = np.where(swapped, pairs[:, ::-1], pairs)
+    return Groups(level, quarter, half, is_discrete, pairs)
 
 
 def sign_scores(
-    positive: Bool[np.ndarray, "n_sets rows"], groups: Groups, *, interactions: bool
-) -> Scores:
+    positive: Bool[np.ndarray, "n_sets rows"], groups: Groups
+) -> tuple[np.ndarray, np.ndarray]:
     """Score the association of groups with the signs of residuals.
 
-    ``positive``: whether a residual is; ``interactions``: whether pairs are tested.
-    Minus infinity where all rows are in one group.
+    ``positive``: whether a residual is. Returns scores (n_nodes, n_sets, n) of
+    attributes and of pairs: minus infinity where all rows are in one group.
     """
-    level, pairs = groups.level, groups.pairs[: None if interactions else 0]
+    level, pairs = groups.level, groups.pairs
     values = np.concatenate([level.weight[None], level.weight * positive])
     shape = level.n_nodes, len(positive)
     curvature = np.empty((*shape, len(groups.fine)))
@@ -254,7 +225,7 @@ def sign_scores(
             one, other = groups.coarse[pairs[some].T]
             code = one * n_groups[some, 1:].astype(np.int32) + other
             interaction[..., some] = table_scores(level.rows, code, int(n), values)
-    return Scores(curvature, interaction)
+    return curvature, interaction
 
 
 def table_scores(
@@ -276,17 +247,13 @@ def table_scores(
 
 
 def chance_scores(
-    level: Level,
-    left: Residuals,
-    groups: Groups,
-    n_samples: int,
-    *,
-    interactions: bool,
-) -> Scores:
+    left: Residuals, groups: Groups, n_samples: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores of bootstrap samples: attributes as they are, outputs drawn for every row.
 
     The tests find only chance. A node's first random number seeds its samples.
     """
+    level = groups.level
     rows, n_model = level.rows, left.models.penalty.shape[1]
     weight = level.weight.astype(np.float64)
     total = rows.sums(weight)
@@ -307,11 +274,12 @@ def chance_scores(
     basis = left.models.design[:n_model]
     coefficient = rows.products(weight * drawn, basis) / total[:, None, None]
     residual = drawn - rows.transformed(coefficient, basis)
-    return sign_scores(residual > 0, groups, interactions=interactions)
+    return sign_scores(residual > 0, groups)
 
 
 def advantage_of_discrete(
-    chance: Scores,
+    curvature: Float[np.ndarray, "n_nodes n_samples n"],
+    interaction: Float[np.ndarray, "n_nodes n_samples n_pairs"],
     groups: Groups,
     allowed: Bool[np.ndarray, "n_nodes n"],
     pair_allowed: Bool[np.ndarray, "n_nodes n_pairs"],
@@ -325,10 +293,9 @@ def advantage_of_discrete(
     of one kind.
     """
     is_discrete, pairs = groups.is_discrete, groups.pairs
-    curvature = np.where(allowed[:, None], chance.curvature, -np.inf)
-    n_pairs = chance.interaction.shape[2]
-    kind = is_discrete[pairs].sum(axis=1)[:n_pairs]
-    pair = np.where(pair_allowed[:, None, :n_pairs], chance.interaction, -np.inf)
+    curvature = np.where(allowed[:, None], curvature, -np.inf)
+    pair = np.where(pair_allowed[:, None], interaction, -np.inf)
+    kind = is_discrete[pairs].sum(axis=1)
 
     def clearest(of_one: np.ndarray, of_pairs: np.ndarray) -> np.ndarray:
         both = [curvature[..., of_one], pair[..., of_pairs]]
@@ -344,8 +311,9 @@ def advantage_of_discrete(
         own = other - number
         is_mixed = mixed.max(axis=2) >= discrete
         lacking = np.where(is_mixed, np.minimum(lacking, own), lacking)
-    n_discrete = np.count_nonzero(allowed & is_discrete, axis=1)
-    n_continuous = np.count_nonzero(allowed & ~is_discrete, axis=1)
+    n_discrete, n_continuous = (
+        np.count_nonzero(allowed & own, axis=1) for own in (is_discrete, ~is_discrete)
+    )
     both = (n_discrete > 0) & (n_continuous > 0)
     share = safe_divide(n_continuous, n_continuous + n_discrete)
     lacking = np.where(np.isfinite(lacking), lacking, 0.0)

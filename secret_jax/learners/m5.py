@@ -147,11 +147,9 @@ class M5Linear(LeafModel):
         model, spent = means(statistics), np.ones(len(statistics.weight))
         for which in range(statistics.n_outputs):
             own = statistics.output(which)
-            slopes = eliminated(own)
-            model[:, which, 1:] = slopes
+            model[:, which, 1:] = slopes = eliminated(own)
             model[:, which, 0] -= np.einsum("ni,ni->n", slopes, own.mean[:, :-1])
-            used = np.count_nonzero(slopes, axis=1)
-            spent += used / statistics.n_outputs
+            spent += np.count_nonzero(slopes, axis=1) / statistics.n_outputs
         return Models(model, np.minimum(statistics.weight, spent), False)
 
     def fit_tree(
@@ -284,11 +282,10 @@ class M5Pruning(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Prune; the value is the estimated error, summed over the rows."""
+        judged = tree
         if isinstance(evidence.leaf, M5Linear):
             own_models = replace(evidence.leaf, smoothing=0.0)
             judged = fit_models([tree], [evidence.training], own_models)[0]
-        else:
-            judged = tree
         spent = tree.loss.degrees_of_row(model_degrees(judged), tree.n_outputs)
         n = judged.weight
         loss = Quantile() if tree.loss.least_squares else tree.loss  # of sizes

@@ -27,7 +27,7 @@ from secret_jax.learners.thresholds import (
     tried_cuts,
 )
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.axis import leading_component
+from secret_jax.splits.axis import Projections, leading_component
 from secret_jax.splits.interface import Level
 
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
@@ -119,21 +119,17 @@ def components(
 
 
 def best_thresholds(
-    level: Level,
-    left: Residuals,
-    projection: Float[np.ndarray, "n rows"],
-    allowed: Bool[np.ndarray, "n_nodes n"],
-    thresholds: Thresholds,
+    level: Level, left: Residuals, axis: Projections, thresholds: Thresholds
 ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
     """Gain and threshold of each projection that a node is allowed.
 
     See `SideModels.best`: the best gain of a node is right, others may be too small.
     """
-    gain, threshold = np.full((2, *allowed.shape), -np.inf)
-    some = np.flatnonzero(allowed.any(axis=0))
-    order = ranked(level, projection[some], left.least)
+    gain, threshold = np.full((2, *axis.allowed.shape), -np.inf)
+    some = np.flatnonzero(axis.allowed.any(axis=0))
+    order = ranked(level, axis.projection[some], left.least)
     tried = tried_cuts(level, order, thresholds, left.least)
-    tried &= np.repeat(allowed[:, some], level.rows.length, axis=0).T
+    tried &= np.repeat(axis.allowed[:, some], level.rows.length, axis=0).T
     gain[:, some], threshold[:, some] = left.models.best(order, tried)
     return gain, threshold
 
@@ -259,9 +255,8 @@ class SideModels:
         for nodes in np.split(np.arange(rows.n_nodes), parts):
             some = slice(rows.first[nodes[0]], ends[nodes[-1]])
             search = _Search(self, some, order.order[:, some], tried[:, some])
-            gain[:, some] = search.run()
-        gain, place = best_in(rows, gain)
-        return gain, np.take_along_axis(order.value.T, place, axis=0)
+            gain[:, some] = search.run().reshape(gain[:, some].shape)
+        return best_in(rows, gain, order.value)
 
 
 class _Search:
@@ -270,17 +265,32 @@ class _Search:
     def __init__(
         self, models: SideModels, rows: slice, order: np.ndarray, tried: np.ndarray
     ):
-        self.models, self.rows, self.shape = models, rows, tried.shape
-        self.products, self.order = models.products(rows), (order - rows.start).ravel()
-        self.cut = np.flatnonzero(tried)
+        self.models, self.products = models, models.products(rows)
+        self.order = (order - rows.start).ravel()
+        self.cut, n_rows = np.flatnonzero(tried), tried.shape[1]
         self.gain = np.full(tried.size, -np.inf)
         self.most = np.full(models.level.n_nodes, -np.inf)
+        # All cuts of each node along each projection.
+        of = models.level.rows
+        projection, row = np.divmod(self.cut, n_rows)
+        node = of.slot[rows][row]
+        start = np.flatnonzero(np.diff(projection * of.n_nodes + node, prepend=-1))
+        node, n = node[start], len(start)
+        self.spans = _Spans(
+            start=start,
+            length=np.diff(start, append=len(row)),
+            row=projection[start] * n_rows + of.first[node] - rows.start,
+            node=node,
+            before=np.zeros((n, self.products.shape[1])),
+            left=np.zeros(n),
+            bound=np.full(n, np.inf),
+        )
 
-    def run(self) -> Float[np.ndarray, "n rows"]:
+    def run(self) -> Float[np.ndarray, " rows"]:
         """What cuts save that may be the best of their nodes, else minus infinity."""
-        spans = self._all()
-        most, at_once = spans.length.max(initial=0), _AT_ONCE // self.products.shape[1]
-        waiting = [(spans, [n for n in _STEPS if n * _FEW < most or n == 1])]
+        most = self.spans.length.max(initial=0)
+        at_once = _AT_ONCE // self.products.shape[1]
+        waiting = [(self.spans, [n for n in _STEPS if n * _FEW < most or n == 1])]
         while waiting:
             spans, (step, *finer) = waiting.pop()
             spans = spans.take(self._may_hold(spans.bound, spans.node))
@@ -290,26 +300,13 @@ class _Search:
             if n < len(spans.node):
                 waiting.append((spans.take(slice(n, None)), [step, *finer]))
             parts = self._looked_at(spans.take(slice(n)), step)
-            if finer:
-                waiting.append((parts.take(_promising_first(parts)), finer))
-        return self.gain.reshape(self.shape)
-
-    def _all(self) -> _Spans:
-        """All cuts of each node along each projection."""
-        rows = self.models.level.rows
-        projection, row = np.divmod(self.cut, self.shape[1])
-        node = rows.slot[self.rows][row]
-        start = np.flatnonzero(np.diff(projection * rows.n_nodes + node, prepend=-1))
-        first = rows.first[node[start]] - self.rows.start
-        return _Spans(
-            start=start,
-            length=np.diff(start, append=len(node)),
-            row=projection[start] * self.shape[1] + first,
-            node=node[start],
-            before=np.zeros((len(start), self.products.shape[1])),
-            left=np.zeros(len(start)),
-            bound=np.full(len(start), np.inf),
-        )
+            if finer:  # first of each node what may save most, then the second ones
+                order = np.lexsort((-parts.bound, parts.node))
+                node = parts.node[order]
+                nth = np.arange(len(node)) - np.searchsorted(node, node)
+                order = order[np.argsort(nth, kind="stable")]
+                waiting.append((parts.take(order), finer))
+        return self.gain
 
     def _may_hold(self, bound: np.ndarray, node: np.ndarray) -> np.ndarray:
         return bound >= self.most[node] - _SLACK * self.models.square[node]
@@ -332,7 +329,7 @@ class _Search:
         behind = np.add.reduceat(sums, first, axis=0) + spans.before
         sums[first] += spans.before
         sums[first[1:]] -= behind[:-1]
-        sums = np.cumsum(sums, axis=0, out=sums)
+        np.cumsum(sums, axis=0, out=sums)
         left, right = self.models.left_over(sums, node)
         whole = self.models.square[node]
         self.gain[stop - 1] = gain = whole - left - right
@@ -341,20 +338,10 @@ class _Search:
         left[first] = spans.left
         bound = whole - left - right
         more = np.flatnonzero((last > start) & self._may_hold(bound, node))
-        before = sums[more - 1]
-        is_first = row[more] == spans.row[span[more]]
-        before[is_first] = spans.before[span[more[is_first]]]
-        found = start, last - start, row, node, left, bound
-        start, length, row, node, left, bound = (each[more] for each in found)
-        return _Spans(start, length, row, node, before, left, bound)
-
-
-def _promising_first(spans: _Spans) -> np.ndarray:
-    """Order of spans: the one of each node that may save most, then the second ones."""
-    order = np.lexsort((-spans.bound, spans.node))
-    node = spans.node[order]
-    nth = np.arange(len(node)) - np.searchsorted(node, node)
-    return order[np.argsort(nth, kind="stable")]
+        is_first = (row[more] == spans.row[span[more]])[:, None]
+        before = np.where(is_first, spans.before[span[more]], sums[more - 1])
+        found = (each[more] for each in (start, last - start, row, node))
+        return _Spans(*found, before, left[more], bound[more])
 
 
 def explained(

@@ -64,7 +64,5 @@ class RetisSplits(AxisSplits):
     def gains(self, level: Level) -> AxisGains:
         left = residuals(level, linear=True, ridge=self.ridge)
         axis = attributes(level, left.leading)
-        found = best_thresholds(
-            level, left, axis.projection, axis.allowed, self.thresholds
-        )
+        found = best_thresholds(level, left, axis, self.thresholds)
         return axis, *found, left.pure

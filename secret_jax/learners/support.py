@@ -70,11 +70,9 @@ class SupportSplits(AxisSplits):
         left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
         axis = attributes(level, left.leading)
         above = left.leading > 0
-        mean, rest = class_means(level, axis.projection, above)
-        statistic = np.maximum(
-            t_statistics(level, axis.projection, above) ** 2,
-            t_statistics(level, np.abs(rest), above) ** 2,
-        )
+        mean, rest, of_means = compared(level, axis.projection, above)
+        *_, of_variances = compared(level, np.abs(rest), above)
+        statistic = np.maximum(of_means**2, of_variances**2)
         score = normal_score(statistic, np.ones_like(statistic))
         is_discrete = axis.kind == SplitKind.DISCRETE
         values = np.stack([level.weight, level.weight * above])
@@ -93,37 +91,29 @@ class SupportSplits(AxisSplits):
         return axis, gain, threshold, left.pure
 
 
-def t_statistics(
+def compared(
     level: Level,
     values: Float[np.ndarray, "n rows"],
     above: Bool[np.ndarray, " rows"],
-) -> Float[np.ndarray, "n_nodes n"]:
-    """Student's t for the difference of two class means, with equal variances.
+) -> tuple[
+    Float[np.ndarray, "n_nodes 2 n"],
+    Float[np.ndarray, "n rows"],
+    Float[np.ndarray, "n_nodes n"],
+]:
+    """Compare two classes of the rows of every node; ``above``: the first class.
 
-    ``above``: the first class. Zero where a class is empty or the values do not vary.
+    Returns their means, the values less these, and Student's t for the difference, with
+    equal variances: zero where a class is empty or the values do not vary.
     """
-    mean, rest = class_means(level, values, above)
-    classes = np.stack([above, ~above])
-    mass = level.rows.sums(level.weight.astype(np.float64) * classes)
-    within = level.rows.sums(level.weight * rest**2)
-    degrees = np.maximum(mass.sum(axis=1) - 2.0, 1.0)
-    share = np.sum(safe_divide(1.0, mass), axis=1) / degrees
-    variance = within * share[:, None]
-    sound = (mass.min(axis=1) > 0)[:, None] & (variance > 0)
-    return np.where(
-        sound, (mean[:, 0] - mean[:, 1]) / np.sqrt(np.where(sound, variance, 1.0)), 0.0
-    )
-
-
-def class_means(
-    level: Level,
-    values: Float[np.ndarray, "n rows"],
-    above: Bool[np.ndarray, " rows"],
-) -> tuple[Float[np.ndarray, "n_nodes 2 n"], Float[np.ndarray, "n rows"]]:
-    """Means of two classes of the rows of every node, and the values less these."""
     rows, values = level.rows, values.astype(np.float64)
     weight = level.weight * np.stack([above, ~above]).astype(np.float64)
-    mean = rows.products(weight, values)
-    mean = safe_divide(mean, rows.sums(weight)[..., None])
+    mass = rows.sums(weight)
+    mean = safe_divide(rows.products(weight, values), mass[..., None])
     first, second = (rows.spread(mean[:, which]) for which in range(2))
-    return mean, values - np.where(above, first, second)
+    rest = values - np.where(above, first, second)
+    degrees = np.maximum(mass.sum(axis=1) - 2.0, 1.0)
+    share = np.sum(safe_divide(1.0, mass), axis=1) / degrees
+    variance = rows.sums(level.weight * rest**2) * share[:, None]
+    sound = (mass.min(axis=1) > 0)[:, None] & (variance > 0)
+    root = np.sqrt(np.where(sound, variance, 1.0))
+    return mean, rest, np.where(sound, (mean[:, 0] - mean[:, 1]) / root, 0.0)

@@ -59,14 +59,15 @@ def noise(n_nodes, n_rows, finder, seed=0, x=None, n_categories=(3,)):
 def test_scores_of_pairs_are_those_of_tables_of_both():
     level = noise(2, 120, GuideSplits(), n_categories=(3, 4))
     axis = attributes(level, level.targets[0])
-    groups = groups_of(level, axis, ranked(level, axis.projection, level.min_weight))
+    order = ranked(level, axis.projection, level.min_weight)
+    groups = groups_of(level, axis, order, interactions=True)
     assert groups.pairs.tolist() == [
         *([0, 1], [0, 2], [0, 3], [0, 4], [1, 2], [1, 3], [1, 4], [2, 3], [2, 4]),
         [3, 4],
     ]
     x, codes = level.x, level.codes
     positive = x[0] * x[1] + (codes[0] == 1) * x[2] > 0
-    scores = sign_scores(positive[None], groups, interactions=True).interaction[:, 0]
+    scores = sign_scores(positive[None], groups)[1][:, 0]
     for node in range(2):
         own = slice(120 * node, 120 * node + 120)
         halves = x[:, own] > np.sort(x[:, own], axis=1)[:, 59:60]
