@@ -14,6 +14,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.shards import RowShards
 from secret_jax.fit.early_stopping import Overtaken
 from secret_jax.fit.pipeline import (
     Fit,
@@ -185,7 +186,8 @@ def _grown(
             raise Overtaken
 
     # Rows that lie on devices stay there, as they are.
-    stay = given.on_device or not plan.leaf.drops_regressors
+    lie = isinstance(getattr(data.source, "columns", None), RowShards)
+    stay = lie or not plan.leaf.drops_regressors
     try:
         return grow_and_prune(plan, data, first_look=None if stay else first_look)
     except Overtaken:
