@@ -43,22 +43,15 @@ def test_the_setting_of_the_paper():
     expected = {
         "splits": SecretSplits(start="rows", n_starts=1, max_samples=None),
         "splits__gain": "normal",
-        "splits__n_starts": 1,
         "oblique": False,
         "leaf": Constant(clip_margin=None, tail_share=0.0, drops_regressors=False),
-        "leaf__clip_margin": None,
         "prune": HoldOut(fraction=0.375, refit=False),
         "refine": None,
         "min_samples_split": 0.01,
         "min_samples_leaf": 1,
-        "max_depth": None,
-        "max_leaf_nodes": None,
-        "splits__max_samples": None,
-        "random_state": 3,
     }
     found = model.get_params()
     assert {name: found[name] for name in expected} == expected
-    assert SecretRegressor.paper(min_samples_split=0.04).min_samples_split == 0.04
     assert SecretRegressor.paper().oblique is True
     assert SecretRegressor.paper().leaf == LeastSquares(
         clip_margin=None, tail_share=0.0, drops_regressors=False
@@ -182,9 +175,3 @@ assert state() == before
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_sizes_have_the_names_of_scikit_learns_trees():
-    model = shared("paper")
-    assert model.n_leaves_ == int(model.tree_.is_leaf.sum()) > 1
-    assert model.depth_ == len(model.decision_path(crease()[0])[0]) - 1

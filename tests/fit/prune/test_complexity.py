@@ -27,9 +27,9 @@ from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind
 
 
-def leaf_error(tree):
-    """The errors of the leaves, which these trees keep in ``train_error``."""
-    return tree.train_error[tree.is_leaf].sum()
+def leaf_sums(tree):
+    """Of what the leaves of these trees keep in ``train_error``."""
+    return tree.train_error[tree.is_leaf].sum(axis=0)
 
 
 def with_errors(shape, seed):
@@ -39,47 +39,29 @@ def with_errors(shape, seed):
     return dataclasses.replace(tree, train_error=error[:, None])
 
 
-def path_of(tree, size=None):
-    return weakest_links(tree, tree.train_error[:, 0], size)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("seed", range(2))
-def test_every_subtree_is_the_best_at_its_penalty(shape, seed):
-    tree = with_errors(shape, seed)
-    path = path_of(tree)
+@pytest.mark.parametrize("sizes", [(1.0, 1.0), (2.0, 9.0), (2.0, 4.0)], ids=str)
+def test_every_subtree_is_the_best_at_its_penalty(shape, sizes):
+    tree = with_errors(shape, 3)
+    size, error = np.where(tree.is_leaf, *sizes), tree.train_error[:, 0]
+    path = weakest_links(tree, error, None if sizes[1] == 1 else size)
+    # A node that spends more than the leaves below it counts as if only its split was
+    # saved: by these sizes the path is right.
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        below = size[tree.left[node]] + size[tree.right[node]] - 1
+        size[node] = min(size[node], below)
+    both = dataclasses.replace(tree, train_error=np.column_stack([error, size]))
+    sums = [leaf_sums(subtree) for subtree in subtrees(both)]
     assert path.alphas[0] == 0
     assert (np.diff(path.alphas) > 0).all()
-    best = [(leaf_error(t), t.n_leaves) for t in subtrees(tree)]
     upper = np.append(path.alphas[1:], path.alphas[-1] + 1)
     for index, (low, high) in enumerate(zip(path.alphas, upper, strict=True)):
-        subtree = path.subtree(tree, index)
-        found = leaf_error(subtree), subtree.n_leaves
+        found = leaf_sums(path.subtree(both, index))
         for penalty in (low, 0.5 * (low + high)):
-            least = min(error + penalty * size for error, size in best)
-            assert found[0] + penalty * found[1] == pytest.approx(least)
+            least = min(error + penalty * spent for error, spent in sums)
+            assert found @ [1, penalty] == pytest.approx(least)
+        assert path.totals(error)[index] == pytest.approx(found[0])
     assert path.subtree(tree, len(path.alphas) - 1).n_leaves == 1
-    for index, total in enumerate(path.totals(tree.train_error[:, 0])):
-        assert total == pytest.approx(leaf_error(path.subtree(tree, index)))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_node_may_spend_more_than_the_leaves_below_it(shape):
-    tree = with_errors(shape, 3)
-    size = np.where(tree.is_leaf, 2.0, 9.0)
-    path = path_of(tree, size)
-    # Then it counts as if only its split was saved: by these sizes the path is right.
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
-        size[node] = min(9.0, size[[tree.left[node], tree.right[node]]].sum() - 1)
-    both = np.column_stack([tree.train_error[:, 0], size])
-    tree = dataclasses.replace(tree, train_error=both)
-    sums = [t.train_error[t.is_leaf].sum(axis=0) for t in subtrees(tree)]
-    for index, alpha in enumerate(path.alphas):
-        subtree = path.subtree(tree, index)
-        found = subtree.train_error[subtree.is_leaf].sum(axis=0)
-        least = min(error + alpha * spent for error, spent in sums)
-        assert found[0] + alpha * found[1] == pytest.approx(least)
-    assert subtree.n_leaves == 1
 
 
 @pytest.mark.parametrize("configuration", ["default", "paper"])

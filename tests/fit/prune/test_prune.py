@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from configurations import crease, regressor
+from configurations import regressor
 from handmade import BUSHY, SHAPES, build_tree, rows, subtrees
 
 from secret_jax import CrossValidation, HoldOut, SecretRegressor
@@ -18,7 +18,7 @@ from secret_jax.fit.prune.path import penalised
 from secret_jax.models.errors import node_errors, total_error
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import paths_of, values
-from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import values_at
 
 
@@ -123,74 +123,27 @@ def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
     assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
 
 
-@pytest.mark.parametrize("configuration", ["default", "paper"])
-def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
-    X, y = crease()
-    # The noise by which equations are shortened is that of the pruned tree.
-    full = {"oblique": True, "equation_tolerance": 0}
-    grown = regressor(configuration, prune=None, **full).fit(X, y)
-    pruned = regressor(configuration, prune=HoldOut(refit=False), **full)
-    pruned.fit(X, y, eval_set=crease(seed=7))
-    assert pruned.n_leaves_grown_ == grown.n_leaves_
-    assert pruned.n_leaves_ < grown.n_leaves_
-    whole, part = grown.tree_, pruned.tree_
-    pairs = [(0, 0)]
-    while pairs:
-        one, other = pairs.pop()
-        assert np.array_equal(part.coefficient[one], whole.coefficient[other])
-        assert part.weight[one] == whole.weight[other]
-        if part.left[one] < 0:
-            cut = whole.left[other] >= 0
-            expected = StopReason.PRUNED if cut else whole.stop_reason[other]
-            assert part.stop_reason[one] == expected
-            assert part.kind[one] == SplitKind.LEAF
-            continue
-        assert part.kind[one] == whole.kind[other]
-        assert np.array_equal(part.direction[one], whole.direction[other])
-        assert part.threshold[one] == whole.threshold[other]
-        pairs += [
-            (part.left[one], whole.left[other]),
-            (part.right[one], whole.right[other]),
-        ]
-
-
-def best_subtree_cost(tree, node, noise, penalty):
-    own = (
-        tree.weight[node] * tree.train_error[node].sum()
-        + penalty * noise * tree.degrees[node]
-    )
-    if tree.left[node] < 0:
-        return own
-    below = sum(
-        best_subtree_cost(tree, int(side[node]), noise, penalty)
-        for side in (tree.left, tree.right)
-    )
-    return min(own, below + penalty * noise)
-
-
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 2.0, 1e6])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_the_penalised_tree_is_the_cheapest_subtree(penalty, n_outputs):
-    random = np.random.default_rng(3)
-    tree = build_tree(BUSHY, seed=0, n_outputs=n_outputs)
-    weight = np.zeros(tree.n_nodes)
-    weight[tree.is_leaf] = 20.0
+    random, tree = np.random.default_rng(3), build_tree(BUSHY, 0, n_outputs=n_outputs)
+    weight = np.where(tree.is_leaf, 20.0, 0.0)
     for node in range(tree.n_nodes - 1, 0, -1):
         weight[tree.parent[node]] += weight[node]
-    tree = dataclasses.replace(
-        tree,
-        weight=weight,
-        degrees=random.uniform(1, 2, tree.n_nodes),
-        train_error=random.uniform(0.9, 1.1, (tree.n_nodes, n_outputs))
-        + 0.1 / (1 + tree.depth[:, None]),
-    )
+    error = random.uniform(0.9, 1.1, (tree.n_nodes, n_outputs))
+    error += 0.1 / (1 + tree.depth[:, None])
+    degrees = random.uniform(1, 2, tree.n_nodes)
+    tree = dataclasses.replace(tree, weight=weight, degrees=degrees, train_error=error)
     leaf = tree.is_leaf
-    spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
-    noise = (weight[:, None] * tree.train_error)[leaf].sum() / (weight[0] - spent)
+    spent = degrees[leaf].sum() + tree.n_leaves - 1
+    noise = (weight[:, None] * error)[leaf].sum() / (weight[0] - spent)
+
+    def cost(tree):
+        leaf = tree.is_leaf
+        parameters = tree.degrees[leaf].sum() + tree.n_leaves - 1
+        squares = (tree.weight[:, None] * tree.train_error)[leaf].sum()
+        return squares + penalty * noise * parameters
+
     cut = penalised(tree, penalty)
-    left = cut.is_leaf
-    cost = (cut.weight[:, None] * cut.train_error)[left].sum()
-    cost += penalty * noise * cut.degrees[left].sum()
-    cost += penalty * noise * (cut.n_leaves - 1)
-    assert cost == pytest.approx(best_subtree_cost(tree, 0, noise, penalty))
+    assert cost(cut) == pytest.approx(min(map(cost, subtrees(tree))))
     assert penalty < 1e6 or cut.n_leaves == 1

@@ -10,6 +10,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from configurations import FEW, crease
 from handmade import SHAPES, build_tree, rows
@@ -31,7 +32,7 @@ from secret_jax.fit.refine.training import (
     trainable,
 )
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.programs import program
 from secret_jax.tree.routing import predict, values
 from secret_jax.tree.soft import mixed
@@ -117,58 +118,25 @@ def alone(batched):
     return jax.tree.map(lambda array: array[0], batched)
 
 
-@pytest.mark.parametrize("loss", [SquaredError(), CrossEntropy()])
-@every_number_of_outputs
-def test_gradients_are_differences_of_the_objective(loss, n_outputs):
-    part = labelled_rows(n_outputs=n_outputs)
-    share = np.exp(part.targets) / (1 + np.exp(part.targets).sum(axis=1)[:, None])
-    structure = trainable(gated(n_outputs=n_outputs), oblique=True, n_leaves=16)
-    random = np.random.default_rng(0)
-    start = jax.tree.map(
-        lambda array: array + 0.3 * random.normal(size=array.shape) * (array != 0),
-        structure.start(),
-    )
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        given = structure, batch_of(part._replace(targets=share)), loss
-        gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
-        for name, array in start._asdict().items():
-            along = random.normal(size=array.shape) * (array != 0)
-            ends = (
-                start._replace(**{name: array + step * along}) for step in (1e-4, -1e-4)
-            )
-            above, below = (float(COST(end, *given)) for end in ends)
-            slope = float(np.sum(along * getattr(gradient, name)))
-            assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
-
-
-def test_steps_are_those_of_adam():
-    """Kingma & Ba 2015, algorithm 1, with a rate of the gates and one of the leaves."""
-    part = labelled_rows()
+def test_gates_and_leaves_have_rates_of_their_own_and_are_averaged():
     drawn = minibatches(np.random.default_rng(0), 64, 5, 16)
-    batches, judges = chunk_of(part, drawn)
+    batches, judges = chunk_of(labelled_rows(), drawn)
     state, structure = one_start(gated())
     found, _ = train_chunk(state, structure, batches, judges, loss=SQUARED_ERROR)
     structure = alone(structure)
     derivative = jax.jit(jax.grad(objective), static_argnums=3)
-    values = jax.tree.map(np.asarray, structure.start())
-    average, mean, square = values, (0.0,) * 3, (0.0,) * 3
-    for t, row in enumerate(drawn, 1):
-        batch = TrainingRows(*(array[row] for array in batch_of(part)))
+    rates = [optax.adam(rate) for rate in (0.01, 0.01, 0.005)]
+    average = values = jax.tree.map(jnp.asarray, structure.start())
+    states = [rate.init(each) for rate, each in zip(rates, values, strict=True)]
+    for step in range(5):
+        batch = TrainingRows(*(array[step] for array in batches))
         gradient = derivative(values, structure, batch, SQUARED_ERROR)
-        gradient = [np.asarray(each, np.float64) for each in gradient]
-        mean = [0.9 * m + 0.1 * g for m, g in zip(mean, gradient, strict=True)]
-        square = [
-            0.999 * s + 0.001 * g**2 for s, g in zip(square, gradient, strict=True)
-        ]
-        steps = [
-            rate * (m / (1 - 0.9**t)) / (np.sqrt(s / (1 - 0.999**t)) + 1e-8)
-            for rate, m, s in zip((0.01, 0.01, 0.005), mean, square, strict=True)
-        ]
-        values = type(values)(
-            *((v - s).astype("f4") for v, s in zip(values, steps, strict=True))
-        )
+        with jax.numpy_dtype_promotion("standard"):
+            parts = zip(rates, gradient, states, strict=True)
+            moves, states = zip(*(r.update(g, s) for r, g, s in parts), strict=True)
+        values = type(values)(*(v + m for v, m in zip(values, moves, strict=True)))
         average = jax.tree.map(lambda a, v: 0.98 * a + 0.02 * v, average, values)
-    chex.assert_trees_all_close(alone(found.parameters), values, atol=2e-4)
+    chex.assert_trees_all_close(alone(found.parameters), values, atol=2e-5)
     chex.assert_trees_all_close(alone(found.average), average, atol=2e-5)
 
 
