@@ -95,15 +95,12 @@ class Distillation(Value):
             values = (raw_predictions(fold.tree, table) for fold in folds)
             return np.mean([old.loss.prediction(value) for value in values], axis=0)
 
-        def prune(trees: Sequence[Tree]) -> Pruned:
-            return Pruned(of_size(trees[0], old.n_leaves), 0.0)
-
         student, learned = self.distil(
             Teacher(mean_prediction),
             rows,
             recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
             families=[fitted.candidates[0].oblique],
-            prune=prune,
+            prune=lambda trees: Pruned(of_size(trees[0], old.n_leaves), 0.0),
             stage="growing the tree again",
         )
         new = student.pruned.tree
