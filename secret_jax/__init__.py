@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
     from secret_jax.estimators.stream.batches import StreamError as StreamError
+    from secret_jax.fit.interface import RefinementWarning as RefinementWarning
     from secret_jax.fit.prune.rules import CostComplexity as CostComplexity
     from secret_jax.fit.prune.rules import CrossValidation as CrossValidation
     from secret_jax.fit.prune.rules import HoldOut as HoldOut
     from secret_jax.fit.prune.rules import StandardErrors as StandardErrors
     from secret_jax.fit.refine.distillation import Distillation as Distillation
     from secret_jax.fit.refine.gates import SoftGates as SoftGates
-    from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.losses.deviance import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.models.glm import Logistic as Logistic
@@ -66,7 +66,7 @@ _NAMES = {
     "fit.prune.rules": "CostComplexity CrossValidation HoldOut StandardErrors",
     "fit.refine.distillation": "Distillation",
     "fit.refine.gates": "SoftGates",
-    "fit.refine.interface": "RefinementWarning",
+    "fit.interface": "RefinementWarning",
     "losses.deviance": "Poisson",
     "losses.quantile": "Quantile",
     "models.glm": "Logistic",

@@ -27,12 +27,11 @@ from secret_jax.estimators.common import (
 )
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
+from secret_jax.fit.interface import PruningRule, RefinementWarning
 from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, of_eval_set, scaled_rows
-from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import of_size, training_path
-from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.parallel import one_thread_for_products

@@ -16,13 +16,12 @@ from secret_jax.data.attributes import Role
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.early_stopping import Overtaken
+from secret_jax.fit.interface import Candidate, Evidence, Fold
 from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
-from secret_jax.fit.prune.interface import Evidence, Fold
 from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.fit.refine.interface import Candidate
 from secret_jax.models.errors import weighted_errors
 from secret_jax.runtime.warning import each_once
 from secret_jax.tree.routing import apply

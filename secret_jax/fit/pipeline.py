@@ -17,12 +17,18 @@ import numpy as np
 from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
+from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, Prepared, in_units_of, rows_for
-from secret_jax.fit.prune.interface import Evidence, PruningRule, divided, parts_of
+from secret_jax.fit.prepare import (
+    CheckedRows,
+    Prepared,
+    divided,
+    in_units_of,
+    parts_of,
+    rows_for,
+)
 from secret_jax.fit.prune.path import TIE, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
-from secret_jax.fit.refine.interface import Candidate, Fitted, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations

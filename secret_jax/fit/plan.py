@@ -10,9 +10,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.fixed import fixed_splits_of
 from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import PruningRule
+from secret_jax.fit.interface import PruningRule, Refinement
 from secret_jax.fit.refine.distillation import Distillation
-from secret_jax.fit.refine.interface import Refinement
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, silent, told_apart
 from secret_jax.runtime.values import is_integer

@@ -24,7 +24,7 @@ from secret_jax import (
     SecretSplits,
 )
 from secret_jax.estimators.parameters import NAMED
-from secret_jax.fit.refine.interface import Fitted, Refined
+from secret_jax.fit.interface import Fitted, Refined
 from secret_jax.interfaces import (
     OneNodeFinder,
     Pruned,

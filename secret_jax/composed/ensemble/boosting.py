@@ -13,7 +13,7 @@ from secret_jax.composed.ensemble.growth import (
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.prune.interface import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.fit.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import (
     PruningPath,
     best_splits,

@@ -17,9 +17,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.early_stopping import PATIENCE_LEVELS
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import Pruned
+from secret_jax.fit.interface import Candidate, Fitted, Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.fit.refine.interface import Candidate, Fitted
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel

@@ -18,7 +18,7 @@ from secret_jax import (
     SecretRegressor,
 )
 from secret_jax.data.encoding import encode
-from secret_jax.fit.prune.interface import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError
 

@@ -17,7 +17,8 @@ from handmade import SHAPES, build_tree, subtrees
 from secret_jax import CostComplexity, CrossValidation, Ridge
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
-from secret_jax.fit.prune.interface import Evidence, parts_of
+from secret_jax.fit.interface import Evidence
+from secret_jax.fit.prepare import parts_of
 from secret_jax.fit.prune.path import training_errors, training_path, weakest_links
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
 from secret_jax.models.statistics import NodeStatistics

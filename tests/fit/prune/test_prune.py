@@ -12,8 +12,8 @@ from handmade import BUSHY, SHAPES, build_tree, rows, subtrees
 from secret_jax import CrossValidation, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin
-from secret_jax.fit.prune import interface
-from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit import interface
+from secret_jax.fit.interface import Evidence
 from secret_jax.fit.prune.path import penalised
 from secret_jax.models.errors import node_errors, total_error
 from secret_jax.tree.reshape import compact

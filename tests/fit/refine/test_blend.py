@@ -8,8 +8,8 @@ from handmade import BUSHY, build_tree, rows
 
 from secret_jax import SecretRegressor
 from secret_jax.data.rows import Rows
+from secret_jax.fit.interface import deviations, with_widths
 from secret_jax.fit.refine.gates import Blend
-from secret_jax.fit.refine.interface import deviations, with_widths
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind
 
