@@ -1,10 +1,10 @@
-"""The scikit-learn face: parameters, tables in and out, models, interruption."""
+"""The scikit-learn face: parameters, presets, tables in and out, models."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from configurations import (
     crease,
     every_configuration,
     planes,
+    refusal,
     regressor,
     shop,
     tree_bytes,
@@ -24,11 +25,17 @@ from secret_jax import (
     Constant,
     HoldOut,
     LeastSquares,
+    Ridge,
+    SecretClassifier,
     SecretRegressor,
     SecretSplits,
     interfaces,
     learners,
 )
+from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.retis import RetisSplits
+from secret_jax.learners.support import SupportSplits
 
 
 @lru_cache
@@ -175,3 +182,55 @@ assert state() == before
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+PRESETS = {
+    "guide": GuideSplits(thresholds="all", n_bootstraps=50, max_samples=None),
+    "m5": M5Splits(max_samples=None),
+    "retis": RetisSplits(max_samples=None),
+    "support": SupportSplits(max_samples=None),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_keywords_override_and_the_tree_is_learned(name):
+    preset = partial(SecretRegressor.literature, name)
+    assert preset().splits == PRESETS[name]
+    assert preset(prune="bic").prune == "bic"
+    X, y = shop(500)
+    few = {} if name == "m5" else {"prune": None, "max_leaf_nodes": 6}
+    model = preset(random_state=0, **few).fit(X[:350], y[:350])
+    assert model.oblique is False
+    line = SecretRegressor(leaf=LeastSquares(indicators=False), max_leaf_nodes=1)
+    line.fit(X[:350], y[:350])
+    errors = [np.mean((y[350:] - m.predict(X[350:])) ** 2) for m in (model, line)]
+    assert errors[0] < 0.35 * errors[1]
+
+
+BUILDERS = [
+    *(SecretRegressor.paper, SecretRegressor.accurate, SecretClassifier.accurate),
+    partial(SecretClassifier.literature, "cart"),
+    *(partial(SecretRegressor.literature, name) for name in ("cart", *PRESETS)),
+]
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+def test_presets_take_every_parameter_of_the_estimator(build):
+    estimator = type(build())
+    for name in estimator().get_params(deep=False):
+        given = object()
+        assert getattr(build(**{name: given}), name) is given
+    with pytest.raises(TypeError, match="n_trees"):
+        build(n_trees=3)
+
+
+def test_an_unknown_learner_is_refused():
+    with refusal("SecretClassifier", "'cart'", "'guide'"):
+        SecretClassifier.literature("guide")
+
+
+def test_names_of_leaves_are_those_of_the_paper_without_clipping():
+    for name in ("linear", "constant", "implied"):
+        assert SecretRegressor.paper(leaf=name).leaf.clip_margin is None
+    assert SecretRegressor.paper(leaf="ridge").leaf == "ridge"
+    assert SecretRegressor.paper(device="cpu", leaf=Ridge()).leaf == Ridge()
