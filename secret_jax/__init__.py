@@ -1,11 +1,13 @@
 """Readable regression trees with linear models: SECRET on JAX, and beyond."""
 
 from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
-
 from secret_jax.runtime.optional import VERSION
+from secret_jax.runtime.version import VERSION
+
+
+
 
 if TYPE_CHECKING:
     from secret_jax.composed.ensemble.boosters import (
@@ -33,15 +35,21 @@ if TYPE_CHECKING:
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
     from secret_jax.estimators.stream.batches import StreamError as StreamError
+    from secret_jax.fit.interface import RefinementWarning as RefinementWarning
     from secret_jax.fit.prune.rules import CostComplexity as CostComplexity
     from secret_jax.fit.prune.rules import CrossValidation as CrossValidation
     from secret_jax.fit.prune.rules import HoldOut as HoldOut
     from secret_jax.fit.prune.rules import StandardErrors as StandardErrors
     from secret_jax.fit.refine.distillation import Distillation as Distillation
     from secret_jax.fit.refine.gates import SoftGates as SoftGates
+<<<<<<< /tmp/tmp5rty7nl0/2
     from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.numbers import Quantile as Quantile
+=======
+    from secret_jax.losses.deviance import Poisson as Poisson
+    from secret_jax.losses.quantile import Quantile as Quantile
+>>>>>>> /tmp/tmp5rty7nl0/3
     from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.linear import Constant as Constant
     from secret_jax.models.linear import LeastSquares as LeastSquares
@@ -65,8 +73,14 @@ _NAMES = {
     "fit.prune.rules": "CostComplexity CrossValidation HoldOut StandardErrors",
     "fit.refine.distillation": "Distillation",
     "fit.refine.gates": "SoftGates",
+<<<<<<< /tmp/tmp5rty7nl0/2
     "fit.refine.interface": "RefinementWarning",
     "losses.numbers": "Poisson Quantile",
+=======
+    "fit.interface": "RefinementWarning",
+    "losses.deviance": "Poisson",
+    "losses.quantile": "Quantile",
+>>>>>>> /tmp/tmp5rty7nl0/3
     "models.glm": "Logistic",
     "models.linear": "Constant LeastSquares",
     "models.ridge": "Ridge",

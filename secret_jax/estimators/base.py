@@ -25,12 +25,11 @@ from secret_jax.estimators.common import (
 )
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
+from secret_jax.fit.interface import PruningRule, RefinementWarning
 from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
-from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import of_size, training_path
-from secret_jax.fit.refine.interface import RefinementWarning
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.values import is_integer
@@ -88,7 +87,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Returns
         -------
         self
-            Itself.
 
         Raises
         ------
@@ -100,14 +98,13 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Warns
         -----
         RefinementWarning
-            If ``refine="soft"`` did not pay, or there were no rows for gates to be
-            chosen on, and the hard tree was kept.
+            If ``refine="soft"`` did not pay, or no rows were left to choose gates on,
+            and the hard tree was kept.
 
         Notes
         -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was; one
-        that is interrupted during the refinement leaves it fitted with the new hard
-        tree. The KeyboardInterrupt is passed on in both cases.
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or,
+        during the refinement, fitted with the new hard tree.
         """
         plan = self._plan()
         with self._fitting(X) as progress:
@@ -167,8 +164,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     ) -> Bunch:
         """Compute the penalties per leaf at which weakest-link pruning cuts splits.
 
-        A tree is grown on all rows with the parameters of this estimator, but without
-        any pruning; the estimator stays as it is.
+        Of a tree that is grown on all rows with the parameters of this estimator, but
+        without any pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3); the
+        estimator stays as it is.
 
         Parameters
         ----------
@@ -179,17 +177,11 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Returns
         -------
         Bunch
-            ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
-            ``impurities``, of the same shape: the mean squared training error, in units
-            of the target squared and summed over the targets, of the subtree that
-            ``CostComplexity(alpha=alpha)`` keeps. Of very many rows (see
-            ``max_samples`` of the split finder) both are measured on the sample that
-            grows the tree, before all rows give its models.
-
-        References
-        ----------
-        L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
-        Regression Trees. Wadsworth, 1984, chapter 3.
+            ``ccp_alphas`` (n_subtrees,), rising from 0, and ``impurities``, of the same
+            shape: the mean squared training error, in units of the target squared and
+            summed over the targets, of the subtree that ``CostComplexity(alpha=alpha)``
+            keeps. Of very many rows (see ``max_samples`` of the split finder) both are
+            of the sample that grows the tree.
 
         Examples
         --------
@@ -240,11 +232,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         estimator
             A copy.
 
-        Raises
-        ------
-        ValueError
-            If ``n_leaves`` is no count of at least 1, or there is no such inner node.
-
         Examples
         --------
         >>> from secret_jax import SecretRegressor
@@ -291,11 +278,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         -------
         estimator
             A copy. A node that no row reaches predicts as the one above it.
-
-        Raises
-        ------
-        ValueError
-            If the rows do not fit those of the fit, or the tree has gates.
 
         Examples
         --------

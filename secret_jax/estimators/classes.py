@@ -49,7 +49,7 @@ class ClassesMixin(ClassifierMixin):
         return self.classes_[known.predicted(probability)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
+        """Predict the probabilities of the classes, in the order of ``classes_``.
 
         Parameters
         ----------
@@ -58,7 +58,6 @@ class ClassesMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
         """
         return self._probabilities(X)
 

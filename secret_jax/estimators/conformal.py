@@ -27,9 +27,8 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
     In units of the target (of logarithms, as a share of the prediction). Its square is
     ``noise * (1 + degrees / weight)``: the variance of the outputs about the true mean
-    (`secret_jax.tree.degrees.noise_variance`), and the model's own variance, on average
-    over the node's training rows. Since splits are chosen, it is usually too small: for
-    intervals with a promise see `conformal_factor`.
+    (`secret_jax.tree.degrees.noise_variance`), and the model's own, on average over the
+    node's training rows. Since splits are chosen, it is usually too small.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
@@ -119,13 +118,6 @@ class ConformalMixin:
         Returns
         -------
         lower, upper : ndarray of shape (n_rows,), float64
-
-        Raises
-        ------
-        ValueError
-            If the calibration rows are too few for the coverage.
-        sklearn.exceptions.NotFittedError
-            If there are no calibration rows since the last `fit`.
 
         Examples
         --------

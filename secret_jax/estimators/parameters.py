@@ -8,8 +8,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.data.learning import ColumnOptions
+from secret_jax.fit.interface import PruningRule, Refinement
 from secret_jax.fit.plan import AlternativeLeaf, Plan
-from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.rules import (
     CrossValidation,
     HoldOut,
@@ -19,7 +19,6 @@ from secret_jax.fit.prune.rules import (
 )
 from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.fit.refine.gates import Blend, SoftGates
-from secret_jax.fit.refine.interface import Refinement
 from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.conjunctive import ConjunctiveSplits

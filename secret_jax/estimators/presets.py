@@ -143,11 +143,6 @@ class Presets:
             ``set_params(splits__thresholds=0.01)`` of "guide" and "retis" tries a
             sampled share of the thresholds.
 
-        Raises
-        ------
-        ValueError
-            If the estimator has no such learner.
-
         Notes
         -----
         What differs from the sources: missing values are learned, where CART has

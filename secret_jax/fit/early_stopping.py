@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from secret_jax.fit.grow.grower import Grown, SoFar
-from secret_jax.fit.refine.interface import Candidate
+from secret_jax.fit.interface import Candidate
 from secret_jax.tree.structure import Tree
 
 # Growth ends this number of levels below the pruned tree: a split without gain of its

@@ -15,15 +15,20 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
-from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
+from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, Prepared, in_units_of, rows_for
-from secret_jax.fit.prune.interface import Evidence, PruningRule, divided, parts_of
+from secret_jax.fit.prepare import (
+    CheckedRows,
+    Prepared,
+    divided,
+    in_units_of,
+    parts_of,
+    rows_for,
+)
 from secret_jax.fit.prune.path import TIE, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
-from secret_jax.fit.refine.interface import Candidate, Fitted, Refined
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations
@@ -64,7 +69,8 @@ def grow_and_prune(
         leaf=plan.leaf,
         equation_tolerance=plan.equation_tolerance,
     )
-    recipe = _recipe(plan, data, evidence.training.weight.sum())
+    total = evidence.training.weight.sum()
+    recipe = plan.recipe(data.schema, total, data.sampled_share)
     look = None if first_look is None else partial(first_look, evidence)
     candidates = _candidates(plan.families, recipe, rule, evidence, look)
     pruned = candidates[0].pruned
@@ -107,11 +113,10 @@ def _candidates(
     n_first = 1
     if rule.n_folds:
         n_first += len(parts_of(training.weight, rule.n_folds, group=training.group))
-
-    def roots(rows: Sequence[np.ndarray], oblique: bool) -> list[Root]:
-        return [recipe.root(some, oblique=oblique) for some in rows]
-
-    started = [roots(seen[:n_first], oblique) for oblique in families]
+    started = [
+        [recipe.root(rows, oblique=oblique) for rows in seen[:n_first]]
+        for oblique in families
+    ]
 
     def judged(i: int, grown: Sequence[Grown], stage: Stage = UNTOLD) -> Candidate:
         trees = recipe.attach(grown, training, started[i], stage)
@@ -133,7 +138,7 @@ def _candidates(
     most = least + TIE * abs(least)
     best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
     if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
-        further = roots(seen[n_first:], best.oblique)
+        further = [recipe.root(rows, oblique=best.oblique) for rows in seen[n_first:]]
         deeper = recipe.to_depth(best.pruned.tree.max_depth + PATIENCE_LEVELS)
         more = recipe.attach(deeper.grow(training, further), training, further, stage)
         best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
@@ -146,7 +151,7 @@ def finish(fit: Fit) -> Fit:
     longer, several = fitted.candidates[0].pruned.longer, chosen.n_leaves > 1
     if fitted.refit and data.source is None:
         rows = fitted.all_rows(shuffle=True)
-        recipe = _recipe(plan, data, rows.weight.sum())
+        recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
         if fitted.held_out is not None and several:
             tree = recipe.grow_one(
                 rows,
@@ -180,7 +185,8 @@ def refine(fit: Fit) -> Refined:
                 "there are too few rows to hold some out; give more, or an eval_set"
             )
             return Refined(short, 0, reason)
-    recipe = _recipe(plan, data, fitted.all_rows().weight.sum())
+    total = fitted.all_rows().weight.sum()
+    recipe = plan.recipe(data.schema, total, data.sampled_share)
     refined = refinement(fitted, recipe)
     if refined.tree is fitted.tree:
         return refined._replace(tree=short)
@@ -189,10 +195,6 @@ def refine(fit: Fit) -> Refined:
     return refined._replace(
         tree=_with_final_models(plan, data, fitted, refined.tree)[1]
     )
-
-
-def _recipe(plan: Plan, data: Prepared, total: float) -> Recipe:
-    return plan.recipe(data.schema, total, data.sampled_share)
 
 
 def _with_final_models(

@@ -10,9 +10,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.fixed import fixed_splits_of
 from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import PruningRule
+from secret_jax.fit.interface import PruningRule, Refinement
 from secret_jax.fit.refine.distillation import Distillation
-from secret_jax.fit.refine.interface import Refinement
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, silent, told_apart
 from secret_jax.runtime.values import is_integer
@@ -34,7 +33,7 @@ _STUDENT_LEAF = 0.5
 # and of many rows, and in between by their logarithm: small tables need small gains,
 # which pruning judges; large ones only lose time with them. Measured from 250 to
 # 300,000 rows.
-_MIN_GAIN, _LARGE_MIN_GAIN, _FEW_ROWS, _MANY_ROWS = 1.5, 2.5, 1000.0, 4000.0
+_MIN_GAINS, _FEW_ROWS, _MANY_ROWS = (1.5, 2.5), 1000.0, 4000.0
 
 
 class AlternativeLeaf(NamedTuple):
@@ -95,17 +94,15 @@ class Plan:
             # Numbers of rows are of all rows, not of a sample.
             return max(least, given * (sampled_share if is_integer(given) else total))
 
-        few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
-        split = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
+        split = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
+        split = max(_SPLIT * total, split, _SAMPLED_SPLIT * seen)
         leaf = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
-        # Between few and many rows the least gain rises with the logarithm of the rows.
-        rise = np.log2(max(total, 1.0) / _FEW_ROWS) / np.log2(_MANY_ROWS / _FEW_ROWS)
-        rise = float(np.clip(rise, 0.0, 1.0))
-        least_gain = _MIN_GAIN + rise * (_LARGE_MIN_GAIN - _MIN_GAIN)
+        few, many = np.log2(_FEW_ROWS), np.log2(_MANY_ROWS)
+        least_gain = np.interp(np.log2(max(total, 1.0)), (few, many), _MIN_GAINS)
         options = GrowOptions(
             finder=replace(finder, fixed_splits=None),
             sample=finder.max_samples,
-            min_gain=least_gain if isinstance(gain, str) else gain,
+            min_gain=float(least_gain) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             fixed=fixed_splits_of(finder.fixed_splits, schema),

@@ -1,4 +1,4 @@
-"""Read, measure and sample the rows that grow and prune a tree."""
+"""Read, measure, sample and divide the rows that grow and prune a tree."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +10,8 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import Rows, every_copy
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import Rows, every_copy, join, merged
+from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
@@ -20,6 +20,7 @@ from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import of_eval_set, scaled_weight
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
+from secret_jax.fit.interface import Evidence, PruningRule
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.losses.classes import ClassLoss
@@ -253,3 +254,83 @@ def with_units_of(
     found = [loss.scaling(column, weight, usual) for column, usual in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
+
+
+def divided(rows: Rows, others: Rows | None, rule: PruningRule) -> Evidence:
+    """Divide rows into training and held-out rows, or into folds.
+
+    ================== ===================== ==================== ====================
+    rule               ``others``            training             held out
+    ================== ===================== ==================== ====================
+    holds rows out     none                  the first by hash    the rest
+    holds rows out     given                 all rows             the others
+    makes folds        given                 both together        none
+    any other          none                  all rows             none
+    ================== ===================== ==================== ====================
+
+    Rows of one group, if there are groups, are held out together, or in one fold.
+    """
+    if rule.fraction:
+        found = without_share(rows, rule.fraction) if others is None else (rows, others)
+        return Evidence(*found)
+    if others is not None:
+        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
+    if not rule.n_folds:
+        return Evidence(rows)
+    parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
+    return Evidence(rows, unseen=parts)
+
+
+def parts_of(
+    weight: np.ndarray,
+    n_folds: int,
+    n_repeats: int = 1,
+    group: np.ndarray | None = None,
+) -> list[np.ndarray]:
+    """Divide rows into folds of similar weight, once per repeat.
+
+    The order of the rows should have nothing to do with their content. Parts without
+    rows are left out, and so are divisions of rows that were told apart before.
+
+    ``weight`` (n_rows,); ``group`` (n_rows,): rows of one number stay together, and
+    the order of the numbers has no meaning. Returns masks of shape (n_rows,).
+
+    Examples
+    --------
+    >>> for part in parts_of(np.ones(4), 2, 2):
+    ...     print(part.astype(int))
+    [1 1 0 0]
+    [0 0 1 1]
+    [1 0 1 0]
+    [0 1 0 1]
+    >>> parts_of(np.ones(4), 2, group=np.array([7, 3, 7, 3]))[0].astype(int)
+    array([0, 1, 0, 1])
+    """
+    if group is not None:
+        _, member = np.unique(group, return_inverse=True)
+        parts = parts_of(np.bincount(member, weight), n_folds, n_repeats)
+        return [part[member] for part in parts]
+    middle = (np.cumsum(weight) - 0.5 * weight) / np.sum(weight)
+    n_folds = min(n_folds, max(len(weight), 2))
+    parts: list[np.ndarray] = []
+    for repeat in range(n_repeats):
+        # The digits of a row's place, with as many figures as there are folds.
+        digit = np.floor(n_folds ** (repeat + 1) * middle) % n_folds
+        parts += [digit == fold for fold in np.unique(digit)]
+        if n_folds ** (repeat + 1) >= len(weight):
+            break  # further digits tell no row from another
+    return [part for part in parts if not part.all()]
+
+
+def without_share(rows: Rows, share: float) -> tuple[Rows, Rows | None]:
+    """Rows without a share of them, and these: the last ones, or whole groups.
+
+    None: too few rows, or groups, to hold any out.
+    """
+    if rows.group is None:
+        cut = hold_out(rows.weight, share)
+        others = None if cut == rows.n_rows else rows.take(slice(cut, None))
+        return rows.take(slice(cut)), others
+    # One of as many parts as the share says.
+    parts = parts_of(rows.weight, max(round(1 / share), 2), group=rows.group)
+    return (rows.take(~parts[0]), rows.take(parts[0])) if parts else (rows, None)

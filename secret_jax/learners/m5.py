@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.fit.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
 from secret_jax.losses.numbers import Quantile

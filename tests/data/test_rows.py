@@ -5,7 +5,7 @@ import pytest
 
 from secret_jax.data.rows import Rows, Table, join, merged, shuffled
 from secret_jax.data.sampling import hold_out
-from secret_jax.fit.prune.interface import parts_of
+from secret_jax.fit.prepare import parts_of
 
 
 def random_rows(rng, n_rows: int) -> Rows:

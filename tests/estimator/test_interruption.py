@@ -28,7 +28,7 @@ FOLDS: dict[str, Any] = {"prune": CrossValidation(n_folds=2)}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reading the table": ("fit.prepare.read_columns", FOLDS),
     "shuffling": ("data.rows.merged", FOLDS),
-    "holding rows out": ("fit.prune.interface.without_share", {"prune": "holdout"}),
+    "holding rows out": ("fit.prepare.without_share", {"prune": "holdout"}),
     "a level": ("fit.grow.on_host.partition", {"prune": "holdout"}),
     "models, also of the refit": ("fit.grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.rules.node_errors", {"prune": "holdout"}),

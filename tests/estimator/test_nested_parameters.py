@@ -24,7 +24,7 @@ from secret_jax import (
     SecretSplits,
 )
 from secret_jax.estimators.parameters import NAMED
-from secret_jax.fit.refine.interface import Fitted, Refined
+from secret_jax.fit.interface import Fitted, Refined
 from secret_jax.interfaces import (
     OneNodeFinder,
     Pruned,
@@ -244,11 +244,8 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
 
     with refusal("'share' parameter of Shorter", "[0.0, 1.0) or None"):
         SecretRegressor(prune=Shorter(share=2.0)).fit(*crease())
-    for name, other in {
-        "leaf": Stump(),
-        "prune": Constant(),
-        "refine": Halves(),
-    }.items():
+    wrong = {"leaf": Stump(), "prune": Constant(), "refine": Halves()}
+    for name, other in wrong.items():
         with refusal(f"'{name}' parameter", repr(other)):
             SecretRegressor(**{name: other}).fit(*crease())
 

@@ -136,8 +136,6 @@ def test_all_ways_of_predicting_know_the_order_of_the_columns():
     assert n_regressors < 13
     expected = model.predict(pd.DataFrame(X).to_numpy(object))
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-5)
-    one_by_one = [model.predict(row[None])[0] for row in X[:20]]
-    np.testing.assert_allclose(one_by_one, expected[:20], rtol=1e-5)
     on_device = jax.device_put(X.astype(np.float32))
     for found in (
         model.predict(on_device),

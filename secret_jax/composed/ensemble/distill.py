@@ -13,8 +13,8 @@ from secret_jax.composed.ensemble.growth import Boosted, total_error
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.interface import Evidence, Pruned
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prune.interface import Evidence, Pruned
 from secret_jax.fit.prune.path import of_size
 from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import Distillation, Teacher

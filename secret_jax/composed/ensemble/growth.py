@@ -18,7 +18,7 @@ from secret_jax.fit.grow.grower import grown
 from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import with_leaf_models
-from secret_jax.fit.prune.interface import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.errors import weighted_errors

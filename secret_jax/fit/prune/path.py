@@ -51,11 +51,6 @@ class PruningPath(NamedTuple):
             np.add.at(change, self.step, -of_splits)
         return np.cumsum(change)[:-1]
 
-    @property
-    def n_leaves(self) -> np.ndarray:
-        """Number of leaves of every subtree, shape (n_subtrees,)."""
-        return self.totals(np.ones(len(self.step)))
-
     def index_at(self, penalty: np.ndarray | float) -> np.ndarray:
         """Indices of the best subtrees at given penalties."""
         return np.searchsorted(self.alphas, penalty, side="right") - 1
@@ -144,7 +139,8 @@ def training_errors(tree: Tree) -> np.ndarray:
 def of_size(tree: Tree, n_leaves: int) -> Tree:
     """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
-    small = np.flatnonzero(path.n_leaves <= n_leaves)  # none: all splits are fixed
+    sizes = path.totals(np.ones(tree.n_nodes))
+    small = np.flatnonzero(sizes <= n_leaves)  # none: all splits are fixed
     return path.subtree(tree, int(small[0]) if len(small) else len(path.alphas) - 1)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.fit.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import (
     PruningPath,
     best_splits,
@@ -135,11 +135,11 @@ class CrossValidation(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value."""
-
-        def path_of(each: Tree) -> PruningPath:  # by penalty per degree of freedom
-            return weakest_links(each, training_errors(each), 1.0 + model_degrees(each))
-
-        path, error, fold_trees = _cross_validated(tree, evidence, path_of)
+        path, error, fold_trees = _cross_validated(
+            tree,
+            evidence,
+            lambda t: weakest_links(t, training_errors(t), 1.0 + model_degrees(t)),
+        )
         best, pruned = evidence.best_subtree(tree, path, error)
         return pruned._replace(fold_trees=fold_trees(best))
 
@@ -185,11 +185,9 @@ class StandardErrors(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree; return it with its cross-validated error."""
-
-        def path_of(each: Tree) -> PruningPath:  # by penalty per leaf, of mean errors
-            return weakest_links(each, training_errors(each) / each.weight[0])
-
-        path, error, fold_trees = _cross_validated(tree, evidence, path_of)
+        path, error, fold_trees = _cross_validated(
+            tree, evidence, lambda t: weakest_links(t, training_errors(t) / t.weight[0])
+        )
         least = smallest_within(error)
         errors, weight = [np.zeros(0)], [np.zeros(0)]
         for part, subtree in zip(evidence.unseen, fold_trees(least), strict=True):

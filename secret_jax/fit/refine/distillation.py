@@ -17,9 +17,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.early_stopping import PATIENCE_LEVELS
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import Pruned
+from secret_jax.fit.interface import Candidate, Fitted, Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.fit.refine.interface import Candidate, Fitted
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
@@ -95,15 +94,12 @@ class Distillation(Value):
             values = (raw_predictions(fold.tree, table) for fold in folds)
             return np.mean([old.loss.prediction(value) for value in values], axis=0)
 
-        def prune(trees: Sequence[Tree]) -> Pruned:
-            return Pruned(of_size(trees[0], old.n_leaves), 0.0)
-
         student, learned = self.distil(
             Teacher(mean_prediction),
             rows,
             recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
             families=[fitted.candidates[0].oblique],
-            prune=prune,
+            prune=lambda trees: Pruned(of_size(trees[0], old.n_leaves), 0.0),
             stage="growing the tree again",
         )
         new = student.pruned.tree

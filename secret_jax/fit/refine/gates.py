@@ -9,8 +9,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.path import penalised
-from secret_jax.fit.refine.interface import (
+from secret_jax.fit.interface import (
     Candidate,
     Fitted,
     Gates,
@@ -18,6 +17,7 @@ from secret_jax.fit.refine.interface import (
     deviations,
     with_widths,
 )
+from secret_jax.fit.prune.path import penalised
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models

@@ -13,10 +13,10 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import without_share
+from secret_jax.fit.interface import Fitted, Refined, Refinement
+from secret_jax.fit.prepare import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import measured_on, with_gains
-from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
 from secret_jax.models.errors import row_errors, weighted_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel

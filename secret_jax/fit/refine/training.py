@@ -19,14 +19,14 @@ import optax
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import Evidence
-from secret_jax.fit.prune.rules import HoldOut
-from secret_jax.fit.refine.interface import (
+from secret_jax.fit.interface import (
     Candidate,
+    Evidence,
     Fitted,
     deviations,
     with_widths,
 )
+from secret_jax.fit.prune.rules import HoldOut
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models

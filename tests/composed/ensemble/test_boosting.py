@@ -19,7 +19,7 @@ from secret_jax.composed.ensemble import forest, growth
 from secret_jax.data.encoding import encode
 from secret_jax.datasets import make_fried
 from secret_jax.fit.grow import on_device
-from secret_jax.fit.prune.interface import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError
 

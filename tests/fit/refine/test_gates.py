@@ -1,4 +1,4 @@
-"""The soft tree: its training, and what happens when it does not pay."""
+"""Gates: blended and trained ones, and what happens when they do not pay."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from configurations import FEW, crease
-from handmade import SHAPES, build_tree, rows
+from handmade import BUSHY, SHAPES, build_tree, rows
 from random_trees import with_gates
 
 from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit.alternatives import fit_tree
+from secret_jax.fit.interface import deviations, with_widths
 from secret_jax.fit.pipeline import refine
 from secret_jax.fit.refine import training
+from secret_jax.fit.refine.gates import Blend
 from secret_jax.fit.refine.training import (
     Judges,
     TrainingRows,
@@ -31,9 +34,9 @@ from secret_jax.fit.refine.training import (
     trainable,
 )
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.programs import program
-from secret_jax.tree.routing import predict, values
+from secret_jax.tree.routing import paths_of, predict, values
 from secret_jax.tree.soft import mixed
 from secret_jax.tree.structure import SplitKind
 
@@ -117,58 +120,25 @@ def alone(batched):
     return jax.tree.map(lambda array: array[0], batched)
 
 
-@pytest.mark.parametrize("loss", [SquaredError(), CrossEntropy()])
-@every_number_of_outputs
-def test_gradients_are_differences_of_the_objective(loss, n_outputs):
-    part = labelled_rows(n_outputs=n_outputs)
-    share = np.exp(part.targets) / (1 + np.exp(part.targets).sum(axis=1)[:, None])
-    structure = trainable(gated(n_outputs=n_outputs), oblique=True, n_leaves=16)
-    random = np.random.default_rng(0)
-    start = jax.tree.map(
-        lambda array: array + 0.3 * random.normal(size=array.shape) * (array != 0),
-        structure.start(),
-    )
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        given = structure, batch_of(part._replace(targets=share)), loss
-        gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
-        for name, array in start._asdict().items():
-            along = random.normal(size=array.shape) * (array != 0)
-            ends = (
-                start._replace(**{name: array + step * along}) for step in (1e-4, -1e-4)
-            )
-            above, below = (float(COST(end, *given)) for end in ends)
-            slope = float(np.sum(along * getattr(gradient, name)))
-            assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
-
-
-def test_steps_are_those_of_adam():
-    """Kingma & Ba 2015, algorithm 1, with a rate of the gates and one of the leaves."""
-    part = labelled_rows()
+def test_gates_and_leaves_have_rates_of_their_own_and_are_averaged():
     drawn = minibatches(np.random.default_rng(0), 64, 5, 16)
-    batches, judges = chunk_of(part, drawn)
+    batches, judges = chunk_of(labelled_rows(), drawn)
     state, structure = one_start(gated())
     found, _ = train_chunk(state, structure, batches, judges, loss=SQUARED_ERROR)
     structure = alone(structure)
     derivative = jax.jit(jax.grad(objective), static_argnums=3)
-    values = jax.tree.map(np.asarray, structure.start())
-    average, mean, square = values, (0.0,) * 3, (0.0,) * 3
-    for t, row in enumerate(drawn, 1):
-        batch = TrainingRows(*(array[row] for array in batch_of(part)))
+    rates = [optax.adam(rate) for rate in (0.01, 0.01, 0.005)]
+    average = values = jax.tree.map(jnp.asarray, structure.start())
+    states = [rate.init(each) for rate, each in zip(rates, values, strict=True)]
+    for step in range(5):
+        batch = TrainingRows(*(array[step] for array in batches))
         gradient = derivative(values, structure, batch, SQUARED_ERROR)
-        gradient = [np.asarray(each, np.float64) for each in gradient]
-        mean = [0.9 * m + 0.1 * g for m, g in zip(mean, gradient, strict=True)]
-        square = [
-            0.999 * s + 0.001 * g**2 for s, g in zip(square, gradient, strict=True)
-        ]
-        steps = [
-            rate * (m / (1 - 0.9**t)) / (np.sqrt(s / (1 - 0.999**t)) + 1e-8)
-            for rate, m, s in zip((0.01, 0.01, 0.005), mean, square, strict=True)
-        ]
-        values = type(values)(
-            *((v - s).astype("f4") for v, s in zip(values, steps, strict=True))
-        )
+        with jax.numpy_dtype_promotion("standard"):
+            parts = zip(rates, gradient, states, strict=True)
+            moves, states = zip(*(r.update(g, s) for r, g, s in parts), strict=True)
+        values = type(values)(*(v + m for v, m in zip(values, moves, strict=True)))
         average = jax.tree.map(lambda a, v: 0.98 * a + 0.02 * v, average, values)
-    chex.assert_trees_all_close(alone(found.parameters), values, atol=2e-4)
+    chex.assert_trees_all_close(alone(found.parameters), values, atol=2e-5)
     chex.assert_trees_all_close(alone(found.average), average, atol=2e-5)
 
 
@@ -336,3 +306,59 @@ def test_losses_of_classes_are_the_cross_entropy(n_outputs):
     found = CrossEntropy().row_losses(jnp.asarray(value), jnp.asarray(targets))
     expected = CrossEntropy().losses(targets, value).sum(axis=1)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_deviations_are_those_of_the_rows_in_the_node():
+    tree = build_tree(BUSHY, seed=1)
+    random = np.random.default_rng(0)
+    targets, weight = random.normal(size=(200, 1)), random.uniform(1, 2, 200)
+    part = Rows(rows(200), targets, weight)
+    found = deviations(tree, part)
+    path = paths_of(tree, part.table)
+    for node in np.flatnonzero(~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)):
+        inside = (path == node).any(axis=0)
+        value = part.table.x[inside] @ tree.direction[node]
+        mean = np.average(value, weights=part.weight[inside])
+        variance = np.average((value - mean) ** 2, weights=part.weight[inside])
+        assert found[node] == pytest.approx(np.sqrt(variance), rel=1e-4)
+    assert not with_widths(tree, 0.0, found).is_soft
+
+
+def test_no_width_wins_at_a_step_between_whole_numbers():
+    random = np.random.default_rng(0)
+    X = random.integers(0, 6, (400, 2)).astype(float)
+    y = np.where(X[:, 0] <= 2, 5.0, -5.0)
+    model = fit("blend", X, y, oblique=False)
+    assert model.n_leaves_ > 1
+    assert not model.tree_.is_soft
+    assert np.array_equal(model.predict(X), fit(None, X, y, oblique=False).predict(X))
+
+
+def test_gates_on_truth_values_lie_between_them():
+    random = np.random.default_rng(0)
+    X = random.integers(0, 2, (400, 3)).astype(float)
+    y = 3.0 * X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * random.normal(size=400)
+    soft = fit(Blend(widths=(0.1,)), X, y, oblique=False, min_samples_split="auto")
+    hard = fit(None, X, y, oblique=False, min_samples_split="auto")
+    assert soft.tree_.is_soft
+    assert "x0 <= 0.5 (soft" in soft.export_text()
+    assert "x0 <= 0\n" in hard.export_text()
+    # No row is near a gate: nothing is left of the mixing.
+    np.testing.assert_allclose(soft.predict(X), hard.predict(X), atol=0.05)
+
+
+def test_widths_that_are_given_are_tried_and_blended_gates_lower_the_error():
+    X, y = waves(1200)
+    X, y, unseen, actual = X[:600], y[:600], X[600:], y[600:]
+    hard, soft = fit(None, X, y), fit("blend", X, y)
+    assert soft.tree_.is_soft
+    errors = [np.mean((m.predict(unseen) - actual) ** 2) for m in (hard, soft)]
+    assert errors[1] < errors[0]
+    assert soft.n_refine_steps_ == 0
+    assert min(Blend().widths) == Blend().widths[0] == 0  # the hard tree wins ties
+    assert not fit(Blend(widths=(0.0,)), X, y).tree_.is_soft
+    soft = fit(Blend(widths=(0.2,)), X, y)
+    assert np.array_equal(soft.apply(X), hard.apply(X))
+    gate = soft.tree_.gate_width > 0
+    linear = ~soft.tree_.is_leaf & (soft.tree_.kind != SplitKind.DISCRETE)
+    assert np.array_equal(gate, linear)

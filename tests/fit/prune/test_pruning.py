@@ -1,4 +1,4 @@
-"""Pruning on the training rows: weakest links, cross-validation, criteria."""
+"""The laws of pruning: held-out rows, weakest links, folds, criteria."""
 
 from __future__ import annotations
 
@@ -12,24 +12,161 @@ from configurations import (
     regressor,
     shop,
 )
-from handmade import SHAPES, build_tree, subtrees
+from handmade import BUSHY, SHAPES, build_tree, rows, subtrees
 
-from secret_jax import CostComplexity, CrossValidation, Ridge
+from secret_jax import CostComplexity, CrossValidation, HoldOut, Ridge, SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
-from secret_jax.fit.prune.interface import Evidence, parts_of
-from secret_jax.fit.prune.path import training_errors, training_path, weakest_links
+from secret_jax.datasets import make_3dsin
+from secret_jax.fit import interface
+from secret_jax.fit.interface import Evidence
+from secret_jax.fit.prepare import parts_of
+from secret_jax.fit.prune.path import (
+    penalised,
+    training_errors,
+    training_path,
+    weakest_links,
+)
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
+from secret_jax.models.errors import node_errors, total_error
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.routing import values
-from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.routing import paths_of, values
+from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import values_at
 
 
-def leaf_error(tree):
-    """The errors of the leaves, which these trees keep in ``train_error``."""
-    return tree.train_error[tree.is_leaf].sum()
+def evidence(
+    n_outputs: int = 1, weight: np.ndarray | None = None, seed: int = 9
+) -> Evidence:
+    """Fifty rows with any outputs, which prune and did not train."""
+    table = rows()
+    n_rows = len(table.x)
+    targets = np.random.default_rng(seed).normal(size=(n_rows, n_outputs))
+    weight = np.ones(n_rows) if weight is None else weight
+    held_out = Rows(table, targets, weight)
+    return Evidence(held_out.take(slice(0)), held_out)
+
+
+def error_of(tree: Tree, part: Rows) -> float:
+    residual = values(tree, part.table) - part.targets
+    return float(part.weight @ (residual**2).sum(axis=1))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("clip_margin", [None, 0.1])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
+    weight = np.random.default_rng(1).uniform(0.5, 2, 50)
+    given = evidence(n_outputs, weight)
+    for seed in range(3):
+        tree = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
+        best = min(error_of(subtree, given.held_out) for subtree in subtrees(tree))
+        pruned, error, fold_trees, _ = HoldOut()(tree, given)
+        assert error == pytest.approx(best, rel=1e-4)
+        assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
+        assert fold_trees == ()
+
+
+def test_a_tie_goes_to_the_smaller_tree_and_without_rows_the_tree_stays():
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    same = dataclasses.replace(tree, coefficient=np.ones_like(tree.coefficient))
+    assert HoldOut()(same, evidence()).tree.n_nodes == 1
+    pruned = HoldOut()(tree, evidence()._replace(held_out=None))
+    assert pruned == (tree, 0.0, (), None)
+
+
+@pytest.mark.parametrize("rule", [HoldOut(), CrossValidation()], ids=str)
+def test_a_page_says_what_a_longer_tree_would_err(rule, tmp_path):
+    X, y = make_3dsin(1500, random_state=0)
+    page = regressor("default", prune=rule, pruning_tolerance=9.0).fit(X, y)
+    accurate = regressor("default", prune=rule, pruning_tolerance=0.0).fit(X, y)
+    longer = page.tree_.longer
+    assert longer.error < longer.error_of_chosen
+    assert page.n_leaves_ < accurate.n_leaves_
+    assert accurate.tree_.longer is None
+    assert f"a longer tree, of {longer.numbers} numbers in splits" in " ".join(
+        page.export_text().split()
+    )
+    page.save(tmp_path / "page.npz")
+    assert SecretRegressor.load(tmp_path / "page.npz").tree_.longer == longer
+    assert compact(page.tree_, page.tree_.is_leaf).longer is None
+    assert page.tree_.output(0).longer == longer
+    again = page.set_params(loss="absolute").refit(X, y)
+    assert again.tree_.longer is None  # those were squared errors
+
+
+def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
+    monkeypatch.setattr(interface, "_AT_A_GLANCE", 1e-9)  # these trees are small
+    given = evidence(weight=np.random.default_rng(1).uniform(0.5, 2, 50))
+    given = given._replace(tolerance=1e9)
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    found = HoldOut()(tree, given)
+    best = HoldOut()(tree, given._replace(tolerance=0.0))
+    weight = given.held_out.weight.sum()
+    assert best.tree.n_leaves > found.tree.n_leaves
+    assert found.longer.error == pytest.approx(best.value / weight)
+    held_out = error_of(found.tree, given.held_out)
+    assert found.longer.error_of_chosen == pytest.approx(held_out / weight)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
+    weight = np.random.default_rng(2).uniform(0.5, 2, 50)
+    part = evidence(n_outputs, weight).held_out
+    tree = build_tree(SHAPES[shape], seed=3, n_outputs=n_outputs)
+    path = paths_of(tree, part.table)
+    value = np.stack([values_at(tree, part.table, node).T for node in path])
+    expected = np.zeros((tree.n_nodes, n_outputs))
+    for row in range(part.n_rows):
+        for node in np.unique(path[:, row]):
+            at = np.flatnonzero(path[:, row] == node)[0]
+            error = value[at, :, row] - part.targets[row]
+            expected[node] += weight[row] * error**2
+    wide = dataclasses.replace(tree, clip_margin=1e6, upper=tree.lower + 1)
+    for output_weight in (np.ones(n_outputs), np.arange(3.0, 3.0 + n_outputs)):
+        wanted = expected @ output_weight
+        by_statistics = node_errors(tree, part, output_weight)
+        by_paths = node_errors(wide, part, output_weight)
+        np.testing.assert_allclose(by_statistics, wanted, rtol=1e-4)
+        np.testing.assert_allclose(by_paths, wanted, rtol=1e-4)
+    for by_default in (node_errors(tree, part), node_errors(wide, part)):
+        np.testing.assert_allclose(by_default, expected.sum(axis=1), rtol=1e-4)
+    leaves = node_errors(tree, part)[tree.is_leaf]
+    assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5, 2.0, 1e6])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_penalised_tree_is_the_cheapest_subtree(penalty, n_outputs):
+    random, tree = np.random.default_rng(3), build_tree(BUSHY, 0, n_outputs=n_outputs)
+    weight = np.where(tree.is_leaf, 20.0, 0.0)
+    for node in range(tree.n_nodes - 1, 0, -1):
+        weight[tree.parent[node]] += weight[node]
+    error = random.uniform(0.9, 1.1, (tree.n_nodes, n_outputs))
+    error += 0.1 / (1 + tree.depth[:, None])
+    degrees = random.uniform(1, 2, tree.n_nodes)
+    tree = dataclasses.replace(tree, weight=weight, degrees=degrees, train_error=error)
+    leaf = tree.is_leaf
+    spent = degrees[leaf].sum() + tree.n_leaves - 1
+    noise = (weight[:, None] * error)[leaf].sum() / (weight[0] - spent)
+
+    def cost(tree):
+        leaf = tree.is_leaf
+        parameters = tree.degrees[leaf].sum() + tree.n_leaves - 1
+        squares = (tree.weight[:, None] * tree.train_error)[leaf].sum()
+        return squares + penalty * noise * parameters
+
+    cut = penalised(tree, penalty)
+    assert cost(cut) == pytest.approx(min(map(cost, subtrees(tree))))
+    assert penalty < 1e6 or cut.n_leaves == 1
+
+
+def leaf_sums(tree):
+    """Of what the leaves of these trees keep in ``train_error``."""
+    return tree.train_error[tree.is_leaf].sum(axis=0)
 
 
 def with_errors(shape, seed):
@@ -39,47 +176,29 @@ def with_errors(shape, seed):
     return dataclasses.replace(tree, train_error=error[:, None])
 
 
-def path_of(tree, size=None):
-    return weakest_links(tree, tree.train_error[:, 0], size)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("seed", range(2))
-def test_every_subtree_is_the_best_at_its_penalty(shape, seed):
-    tree = with_errors(shape, seed)
-    path = path_of(tree)
+@pytest.mark.parametrize("sizes", [(1.0, 1.0), (2.0, 9.0), (2.0, 4.0)], ids=str)
+def test_every_subtree_is_the_best_at_its_penalty(shape, sizes):
+    tree = with_errors(shape, 3)
+    size, error = np.where(tree.is_leaf, *sizes), tree.train_error[:, 0]
+    path = weakest_links(tree, error, None if sizes[1] == 1 else size)
+    # A node that spends more than the leaves below it counts as if only its split was
+    # saved: by these sizes the path is right.
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        below = size[tree.left[node]] + size[tree.right[node]] - 1
+        size[node] = min(size[node], below)
+    both = dataclasses.replace(tree, train_error=np.column_stack([error, size]))
+    sums = [leaf_sums(subtree) for subtree in subtrees(both)]
     assert path.alphas[0] == 0
     assert (np.diff(path.alphas) > 0).all()
-    best = [(leaf_error(t), t.n_leaves) for t in subtrees(tree)]
     upper = np.append(path.alphas[1:], path.alphas[-1] + 1)
     for index, (low, high) in enumerate(zip(path.alphas, upper, strict=True)):
-        subtree = path.subtree(tree, index)
-        found = leaf_error(subtree), subtree.n_leaves
+        found = leaf_sums(path.subtree(both, index))
         for penalty in (low, 0.5 * (low + high)):
-            least = min(error + penalty * size for error, size in best)
-            assert found[0] + penalty * found[1] == pytest.approx(least)
+            least = min(error + penalty * spent for error, spent in sums)
+            assert found @ [1, penalty] == pytest.approx(least)
+        assert path.totals(error)[index] == pytest.approx(found[0])
     assert path.subtree(tree, len(path.alphas) - 1).n_leaves == 1
-    for index, total in enumerate(path.totals(tree.train_error[:, 0])):
-        assert total == pytest.approx(leaf_error(path.subtree(tree, index)))
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_node_may_spend_more_than_the_leaves_below_it(shape):
-    tree = with_errors(shape, 3)
-    size = np.where(tree.is_leaf, 2.0, 9.0)
-    path = path_of(tree, size)
-    # Then it counts as if only its split was saved: by these sizes the path is right.
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
-        size[node] = min(9.0, size[[tree.left[node], tree.right[node]]].sum() - 1)
-    both = np.column_stack([tree.train_error[:, 0], size])
-    tree = dataclasses.replace(tree, train_error=both)
-    sums = [t.train_error[t.is_leaf].sum(axis=0) for t in subtrees(tree)]
-    for index, alpha in enumerate(path.alphas):
-        subtree = path.subtree(tree, index)
-        found = subtree.train_error[subtree.is_leaf].sum(axis=0)
-        least = min(error + alpha * spent for error, spent in sums)
-        assert found[0] + alpha * found[1] == pytest.approx(least)
-    assert subtree.n_leaves == 1
 
 
 @pytest.mark.parametrize("configuration", ["default", "paper"])
