@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -111,7 +112,7 @@ def fit(arguments: argparse.Namespace) -> None:
     if len(aside.y) and has_intervals:
         model.conformalize(aside.X, aside.y, aside.beside.get("weight"))
         say(f"intervals are calibrated on {len(aside.y):,} rows")
-    model.reading_ = rows.reading.to_json() | {"target": arguments.target}
+    model.reading_ = asdict(rows.reading) | {"target": arguments.target}
     if out is not None:
         model.save(out)  # files first: a closed pipe may end the printing
     if report is not None:

@@ -5,7 +5,7 @@ What is learned of one file (`Reading`) reads all others alike.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, NamedTuple, Self
 
@@ -185,17 +185,9 @@ class Column(NamedTuple):
 
     table: TableFile
     name: str
+    kind: str  # what the type of the column says that it is; see `kind_of`
     cells: pd.Series
-
-    @property
-    def known(self) -> pd.Series:
-        """Cells that are not missing."""
-        return self.cells.dropna()
-
-    @property
-    def kind(self) -> str:
-        """What the type of the column says that it is; see `kind_of`."""
-        return kind_of(self.table.frame[self.name])
+    known: pd.Series  # cells that are not missing
 
     def held(self, text: str) -> str:
         """Begin a message about a text in the column: where it stands, how often."""
@@ -228,7 +220,8 @@ class Reading:
         cells = column.str.strip()
         verbatim = self.formats.get(name, ColumnFormat()).verbatim
         gone = cells.isna() | cells.isin([""] if verbatim else self.missing)
-        return Column(table, name, cells.astype(object).mask(gone, None))
+        cells = cells.astype(object).mask(gone, None)
+        return Column(table, name, kind_of(table.frame[name]), cells, cells.dropna())
 
     def _values(self, column: Column) -> pd.Series:
         chosen = self.formats[column.name]
@@ -260,13 +253,9 @@ class Reading:
         formats |= {name: ColumnFormat(kind="date") for name, _ in schema.dates}
         return cls(formats={name: formats[name] for name in schema.input_names})
 
-    def to_json(self) -> dict[str, Any]:
-        """Content for a model file."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read back what `to_json` wrote."""
+        """Read back what `dataclasses.asdict` made for a model file."""
         formats = {n: ColumnFormat(**one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
 
