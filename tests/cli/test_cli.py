@@ -64,17 +64,6 @@ def model(folder: Path, table: Path) -> Path:
     return path
 
 
-def reference_predictions(model: Path, table: Path) -> np.ndarray:
-    frame = pd.read_csv(table, dtype={"grade": str})
-    return load_model(model, SecretRegressor).predict(frame[COLUMNS])
-
-
-def read_predictions(text: str) -> np.ndarray:
-    header, *values = text.split()
-    assert header == "prediction"
-    return np.array([float(value) for value in values])
-
-
 # As a process
 
 
@@ -127,16 +116,6 @@ def test_fit_finds_the_kink_that_least_squares_misses(table, model):
     assert f"<b>{scores['SECRET tree']['rmse']:.3g}</b>" in page
 
 
-def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(table, model):
-    content = json.loads((model.with_name("report") / "errors.json").read_text())
-    frame = pd.read_csv(table)
-    held_out = np.random.default_rng(0).permutation(len(frame))[:60]
-    residual = (reference_predictions(model, table) - frame["cost"])[held_out]
-    assert content["errors"]["SECRET tree"]["mse"] == pytest.approx(
-        np.mean(residual**2)
-    )
-
-
 def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_path):
     path = tmp_path / "all.model"
     code, out, _ = run(
@@ -149,16 +128,18 @@ def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_p
     assert load_model(model, SecretRegressor).tree_.weight[0] <= 240
 
 
-def test_baselines_are_the_mean_and_least_squares(table, model):
+def test_errors_are_those_on_rows_that_no_method_saw(table, model):
     content = json.loads((model.with_name("report") / "errors.json").read_text())
     frame = pd.read_csv(table, dtype={"grade": str})
     X = pd.get_dummies(frame[COLUMNS], dtype=float).assign(one=1.0).to_numpy()
     y, rows = frame["cost"].to_numpy(), np.random.default_rng(0).permutation(300)
     test, training = rows[:60], np.sort(rows[60:])
     coefficients = np.linalg.lstsq(X[training], y[training], rcond=None)[0]
+    tree = load_model(model, SecretRegressor).predict(frame[COLUMNS])
     for name, predicted in (
         ("mean", y[training].mean()),
         ("linear regression", X[test] @ coefficients),
+        ("SECRET tree", tree[test]),
     ):
         found, expected = content["errors"][name], np.mean((predicted - y[test]) ** 2)
         assert found["mse"] == pytest.approx(expected, rel=1e-6)
@@ -253,7 +234,7 @@ def test_an_unseen_category_is_one_warning(run, model, tmp_path):
     frame.to_csv(tmp_path / "unseen.csv", index=False)
     code, out, err = run("predict", model, tmp_path / "unseen.csv")
     assert code == 0
-    assert np.isfinite(read_predictions(out)).all()
+    assert pd.read_csv(io.StringIO(out))["prediction"].notna().all()
     warning = [line for line in err.splitlines() if "never saw" in line]
     assert len(warning) == 1
     assert "column 'grade' holds 'new'" in warning[0]
@@ -358,17 +339,3 @@ def test_a_fault_is_one_line(run, table, monkeypatch, fault, told, code):
 
     monkeypatch.setattr(SecretRegressor, "fit", broken)
     assert_fails(run("fit", table, "cost"), told, code=code)
-
-
-def test_a_model_is_saved_where_nobody_reads_the_output(table, tmp_path, monkeypatch):
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError(text)
-
-    path = tmp_path / "closed.model"
-    arguments = ["fit", str(table), "cost", *QUICK, "--max-depth", "1", "--quiet"]
-    parsed = build_parser().parse_args([*arguments, "--out", str(path)])
-    monkeypatch.setattr(sys, "stdout", Closed())
-    with pytest.raises(BrokenPipeError):
-        fit_module.fit(parsed)
-    assert SecretRegressor.load(path).n_leaves_ == 2

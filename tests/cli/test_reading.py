@@ -316,16 +316,6 @@ def test_a_reading_comes_back_from_json_and_reads_other_files_alike(learned, tmp
     assert read["new"].iloc[0]
     assert read["kind"].tolist() == ["1", "1"]
     assert read.iloc[1, :3].isna().all()
-    other.write_text("kind;sold;a\n1;01-06-2020;1.234,5\n1;01-06-2020;2,5\n")
-    table = read_file(str(other))
-    message = (
-        r"'1.234,5' in line 2 .*, where numbers with a decimal comma are read; mend"
-    )
-    with pytest.raises(CommandError, match=message):
-        again.apply(table, ["a"])
-    message = r"'01-06-2020' in line 2 \(2 of 2 values\), where dates \(%d/%m/%Y\)"
-    with pytest.raises(CommandError, match=message):
-        again.apply(table, ["sold"])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "xlsx"])
@@ -343,25 +333,21 @@ def test_typed_files_are_read_as_they_are_and_their_text_like_other_text(
         }
     )
     path = tmp_path / f"t.{kind}"
-    if kind == "xlsx":
-        frame.to_excel(path, index=False)
-    else:
-        frame.to_parquet(path)
+    write = frame.to_excel if kind == "xlsx" else frame.to_parquet
+    write(path, index=False)
     rows, notes = learned(path)
-    X = rows.X
     said = learned(path, "--dates", "sold:%d.%m.%Y", "--decimal", ",")[0]
     assert said.y.equals(rows.y)
-    assert said.X["sold"].equals(X["sold"])
-    assert rows.y.tolist() == [1.5, 3]
+    assert said.X["sold"].equals(rows.X["sold"])
     where = "row 1" if kind == "parquet" else "line 3"
     assert f"left out for want of y: 1 row ({where})" in notes
-    assert X["whole"].tolist() == [1, 3]
-    assert X["new"].tolist() == [True, True]
-    assert X["sold"].tolist() == [frame["sold"][0], frame["sold"][2]]
-    assert X["land"].iloc[0] == 24200
-    assert np.isnan(X["land"].iloc[1])
+    assert rows.y.tolist() == [1.5, 3]
+    for name in ("whole", "new", "sold"):
+        assert rows.X[name].tolist() == frame[name][[0, 2]].tolist()
+    assert rows.X["land"].iloc[0] == 24200
+    assert np.isnan(rows.X["land"].iloc[1])
     if kind == "parquet":
-        assert list(X["kind"].cat.categories) == ["b", "a"]
+        assert list(rows.X["kind"].cat.categories) == ["b", "a"]
     # Numbers that were text where the model learned stay text.
     reading = Reading(formats={"whole": ColumnFormat(kind="text")})
     read = reading.apply(read_file(str(path)), ["whole"])
