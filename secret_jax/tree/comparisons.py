@@ -18,13 +18,11 @@ def goes_left(
     larger_left: AnyArray,
     xp: Any,
 ) -> Any:
-    """Whether comparisons send rows to the left.
+    """Whether comparisons send rows to the left; shapes are broadcast.
 
-    ``projection``, ``threshold``: one of continuous attributes does so up to the
-    threshold; ``discrete``: whether it is of a discrete attribute; ``code`` int32: the
-    row's category there; -1 if training never saw it; ``listed``: whether the category
-    goes left; ``larger_left``: where unseen categories go: to the larger child. ``xp``:
-    `numpy` or `jax.numpy`. The shapes are broadcast.
+    One of columns does up to its threshold; a ``discrete`` one where the category is
+    ``listed``, or, if training never saw it (``code`` -1), where the larger child is.
+    ``xp``: `numpy` or `jax.numpy`.
     """
     known = xp.where(code >= 0, listed, larger_left)
     return xp.where(discrete, known, projection <= threshold)
@@ -39,9 +37,9 @@ def left_of(
 ) -> np.ndarray:
     """Whether rows go left, each by a comparison of its own, shape (n_rows,), bool.
 
-    ``one``: has the arrays of `secret_jax.splits.interface.Comparison`;
-    ``larger_left`` (n_comparisons,); ``at`` (n_rows,), int: the comparison of every
-    row; ``row`` (n_rows,), int: which ones of the table these are; None: all in turn.
+    ``one``: has the arrays of `secret_jax.splits.interface.Comparison`; ``at``
+    (n_rows,), int: the comparison of every row; ``row`` (n_rows,), int: which ones of
+    the table these are; None: all in turn.
     """
     row = np.arange(len(at)) if row is None else row
     # Rows along the directions of their splits, which for axes are single numbers.

@@ -37,6 +37,7 @@ _MOST_BYTES, _MOST_TIMES, _MOST_OF_HEADER = 1 << 26, 256, 1 << 24
 _Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]
 _Arrays = dict[str, np.ndarray]
+_OURS = "secret_jax."
 _PLAIN = str | int | float | bool | None
 # Classes that a file may hold beside the package's option values; see `recorded`.
 _RECORDS: dict[str, Any] = {k.__name__: k for k in (Tree, TableSchema, LongerTree)}
@@ -120,10 +121,11 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     kind = type(value).__name__
     is_record = type(value) is _RECORDS.get(kind)
+    is_option = isinstance(value, Value) and type(value).__module__.startswith(_OURS)
     if is_record and hasattr(value, "get_params"):
         own = _estimator_to_json(value, arrays, f"{path}.")
         return {"value": kind, "fields": own}
-    if is_record or (isinstance(value, Value) and _is_ours(type(value))):
+    if is_record or is_option:
         if isinstance(value, TableSchema):
             _check_categories(value)
         names = getattr(value, "_fields", None) or [one.name for one in fields(value)]
@@ -191,10 +193,6 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.startswith("secret_jax.")
-
-
 def _is_fitted(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
@@ -202,12 +200,9 @@ def _is_fitted(name: str) -> bool:
 def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]:
     """Class, parameters and fitted attributes of an estimator."""
     # It may be of a subclass that no other program has.
-    own = next(filter(_is_ours, type(model).__mro__), type(model))
-    content: dict[str, Any] = {
-        "estimator": own.__name__,
-        "parameters": {},
-        "fitted": {},
-    }
+    kinds = [one for one in type(model).__mro__ if one.__module__.startswith(_OURS)]
+    name = (kinds or [type(model)])[0].__name__
+    content: dict[str, Any] = {"estimator": name, "parameters": {}, "fitted": {}}
     given = [("parameters", *item) for item in model.get_params(deep=False).items()]
     given += [("fitted", *item) for item in vars(model).items() if _is_fitted(item[0])]
     for part, name, value in given:
