@@ -246,12 +246,37 @@ def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
 def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
     """Read and check an estimator's JSON and its arrays."""
     name, packed = repr(os.fspath(path)), Path(path).read_bytes()
-    foreign = f"{name} is not a secret_jax model file: "
+    foreign, n_bytes = f"{name} is not a secret_jax model file: ", len(packed)
     if not packed.startswith(b"PK\x03\x04"):  # as every archive that is not empty
         what = "does not begin like one" if packed else "is empty"
         raise ModelFileError(f"{foreign}it {what}.")
     try:
-        return _unpacked(packed, name, foreign)
+        archive = zipfile.ZipFile(io.BytesIO(packed))
+        members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
+        size = sum(member.file_size for member in members.values())
+        if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
+            raise ModelFileError(
+                f"{name} is no model file that can be read: its {n_bytes} bytes would "
+                f"take {size} in memory."
+            )
+        if "header" not in members:
+            what = "it is an archive without the member header."
+            raise ModelFileError(f"{foreign}{what}")
+        most = max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8)
+        header = json.loads(_array(archive, members.pop("header"), most).item())
+        kind, version = header["format"], header["format_version"]
+        if kind != FORMAT:
+            raise ModelFileError(f"{foreign}its format is {kind!r}.")
+        if version != FORMAT_VERSION:
+            raise ModelFileError(
+                f"{name} has format version {version!r}, and secret_jax {VERSION} "
+                f"reads version {FORMAT_VERSION}. Use the version of the package that "
+                f"wrote it: {header.get('package_version')}."
+            )
+        arrays = {member: _array(archive, members[member], size) for member in members}
+        if header.pop("checksum") != _checksum_of(header, arrays):
+            raise ValueError
+        return header["content"], arrays
     except ModelFileError:
         raise
     except Exception:  # zipfile, zlib, NumPy, JSON: damage shows in many ways
@@ -259,35 +284,6 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
             f"{name} was truncated, altered or damaged after it was written. Copy or "
             "save it again."
         ) from None
-
-
-def _unpacked(packed: bytes, name: str, foreign: str) -> tuple[dict[str, Any], _Arrays]:
-    """Unpack an archive; errors that say more than damage are `ModelFileError`."""
-    archive, n_bytes = zipfile.ZipFile(io.BytesIO(packed)), len(packed)
-    members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
-    size = sum(member.file_size for member in members.values())
-    if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
-        raise ModelFileError(
-            f"{name} is no model file that can be read: its {n_bytes} bytes would take "
-            f"{size} in memory."
-        )
-    if "header" not in members:
-        raise ModelFileError(f"{foreign}it is an archive without the member header.")
-    most = max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8)
-    header = json.loads(_array(archive, members.pop("header"), most).item())
-    kind, version = header["format"], header["format_version"]
-    if kind != FORMAT:
-        raise ModelFileError(f"{foreign}its format is {kind!r}.")
-    if version != FORMAT_VERSION:
-        raise ModelFileError(
-            f"{name} has format version {version!r}, and secret_jax {VERSION} reads "
-            f"version {FORMAT_VERSION}. Use the version of the package that wrote it: "
-            f"{header.get('package_version')}."
-        )
-    arrays = {member: _array(archive, members[member], size) for member in members}
-    if header.pop("checksum") != _checksum_of(header, arrays):
-        raise ValueError
-    return header["content"], arrays
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> np.ndarray:
