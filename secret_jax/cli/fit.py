@@ -275,9 +275,9 @@ def _score_table(scores: Mapping[str, Any], heading: str) -> str:
     """Write the errors of methods as a table for people."""
     table = pd.DataFrame(scores, dtype=float)
     cells = {
-        name: ["-" if pd.isna(value) else write(value) for value in table.loc[measure]]
+        name: table.loc[measure].astype(object).map(write, "ignore").fillna("-")
         for measure, (name, write) in _MEASURES.items()
         if measure in table.index
     }
-    frame = pd.DataFrame(cells, index=[f"  {name}" for name in table])
+    frame = pd.DataFrame(cells).rename("  {}".format)
     return frame.rename_axis(columns=heading).to_string(col_space=8)
