@@ -107,7 +107,8 @@ def _read_typed(content: bytes) -> pd.DataFrame:
         frame = pd.read_parquet(io.BytesIO(content))
     else:
         lines = len(re.findall(rb"^\s*\{.*\}\s*$", content, re.MULTILINE)) > 1
-        frame: Any = pd.read_json(io.BytesIO(content), lines=lines, dtype=False)
+        how: Any = {"lines": lines, "dtype": False}
+        frame: Any = pd.read_json(io.BytesIO(content), **how)
     frame = frame.reset_index(drop=True).set_axis([*map(str, frame)], axis=1)
     for column in (one for one in frame if frame[one].dtype == "O"):
         nested = frame[column].map(lambda cell: isinstance(cell, list | dict))

@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -110,7 +111,7 @@ def fit(arguments: argparse.Namespace) -> None:
     if len(aside.y) and has_intervals:
         model.conformalize(aside.X, aside.y, aside.beside.get("weight"))
         say(f"intervals are calibrated on {len(aside.y):,} rows")
-    model.reading_ = rows.reading.to_json() | {"target": arguments.target}
+    model.reading_ = asdict(rows.reading) | {"target": arguments.target}
     if out is not None:
         model.save(out)  # files first: a closed pipe may end the printing
     if report is not None:
@@ -273,9 +274,9 @@ def _score_table(scores: Mapping[str, Any], heading: str) -> str:
     """Write the errors of methods as a table for people."""
     table = pd.DataFrame(scores, dtype=float)
     cells = {
-        name: ["-" if pd.isna(value) else write(value) for value in table.loc[measure]]
+        name: table.loc[measure].astype(object).map(write, "ignore").fillna("-")
         for measure, (name, write) in _MEASURES.items()
         if measure in table.index
     }
-    frame = pd.DataFrame(cells, index=[f"  {name}" for name in table])
+    frame = pd.DataFrame(cells).rename("  {}".format)
     return frame.rename_axis(columns=heading).to_string(col_space=8)

@@ -5,7 +5,7 @@ What is learned of one file (`Reading`) reads all others alike.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Literal, NamedTuple, Self
 
@@ -70,7 +70,11 @@ class ColumnFormat:
     def parse(self, texts: pd.Series) -> pd.Series:
         """Read texts as float64, datetime64, bool or text; missing where it cannot."""
         if self.kind == "date":
-            texts = texts.str.replace(_QUARTER, _first_month, regex=True)
+            texts = texts.str.replace(
+                _QUARTER,
+                lambda q: f"{q[1] or q[4]}-{3 * int(q[2] or q[3]) - 2:02}",
+                regex=True,
+            )
             dates = pd.to_datetime(texts, format=self.form, errors="coerce", utc=True)
             return dates.dt.tz_localize(None).astype("datetime64[s]")
         if self.kind == "truth":
@@ -175,27 +179,14 @@ def _taken_apart(texts: pd.Series) -> pd.DataFrame:
     return parts.assign(unit=parts["before"] + parts["after"].str.rstrip())
 
 
-def _first_month(quarter: re.Match[str]) -> str:
-    year, one, other, year_behind = quarter.groups()
-    return f"{year or year_behind}-{3 * int(one or other) - 2:02}"
-
-
 class Column(NamedTuple):
     """Cells of a column of a table as text without blanks around; None if missing."""
 
     table: TableFile
     name: str
+    kind: str  # what the type of the column says that it is; see `kind_of`
     cells: pd.Series
-
-    @property
-    def known(self) -> pd.Series:
-        """Cells that are not missing."""
-        return self.cells.dropna()
-
-    @property
-    def kind(self) -> str:
-        """What the type of the column says that it is; see `kind_of`."""
-        return kind_of(self.table.frame[self.name])
+    known: pd.Series  # cells that are not missing
 
     def held(self, text: str) -> str:
         """Begin a message about a text in the column: where it stands, how often."""
@@ -224,11 +215,15 @@ class Reading:
         """Cells of a column as text, those that say nothing missing."""
         column = pd.Series(table.frame[name])
         if not types.is_string_dtype(column):
-            column = column.astype(object).map(_as_written, na_action="ignore")
+            column = column.astype(object).map(  # as it would stand in a CSV file
+                lambda v: str(int(v) if isinstance(v, float) and v % 1 == 0 else v),
+                na_action="ignore",
+            )
         cells = column.str.strip()
         verbatim = self.formats.get(name, ColumnFormat()).verbatim
         gone = cells.isna() | cells.isin([""] if verbatim else self.missing)
-        return Column(table, name, cells.astype(object).mask(gone, None))
+        cells = cells.astype(object).mask(gone, None)
+        return Column(table, name, kind_of(table.frame[name]), cells, cells.dropna())
 
     def _values(self, column: Column) -> pd.Series:
         chosen = self.formats[column.name]
@@ -260,13 +255,9 @@ class Reading:
         formats |= {name: ColumnFormat(kind="date") for name, _ in schema.dates}
         return cls(formats={name: formats[name] for name in schema.input_names})
 
-    def to_json(self) -> dict[str, Any]:
-        """Content for a model file."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read back what `to_json` wrote."""
+        """Read back what `dataclasses.asdict` made for a model file."""
         formats = {n: ColumnFormat(**one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
 
@@ -280,9 +271,3 @@ def kind_of(column: Any) -> str:
     if types.is_datetime64_any_dtype(column):
         return "date"
     return "number" if types.is_numeric_dtype(column) else ""
-
-
-def _as_written(value: Any) -> str:
-    """Write a cell as it would stand in a CSV file."""
-    whole = isinstance(value, float) and value.is_integer()
-    return str(int(value) if whole else value)

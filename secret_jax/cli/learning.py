@@ -135,7 +135,9 @@ def read(options: Options) -> TableFile:
 def training_rows(options: Options) -> Rows:
     """Read the columns to learn from and the target, checked before the work.
 
-    What the owner says are the options of ``secret-jax fit``.
+    What the owner says are the options of ``secret-jax fit``. A column that may be read
+    in two ways, or most of it in one but not all, is an error that names what settles
+    it.
     """
     options.dates = dict(options.dates)
     table = read(options)
@@ -205,12 +207,7 @@ def _check_options(table: TableFile, options: Options) -> None:
 def _learned(
     table: TableFile, target: str, names: Collection[str], options: Options
 ) -> tuple[Reading, pd.DataFrame, list[str]]:
-    """Find out how the columns of a table, and its target, are read; and read them.
-
-    Columns that only name the rows are left out. Returns the reading, the values, and
-    notes. A column that may be read in two ways, or most of it in one but not all, is
-    an error that names what settles it.
-    """
+    """Find out how columns and target are read; read them, but no names of rows."""
     plain = Reading(missing=(*MISSING, *options.na))
     columns = {name: plain.column(table, name) for name in (*names, target)}
     candidates = {name: _candidates(columns[name], options) for name in names}

@@ -173,6 +173,8 @@ def forest_of(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
 
     Those of a group have the same number of bytes of decisions about a row.
     """
+    if len(trees) == 1:
+        return Forest([Group(packed_trees(trees, steps), [], [], [])], None)
     size = [-(-(tree.n_nodes // 2) // BYTE) * BYTE for tree in trees]
     groups, bounds = list[Group](), list[Bounds]()
     order = sorted(range(len(trees)), key=size.__getitem__)
@@ -192,8 +194,6 @@ def forest_of(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
             ranges = (ends[packed.node].T for ends in _ranges(joined(some)))
             ends = packed.low, packed.high, *ranges
             bounds.append(Bounds(model.transpose(0, 2, 1), *ends))
-    if len(trees) == 1:
-        return Forest(groups, None)
     joint = (np.concatenate(arrays, axis=-1) for arrays in zip(*bounds, strict=True))
     return Forest(groups, Bounds(*joint))
 

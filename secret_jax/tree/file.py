@@ -37,6 +37,7 @@ _MOST_BYTES, _MOST_TIMES, _MOST_OF_HEADER = 1 << 26, 256, 1 << 24
 _Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]
 _Arrays = dict[str, np.ndarray]
+_OURS = "secret_jax."
 _PLAIN = str | int | float | bool | None
 # Classes that a file may hold beside the package's option values; see `recorded`.
 _RECORDS: dict[str, Any] = {k.__name__: k for k in (Tree, TableSchema, LongerTree)}
@@ -120,10 +121,11 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     kind = type(value).__name__
     is_record = type(value) is _RECORDS.get(kind)
+    is_option = isinstance(value, Value) and type(value).__module__.startswith(_OURS)
     if is_record and hasattr(value, "get_params"):
         own = _estimator_to_json(value, arrays, f"{path}.")
         return {"value": kind, "fields": own}
-    if is_record or (isinstance(value, Value) and _is_ours(type(value))):
+    if is_record or is_option:
         if isinstance(value, TableSchema):
             _check_categories(value)
         names = getattr(value, "_fields", None) or [one.name for one in fields(value)]
@@ -191,10 +193,6 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _is_ours(kind: type) -> bool:
-    return kind.__module__.startswith("secret_jax.")
-
-
 def _is_fitted(name: str) -> bool:
     return name.endswith("_") and not name.startswith("_")
 
@@ -202,12 +200,9 @@ def _is_fitted(name: str) -> bool:
 def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]:
     """Class, parameters and fitted attributes of an estimator."""
     # It may be of a subclass that no other program has.
-    own = next(filter(_is_ours, type(model).__mro__), type(model))
-    content: dict[str, Any] = {
-        "estimator": own.__name__,
-        "parameters": {},
-        "fitted": {},
-    }
+    kinds = [one for one in type(model).__mro__ if one.__module__.startswith(_OURS)]
+    name = (kinds or [type(model)])[0].__name__
+    content: dict[str, Any] = {"estimator": name, "parameters": {}, "fitted": {}}
     given = [("parameters", *item) for item in model.get_params(deep=False).items()]
     given += [("fitted", *item) for item in vars(model).items() if _is_fitted(item[0])]
     for part, name, value in given:
@@ -251,12 +246,37 @@ def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
 def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
     """Read and check an estimator's JSON and its arrays."""
     name, packed = repr(os.fspath(path)), Path(path).read_bytes()
-    foreign = f"{name} is not a secret_jax model file: "
+    foreign, n_bytes = f"{name} is not a secret_jax model file: ", len(packed)
     if not packed.startswith(b"PK\x03\x04"):  # as every archive that is not empty
         what = "does not begin like one" if packed else "is empty"
         raise ModelFileError(f"{foreign}it {what}.")
     try:
-        return _unpacked(packed, name, foreign)
+        archive = zipfile.ZipFile(io.BytesIO(packed))
+        members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
+        size = sum(member.file_size for member in members.values())
+        if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
+            raise ModelFileError(
+                f"{name} is no model file that can be read: its {n_bytes} bytes would "
+                f"take {size} in memory."
+            )
+        if "header" not in members:
+            what = "it is an archive without the member header."
+            raise ModelFileError(f"{foreign}{what}")
+        most = max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8)
+        header = json.loads(_array(archive, members.pop("header"), most).item())
+        kind, version = header["format"], header["format_version"]
+        if kind != FORMAT:
+            raise ModelFileError(f"{foreign}its format is {kind!r}.")
+        if version != FORMAT_VERSION:
+            raise ModelFileError(
+                f"{name} has format version {version!r}, and secret_jax {VERSION} "
+                f"reads version {FORMAT_VERSION}. Use the version of the package that "
+                f"wrote it: {header.get('package_version')}."
+            )
+        arrays = {member: _array(archive, members[member], size) for member in members}
+        if header.pop("checksum") != _checksum_of(header, arrays):
+            raise ValueError
+        return header["content"], arrays
     except ModelFileError:
         raise
     except Exception:  # zipfile, zlib, NumPy, JSON: damage shows in many ways
@@ -264,35 +284,6 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
             f"{name} was truncated, altered or damaged after it was written. Copy or "
             "save it again."
         ) from None
-
-
-def _unpacked(packed: bytes, name: str, foreign: str) -> tuple[dict[str, Any], _Arrays]:
-    """Unpack an archive; errors that say more than damage are `ModelFileError`."""
-    archive, n_bytes = zipfile.ZipFile(io.BytesIO(packed)), len(packed)
-    members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
-    size = sum(member.file_size for member in members.values())
-    if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
-        raise ModelFileError(
-            f"{name} is no model file that can be read: its {n_bytes} bytes would take "
-            f"{size} in memory."
-        )
-    if "header" not in members:
-        raise ModelFileError(f"{foreign}it is an archive without the member header.")
-    most = max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8)
-    header = json.loads(_array(archive, members.pop("header"), most).item())
-    kind, version = header["format"], header["format_version"]
-    if kind != FORMAT:
-        raise ModelFileError(f"{foreign}its format is {kind!r}.")
-    if version != FORMAT_VERSION:
-        raise ModelFileError(
-            f"{name} has format version {version!r}, and secret_jax {VERSION} reads "
-            f"version {FORMAT_VERSION}. Use the version of the package that wrote it: "
-            f"{header.get('package_version')}."
-        )
-    arrays = {member: _array(archive, members[member], size) for member in members}
-    if header.pop("checksum") != _checksum_of(header, arrays):
-        raise ValueError
-    return header["content"], arrays
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> np.ndarray:

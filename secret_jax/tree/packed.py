@@ -35,10 +35,6 @@ _FEWEST = 16
 NewArray = Callable[[str, tuple[int, ...], Any], np.ndarray]
 
 
-def _new_array(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    return np.empty(shape, dtype)
-
-
 class Comparisons(NamedTuple):
     """Comparisons of some trees: of single columns, sums of columns, and lists."""
 
@@ -163,7 +159,11 @@ class PackedTrees(NamedTuple):
     high: AnyArray
 
     def leaves(
-        self, x: AnyArray, codes: AnyArray, xp: Any, array: NewArray = _new_array
+        self,
+        x: AnyArray,
+        codes: AnyArray,
+        xp: Any,
+        array: NewArray = lambda _, shape, dtype: np.empty(shape, dtype),
     ) -> Any:
         """Leaves of rows, by their numbers, shape (n_trees, n_rows), int.
 

@@ -18,8 +18,6 @@ from secret_jax.tree.structure import Tree, once
 from secret_jax.tree.sums import TreeSum, are_few, computed, on_host, shape_of
 from secret_jax.tree.walk import leaves_of
 
-_ONE = np.ones(1)
-
 
 def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarray:
     """Find the leaf of every row.
@@ -34,7 +32,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
         return leaves_of(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
-    return _alone(tree).leaves(table, scratch)
+    return TreeSum([tree]).leaves(table, scratch)
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
@@ -52,7 +50,7 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     found = (
         finish(values(tree, table))
         if tree.is_soft
-        else _alone(tree).values(table, finish=finish)
+        else TreeSum([tree]).values(table, finish=finish)
     )
     return found[:, 0] if tree.n_outputs == 1 else found
 
@@ -60,7 +58,7 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Predict every row, in standardised units, shape (n_rows, n_outputs)."""
     if not tree.is_soft:
-        return _alone(tree).values(table)
+        return TreeSum([tree]).values(table)
     routing = once(tree, soft_routing)
     if shape_of(table)[0] > sums.FEW_PAIRS:
         return computed(mixed_prediction, table, tree.n_leaves, routing).T.astype(
@@ -68,10 +66,6 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
         )
     x, codes = on_host(table)
     return mixed(routing, x.astype(np.float64), codes, np).T
-
-
-def _alone(tree: Tree) -> TreeSum:
-    return TreeSum([tree], _ONE)
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:

@@ -22,8 +22,8 @@ from secret_jax.runtime.parallel import (
     side_by_side,
 )
 from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two, padded
-from secret_jax.tree.equations import RowBlock, forest_of
-from secret_jax.tree.packed import PackedTrees, stacked, sum_of_trees
+from secret_jax.tree.equations import Forest, RowBlock, forest_of
+from secret_jax.tree.packed import stacked, sum_of_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree, once
 from secret_jax.tree.walk import descend, leaves_of, values_at
@@ -39,6 +39,7 @@ _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
 _HOST_BYTES, _ROWS_PER_THREAD, _HOST_ROWS = 1 << 24, 1 << 14, 1 << 14
 # Minimum number of trees of a sum after padding, so that few programs are compiled.
 _FEWEST_TREES = 16
+_ONE = np.ones(1)
 
 
 class TreeSum:
@@ -47,13 +48,11 @@ class TreeSum:
     ``steps`` (n_trees,), float64: weight of each tree.
     """
 
-    def __init__(self, trees: Sequence[Tree], steps: np.ndarray):
+    def __init__(self, trees: Sequence[Tree], steps: np.ndarray = _ONE):
         self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
-
-    def _once(self, make: Callable[[Sequence[Tree], np.ndarray], Any]) -> Any:
         # What is made of a tree by itself stays with the tree.
         alone = len(self.trees) == 1 and self.steps[0] == 1.0
-        return once(self.trees[0] if alone else self, make, self.trees, self.steps)
+        self._tree = self.trees[0] if alone else None
 
     def values(
         self,
@@ -72,7 +71,7 @@ class TreeSum:
             return some.values(table, finish=finish)
         trees, few = self.trees, are_few(shape_of(table)[0], len(self.trees))
         if not few and not on_accelerator():
-            forest, scratch = self._once(forest_of), Scratch()
+            forest, scratch = self._forest, Scratch()
 
             def of_rows(table: Table) -> np.ndarray:
                 values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
@@ -83,7 +82,9 @@ class TreeSum:
         if few:
             found = self._of_few(on_host(table))
         else:
-            arrays, n_trees = self._once(_packed), np.int32(len(trees))
+            n_trees, alone = np.int32(len(trees)), len(trees) == 1
+            most = 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES)
+            arrays = once(self._tree or self, stacked, trees, most)
             steps = padded(self.steps.astype(np.float32), len(arrays.root))
             width = arrays.node.shape[1]
             found = computed(sum_of_trees, table, width, arrays, steps, n_trees).T
@@ -92,19 +93,23 @@ class TreeSum:
 
     def leaves(self, table: Table, scratch: Scratch | None = None) -> np.ndarray:
         """Find the leaf of each of many rows in the first tree, (n_rows,), int32."""
-        tree, memory = self._once(forest_of).groups[0].trees, scratch or Scratch()
+        tree, memory = self._forest.groups[0].trees, scratch or Scratch()
 
         def of_rows(table: Table) -> np.ndarray:
             return tree.node.take(RowBlock(table, memory).leaves(tree)[0])
 
         return by_rows(of_rows, table, tree.order.size, (), np.int32)
 
+    @property
+    def _forest(self) -> Forest:
+        return once(self._tree or self, forest_of, self.trees, self.steps)
+
     def _of_few(self, table: Table) -> np.ndarray:
         n_rows, n_trees = len(table.x), len(self.trees)
         if n_trees == 1:
             (tree,) = self.trees
             return self.steps[0] * values_at(tree, table, leaves_of(tree, table))
-        forest = self._once(_joined)
+        forest = once(self, joined, self.trees)
         size = np.array([tree.n_nodes for tree in self.trees])
         root = np.broadcast_to(np.cumsum(size) - size, (n_rows, n_trees))
         deepest = max(tree.max_depth for tree in self.trees)
@@ -113,15 +118,6 @@ class TreeSum:
         value = values_at(forest, table, leaf.ravel())
         value = value.reshape(n_rows, n_trees, value.shape[1])
         return np.einsum("t,nto->no", self.steps, value)
-
-
-def _packed(trees: Sequence[Tree], steps: np.ndarray) -> PackedTrees:
-    alone = len(trees) == 1
-    return stacked(trees, 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES))
-
-
-def _joined(trees: Sequence[Tree], steps: np.ndarray) -> Tree:
-    return joined(trees)
 
 
 def are_few(n_rows: int, n_trees: int = 1) -> bool:

@@ -97,18 +97,6 @@ def test_the_way_of_a_row_is_that_of_the_larger_shares():
     assert np.array_equal(paths_of(soft, table), paths_of(tree, table))
 
 
-def test_a_row_does_not_depend_on_the_others():
-    tree, table = with_gates(build_tree(BUSHY, seed=1)), rows(200)
-    expected = predict(tree, table)
-    few = Table(table.x[:100], table.codes[:100])
-    np.testing.assert_allclose(predict(tree, few), expected[:100], rtol=2e-5)
-    for row in (0, 63, 99):
-        alone = Table(table.x[row : row + 1], table.codes[row : row + 1])
-        np.testing.assert_allclose(
-            predict(tree, alone), predict(tree, few)[row], rtol=1e-12
-        )
-
-
 @pytest.mark.parametrize(("sign", "side"), [(1.0, "a <= 1"), (-1.0, "a >= -1")])
 def test_the_width_is_told_in_the_units_of_the_attribute(sign, side):
     schema = dataclasses.replace(
