@@ -46,13 +46,15 @@ def validated(
 
     ``stays``: X must be an array of JAX or shards, and is not moved.
     """
-    if stays and not isinstance(X, jax.Array | RowShards):
+    lies_there = isinstance(X, jax.Array | RowShards)
+    if stays and not lies_there:
         raise ValueError(
             f"output='device' needs rows that are an array of JAX, and X is of type "
             f"{type(X).__name__}. Put them there (jax.device_put), or say "
             "output='host'."
         )
-    if stays or is_resident(X) or is_sharded(X):
+    stays = stays or is_resident(X) or is_sharded(X)
+    if stays:
         check_array(X)
         validate_data(model, X, reset=reset, skip_check_array=True)
         return X
