@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import jax
 import numpy as np
@@ -46,15 +46,14 @@ def validated(
 
     ``stays``: X must be an array of JAX or shards, and is not moved.
     """
-    lies_there = isinstance(X, jax.Array | RowShards)
-    if stays and not lies_there:
+    if stays and not isinstance(X, jax.Array | RowShards):
         raise ValueError(
             f"output='device' needs rows that are an array of JAX, and X is of type "
             f"{type(X).__name__}. Put them there (jax.device_put), or say "
             "output='host'."
         )
-    stays = stays or is_resident(X) or is_sharded(X)
-    if stays:
+    there, X = stays or is_resident(X) or is_sharded(X), cast(Any, X)
+    if there:
         check_array(X)
         validate_data(model, X, reset=reset, skip_check_array=True)
         return X
