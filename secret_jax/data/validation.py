@@ -15,7 +15,6 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax.data.columns import (
-    NO_TABLE,
     as_array,
     as_frame,
     is_index,
@@ -59,16 +58,9 @@ def validated(
         return X
     frame = as_frame(X)
     if frame is None:
-        try:
-            refuse_complex(X, "X")
-            X = as_array(X) if isinstance(X, list | tuple) else X
-            return validate_data(
-                model, X, reset=reset, dtype=None, ensure_all_finite=False
-            )
-        except ValueError as error:
-            if "inhomogeneous" not in str(error):
-                raise
-            raise ValueError(NO_TABLE) from None
+        X = as_array(X) if isinstance(X, list | tuple) else X
+        refuse_complex(X, "X")
+        return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
     if index := [name for name in frame.columns if is_index(name)]:
         X = frame.drop(index).to_native()
     if len(X) == 0 or len(X.columns) == 0:
