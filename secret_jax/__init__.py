@@ -1,13 +1,11 @@
 """Readable regression trees with linear models: SECRET on JAX, and beyond."""
 
 from __future__ import annotations
+
 import importlib
 from typing import TYPE_CHECKING, Any
+
 from secret_jax.runtime.optional import VERSION
-from secret_jax.runtime.version import VERSION
-
-
-
 
 if TYPE_CHECKING:
     from secret_jax.composed.ensemble.boosters import (
@@ -42,14 +40,8 @@ if TYPE_CHECKING:
     from secret_jax.fit.prune.rules import StandardErrors as StandardErrors
     from secret_jax.fit.refine.distillation import Distillation as Distillation
     from secret_jax.fit.refine.gates import SoftGates as SoftGates
-<<<<<<< /tmp/tmp5rty7nl0/2
-    from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.numbers import Quantile as Quantile
-=======
-    from secret_jax.losses.deviance import Poisson as Poisson
-    from secret_jax.losses.quantile import Quantile as Quantile
->>>>>>> /tmp/tmp5rty7nl0/3
     from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.linear import Constant as Constant
     from secret_jax.models.linear import LeastSquares as LeastSquares
@@ -62,32 +54,26 @@ __version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _NAMES = {
+    "composed.ensemble.boosters": "SecretBoostingClassifier SecretBoostingRegressor",
+    "composed.ensemble.forest": "SecretForestRegressor",
     "composed.kernel.trees": "KernelTreeClassifier KernelTreeRegressor",
     "composed.ordinal": "SecretOrdinalClassifier",
     "data.categories": "UnseenCategoryWarning",
     "data.shards": "shard_rows",
-    "composed.ensemble.boosters": "SecretBoostingClassifier SecretBoostingRegressor",
-    "composed.ensemble.forest": "SecretForestRegressor",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",
+    "estimators.stream.batches": "StreamError",
+    "fit.interface": "RefinementWarning",
     "fit.prune.rules": "CostComplexity CrossValidation HoldOut StandardErrors",
     "fit.refine.distillation": "Distillation",
     "fit.refine.gates": "SoftGates",
-<<<<<<< /tmp/tmp5rty7nl0/2
-    "fit.refine.interface": "RefinementWarning",
     "losses.numbers": "Poisson Quantile",
-=======
-    "fit.interface": "RefinementWarning",
-    "losses.deviance": "Poisson",
-    "losses.quantile": "Quantile",
->>>>>>> /tmp/tmp5rty7nl0/3
     "models.glm": "Logistic",
     "models.linear": "Constant LeastSquares",
     "models.ridge": "Ridge",
     "runtime.programs": "keep_programs",
     "splits.rss": "RssSplits",
     "splits.secret": "SecretSplits",
-    "estimators.stream.batches": "StreamError",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

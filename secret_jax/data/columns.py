@@ -11,10 +11,6 @@ from typing import Any, TypeAlias
 import narwhals as nw
 import numpy as np
 
-NO_TABLE = (
-    "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
-    "cells hold lists."
-)
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")
 
@@ -59,10 +55,7 @@ def read_columns(X: Any) -> ReadTable:
         if all(isinstance(name, str) for name in names):
             return dict(zip(names, read, strict=True))
         return list(read)  # scikit-learn's habit: such names are none
-    try:
-        array = as_array(X)
-    except ValueError:
-        raise ValueError(NO_TABLE) from None
+    array = as_array(X)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
@@ -82,7 +75,13 @@ def read_columns(X: Any) -> ReadTable:
 
 def as_array(X: Any) -> np.ndarray:
     """Convert rows to an array, in which the cells of a list keep their types."""
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            "X is no table of shape (n_rows, n_columns): its rows differ in length, or "
+            "its cells hold lists."
+        ) from None
     # Beside text NumPy makes text of numbers, of truth values and of what is missing.
     made_text = isinstance(X, list | tuple) and array.dtype.kind in "US"
     return np.array(X, object) if made_text else array

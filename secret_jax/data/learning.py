@@ -86,7 +86,7 @@ class Learner:
         if not isinstance(table, dict):
             table = {f"x{i}": column for i, column in enumerate(table)}
         columns: dict[str, np.ndarray] = {}
-        dates, zones = [], []
+        dates, zones = (), ()
         for name, column in table.items():
             if column.dtype.kind != "M":
                 columns[name] = column
@@ -98,22 +98,18 @@ class Learner:
                     "that of another column. Rename one of them."
                 )
             columns |= dict.fromkeys(parts, column)
-            dates.append((name, parts))
+            dates = *dates, (name, parts)
             if (zone := getattr(column, "zone", None)) is not None:
-                zones.append((name, zone))
+                zones = *zones, (name, zone)
         known = Attributes(
-            names=tuple(columns),
-            named=named,
-            roles=(),
-            dates=tuple(dates),
-            zones=tuple(zones),
+            names=tuple(columns), named=named, roles=(), dates=dates, zones=zones
         )
         roles = _roles_of(columns, known, self.options)
-        each = enumerate(zip(columns.values(), roles, strict=True))
+        orders = [getattr(column, "levels", ()) for column in columns.values()]
         levels = tuple(
-            (i, column.levels)
-            for i, (column, role) in each
-            if getattr(column, "levels", ()) and role is not Role.DISCRETE
+            (i, order)
+            for i, (order, role) in enumerate(zip(orders, roles, strict=True))
+            if order and role is not Role.DISCRETE
         )
         self.attributes = replace(known, roles=roles, levels=levels)
         self.categories = [{} for role in roles if role is Role.DISCRETE]

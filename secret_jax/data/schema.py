@@ -363,9 +363,9 @@ class TableSchema(Attributes):
 
     def scale_targets(self, y: np.ndarray) -> np.ndarray:
         """Standardise targets, shape (n_rows, n_outputs), float64."""
-        center, scale = self._target_columns
+        centers, scales = np.array([self.target_centers, self.target_scales])[..., None]
         # Along the rows: loops over a few outputs each would take ten times as long.
-        return ((y.T - center) / scale).T
+        return ((y.T - centers) / scales).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
         """Convert standardised targets to original units; one output loses its axis."""
@@ -374,14 +374,8 @@ class TableSchema(Attributes):
 
     def restore_outputs(self, value: np.ndarray) -> np.ndarray:
         """Convert like `restore_targets`, to the shape (n_rows, n_outputs) always."""
-        center, scale = self._target_columns
-        return (np.asarray(value, np.float64).T * scale + center).T
-
-    @property
-    def _target_columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Centers and scales of the targets, shape (n_outputs, 1) each."""
-        center, scale = np.array(self.target_centers), np.array(self.target_scales)
-        return center[:, None], scale[:, None]
+        centers, scales = np.array([self.target_centers, self.target_scales])[..., None]
+        return (np.asarray(value, np.float64).T * scales + centers).T
 
     def restore_target(self, value: Any) -> np.ndarray:
         """Convert standardised values of a single target back to its units, float64."""

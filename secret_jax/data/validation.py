@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import jax
 import numpy as np
@@ -15,7 +15,6 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax.data.columns import (
-    NO_TABLE,
     as_array,
     as_frame,
     is_index,
@@ -52,22 +51,16 @@ def validated(
             f"{type(X).__name__}. Put them there (jax.device_put), or say "
             "output='host'."
         )
-    if stays or is_resident(X) or is_sharded(X):
+    there, X = stays or is_resident(X) or is_sharded(X), cast(Any, X)
+    if there:
         check_array(X)
         validate_data(model, X, reset=reset, skip_check_array=True)
         return X
     frame = as_frame(X)
     if frame is None:
-        try:
-            refuse_complex(X, "X")
-            X = as_array(X) if isinstance(X, list | tuple) else X
-            return validate_data(
-                model, X, reset=reset, dtype=None, ensure_all_finite=False
-            )
-        except ValueError as error:
-            if "inhomogeneous" not in str(error):
-                raise
-            raise ValueError(NO_TABLE) from None
+        X = as_array(X) if isinstance(X, list | tuple) else X
+        refuse_complex(X, "X")
+        return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
     if index := [name for name in frame.columns if is_index(name)]:
         X = frame.drop(index).to_native()
     if len(X) == 0 or len(X.columns) == 0:

@@ -86,28 +86,20 @@ def test_an_array_has_regressors_only_unless_it_holds_text():
     assert schema.roles == (Role.DISCRETE, Role.SPLIT, Role.DISCRETE, Role.SPLIT)
 
 
-def test_encoding_puts_regressors_first_and_standardises():
+def test_regressors_come_first_and_codes_are_places_among_sorted_categories():
     frame = shuffled_frame()
     schema = schema_of(frame, split_features=["length"])
-    assert schema.continuous == (3, 1)
-    assert schema.n_regressors == 1
+    assert (schema.continuous, schema.n_regressors) == ((3, 1), 1)
     table = encode(schema, frame)
     for position, name in enumerate(["count", "length"]):
         values = frame[name].to_numpy(float)
         expected = (values - values.mean()) / values.std()
         np.testing.assert_allclose(table.x[:, position], expected, rtol=1e-6)
-    assert table.x.dtype == np.float32
-
-
-def test_codes_are_positions_among_the_sorted_categories():
-    frame = shuffled_frame()
-    schema = schema_of(frame)
     assert schema.discrete == (0, 2)
     assert schema.categories == (("a", "b", "c"), (False, True))
-    codes = encode(schema, frame).codes
-    assert codes.dtype == np.int32
-    assert codes[:, 0].tolist() == [1, 0, 2, 0, 1, 1]
-    assert codes[:, 1].tolist() == [1, 0, 1, 1, 0, 1]
+    assert table.x.dtype == np.float32
+    assert table.codes.dtype == np.int32
+    assert table.codes.T.tolist() == [[1, 0, 2, 0, 1, 1], [1, 0, 1, 1, 0, 1]]
 
 
 def test_categories_and_columns_go_by_name_not_by_codes_or_places():

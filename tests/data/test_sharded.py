@@ -16,7 +16,7 @@ import secret_jax
 ROOT = Path(secret_jax.__file__).parents[1]
 
 _SCRIPT = """
-import json, os
+import json
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -106,13 +106,6 @@ found["restored"] = float(np.abs(np.asarray(late_shards) - late).max())
 whole = late.astype(np.int64)
 found["whole numbers"] = float(np.abs(np.asarray(shard_rows(whole)) - whole).max())
 
-# Real numbers, where there are any.
-if os.environ.get("SECRET_JAX_DATA"):
-    abalone = load("abalone", os.environ["SECRET_JAX_DATA"])
-    numbers = abalone.X.select_dtypes("number").to_numpy(np.float32)
-    few = SMALL | {"splits": RssSplits(max_samples=48), "prune": None}
-    compared("abalone", numbers, abalone.y, shard_rows(numbers), few)
-
 # The sample is that of the host.
 columns, targets = read_columns(X), y[:, None]
 schema = expected.tree_.schema
@@ -164,12 +157,9 @@ def found() -> dict:
     [
         *("sorted, uneven", "weighted", "as they lie", "copies", "by columns"),
         *("missing", "far from zero"),
-        pytest.param("abalone", marks=pytest.mark.data),
     ],
 )
 def test_shards_give_the_tree_of_one_device(found, name):
-    if name == "abalone" and name not in found:
-        pytest.skip("SECRET_JAX_DATA names no folder of real data sets")
     its = found[name]
     assert its["leaves"] > 2
     assert its["same splits"]

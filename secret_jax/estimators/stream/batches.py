@@ -285,9 +285,9 @@ def _of_tuple(item: Sequence[Any], names: Sequence[str] | None, where: str) -> B
             f"y has the shape {y.shape} and sample_weight {weight.shape}; give "
             "(n_rows,) or (n_rows, n_outputs), and (n_rows,)."
         )
-    if names is not None and y.shape[1] != len(names):
+    if names is not None and y.shape[-1] != len(names):
         raise ValueError(
-            f"y has {y.shape[1]} outputs, and the target is called {listed(names)}. "
+            f"y has {y.shape[-1]} outputs, and the target is called {listed(names)}. "
             "Give a name of each, as target=('a', 'b')."
         )
     return Batch(columns, named, y, weight, where)
@@ -322,7 +322,8 @@ def _columns_of(item: Any) -> dict[str, np.ndarray]:
                     f"a column has the shape {column.shape}, not (n_rows,)"
                 )
             if column.dtype.kind not in "fiubM":
-                (columns[name],) = read_columns(column.astype(object)[:, None])
+                read = read_columns(column.astype(object)[:, None])
+                columns[name] = read[0]  # type: ignore[index]
         return columns
     if type(item).__name__ == "RecordBatch":  # which is no table in itself
         import pyarrow as pa

@@ -27,7 +27,7 @@ from secret_jax.fit.prepare import scaled_schema
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.hashing import mix
 
-# The pool may grow by this before the rows of larger hashes are dropped.
+# The sample may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
 # With fewer distinct rows among them equal ones become one of their common weight.
 _FEW_DISTINCT = 0.9
@@ -35,7 +35,7 @@ _FEW_DISTINCT = 0.9
 _NO_LIMIT = 1 << 32
 
 
-class PoolRows(NamedTuple):
+class SampledRows(NamedTuple):
     """Rows as they were given, with their hashes."""
 
     columns: ReadColumns  # with codes in the order in which categories came up
@@ -44,97 +44,34 @@ class PoolRows(NamedTuple):
     number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
     hashed: np.ndarray  # (n_rows,), uint32
 
-    def take(self, index: np.ndarray) -> PoolRows:
+    def take(self, index: np.ndarray) -> SampledRows:
         # `numpy.take` would copy the whole of a column that is part of a table.
         return jax.tree.map(lambda array: array[index], self)
 
 
-class Pool:
-    """Rows with a hash below a limit, which falls as more rows are seen.
+class FirstPass:
+    """What is known of the rows that were read; processes exchange it.
 
-    ``merged``: whether equal rows were made one, so that the share of the rows does not
+    The sample are rows with a hash below ``limit``, which falls as more rows are seen;
+    ``merged``: whether equal ones were made one, so that the share of the rows does not
     say how many are wanted.
     """
 
-    def __init__(self):
-        self._parts: list[PoolRows] = []
-        self.limit, self.merged = _NO_LIMIT, False
-
-    @property
-    def rows(self) -> PoolRows:
-        if len(self._parts) > 1:
-            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self._parts)
-            self._parts = [joined]
-        return self._parts[0]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no row was dropped."""
-        return self.limit == _NO_LIMIT
-
-    def add(self, rows: PoolRows, n_seen: int, n_wanted: int) -> None:
-        """Add rows below the limit; ``n_wanted`` of ``n_seen`` rows make the sample."""
-        self._parts.append(rows)
-        if sum(len(part.hashed) for part in self._parts) <= _SLACK * n_wanted:
-            return
-        # np.unique takes a hundred times as long as a sort.
-        hashed = np.sort(self.rows.hashed)
-        if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
-            single = self._equal_as_one()
-            if len(single.hashed) < _FEW_DISTINCT * len(hashed):
-                self.merged, self._parts = True, [single]
-        if len(self.rows.hashed) > _SLACK * n_wanted:
-            self.drop_above(int(sampling_limit(n_wanted / n_seen)))
-
-    def _equal_as_one(self) -> PoolRows:
-        """Merge identical rows, in the order in which they came first."""
-        (values, codes), targets, *amounts, _ = self.rows
-        first, member = distinct(content_hash([*values, *codes.T, *targets.T], 0))
-        weight, number = (np.bincount(member, amount) for amount in amounts)
-        single = self.rows.take(first)
-        return single._replace(weight=weight, number=number.astype(np.int64))
-
-    def drop_above(self, limit: int) -> None:
-        """Drop the rows of larger hashes, now and from now on."""
-        self.limit = min(self.limit, limit)
-        rows = self.rows
-        self._parts = [rows.take(np.flatnonzero(rows.hashed < self.limit))]
-
-    def merge(self, other: Pool, places: Sequence[np.ndarray]) -> None:
-        """Add another pool, whose codes are mapped by ``places``."""
-        rows = other.rows
-        self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
-        self.merged |= other.merged
-        self.drop_above(other.limit)
-
-    def observed(
-        self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
-    ) -> tuple[TableSource, float]:
-        """Rows without copies, and the share of the rows that are none.
-
-        ``places`` map codes to the schema's; weights are multiplied by ``factor``.
-        """
-        columns, targets, weight, times, _ = self.rows
-        weight = rounded_weight(weight * factor)
-        source = TableSource(schema, columns.recoded(places), targets, weight)
-        found = source.repeats(times)
-        if found is None or not (self.is_whole or self.merged or found.are_many):
-            return source, 1.0
-        share = float(found.number.sum() / times.sum())
-        if share == 1.0 and not self.merged:
-            return source, share
-        return source.without_copies(found, MAX_COPIES).scaled(share), share
-
-
-class FirstPass:
-    """What is known of the rows that were read; processes exchange it."""
-
     def __init__(self, options: ColumnOptions, target_names: tuple[str, ...]):
-        self.learner, self.pool = Learner(options, target_names), Pool()
+        self.learner = Learner(options, target_names)
         self.others: set[str] = set()  # columns that held no numbers in the first batch
         self.n_rows, self.n_used, self.weight = 0, 0, 0.0
         self.content = 0  # of the rows, in any order, see `content_of`
         self.factor = 1.0  # of weights, for a mean of one of every observation
+        self.parts: list[SampledRows] = []
+        self.limit, self.merged = _NO_LIMIT, False
+
+    @property
+    def rows(self) -> SampledRows:
+        if len(self.parts) > 1:
+            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self.parts)
+            self.parts = [joined]
+        return self.parts[0]
 
     def add(self, batch: Batch, enough: Callable[[int], int]) -> None:
         """Add a batch; ``enough(n)`` of n rows, a falling share, are a sample."""
@@ -151,11 +88,10 @@ class FirstPass:
         targets, weight = targets[used], weight[used]
         hashed = columns.hashes(learner.categories, targets, ROW_ORDER)
         self.content = content_of(hashed, weight, self.content)
-        rows = PoolRows(
-            columns, targets, weight, np.ones(len(weight), np.int64), hashed
-        )
-        index = np.flatnonzero(hashed < self.pool.limit)
-        self.pool.add(rows.take(index), self.n_used, enough(self.n_used))
+        number = np.ones(len(weight), np.int64)
+        rows = SampledRows(columns, targets, weight, number, hashed)
+        self.parts.append(rows.take(np.flatnonzero(hashed < self.limit)))
+        self._shrink(enough(self.n_used))
 
     def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
         """Refuse what would be read as categories or places, and is none."""
@@ -181,6 +117,29 @@ class FirstPass:
                         f"order, from {level!r} on. Write all batches with the same."
                     )
 
+    def _shrink(self, n_wanted: int) -> None:
+        """Make equal rows one if there are many, and drop those of large hashes."""
+        if sum(len(part.hashed) for part in self.parts) <= _SLACK * n_wanted:
+            return
+        # np.unique takes a hundred times as long as a sort.
+        hashed = np.sort(self.rows.hashed)
+        if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
+            (values, codes), targets, *amounts, _ = self.rows
+            content = content_hash([*values, *codes.T, *targets.T], 0)
+            first, member = distinct(content)
+            if len(first) < _FEW_DISTINCT * len(hashed):
+                weight, number = (np.bincount(member, amount) for amount in amounts)
+                single = self.rows.take(first)._replace(weight=weight)
+                self.parts = [single._replace(number=number.astype(np.int64))]
+                self.merged = True
+        if len(self.rows.hashed) > _SLACK * n_wanted:
+            self._drop_above(int(sampling_limit(n_wanted / self.n_used)))
+
+    def _drop_above(self, limit: int) -> None:
+        self.limit = min(self.limit, limit)
+        rows = self.rows
+        self.parts = [rows.take(np.flatnonzero(rows.hashed < self.limit))]
+
     def merge(self, other: FirstPass) -> None:
         """Add the rows of another process."""
         known = vars(self.learner.attributes)
@@ -194,13 +153,16 @@ class FirstPass:
         self.n_rows += other.n_rows
         self.n_used += other.n_used
         self.weight += other.weight
-        self.pool.merge(other.pool, self.learner.merge(other.learner))
+        recoded = other.rows.columns.recoded(self.learner.merge(other.learner))
+        self.parts.append(other.rows._replace(columns=recoded))
+        self.merged |= other.merged
+        self._drop_above(other.limit)
 
     def finished(
         self, loss: Loss, enough: Callable[[int], int]
     ) -> tuple[TableSchema, Rows]:
         """Schema and sample of all rows that were added."""
-        learner, pool = self.learner, self.pool
+        learner = self.learner
         if not self.n_used:
             raise StreamError(
                 "Sample weights must contain at least one non-zero number: all are "
@@ -210,10 +172,10 @@ class FirstPass:
             )
         learner.warn_of_targets()
         n_wanted = enough(self.n_used)
-        if n_wanted < self.n_used and not pool.merged:
-            pool.drop_above(int(sampling_limit(n_wanted / self.n_used)))
-        factor, places = self.n_used / self.weight, learner.places()
-        source, share = pool.observed(learner.schema(), places, factor)
+        if n_wanted < self.n_used and not self.merged:
+            self._drop_above(int(sampling_limit(n_wanted / self.n_used)))
+        factor = self.n_used / self.weight
+        source, share = self._observed(factor)
         self.factor = share * factor
         source = replace(source, schema=learner.schema(self.factor))
         # Of the rows beyond the sample, the most extreme targets are known.
@@ -221,11 +183,28 @@ class FirstPass:
         extremes = np.stack([total.lowest, total.highest])
         loss.check_targets(np.concatenate([source.targets, extremes]))
         schema = scaled_schema(loss, source, None, learner.options.tail_share)
-        is_sample = not (pool.is_whole or pool.merged)
+        is_sample = self.limit < _NO_LIMIT and not self.merged
         index = np.arange(source.n_rows) if is_sample else None
         n_wanted = enough(round(share * self.n_used))
         source = replace(source, schema=schema)
         return schema, source.sample_of(index, n_wanted, ROW_ORDER)
+
+    def _observed(self, factor: float) -> tuple[TableSource, float]:
+        """Sampled rows without copies, and the share of the rows that are none.
+
+        Weights are multiplied by ``factor``.
+        """
+        columns, targets, weight, times, _ = self.rows
+        columns, weight = columns.recoded(self.learner.places()), weight * factor
+        schema = self.learner.schema()
+        source = TableSource(schema, columns, targets, rounded_weight(weight))
+        found, is_whole = source.repeats(times), self.limit == _NO_LIMIT
+        if found is None or not (is_whole or self.merged or found.are_many):
+            return source, 1.0
+        share = float(found.number.sum() / times.sum())
+        if share == 1.0 and not self.merged:
+            return source, share
+        return source.without_copies(found, MAX_COPIES).scaled(share), share
 
 
 def content_of(hashed: np.ndarray, weight: np.ndarray, before: int) -> int:

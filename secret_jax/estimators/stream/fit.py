@@ -17,7 +17,6 @@ from secret_jax.data.validation import rounded_weight
 from secret_jax.estimators.stream.batches import BatchSource, StreamError
 from secret_jax.estimators.stream.first_pass import (
     FirstPass,
-    Pool,
     content_of,
     together,
 )
@@ -116,7 +115,7 @@ def _prepared(
     better = with_better_scale(plan, schema, rows, whole.learner.target_sums.lowest)
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
-    own.pool = whole.pool = Pool()  # its rows are in the sample now
+    own.parts = whole.parts = []  # they are in the sample now
     stream = StreamRows(schema, source, own, whole, rows, exchange, plan.progress)
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None

@@ -189,16 +189,24 @@ def _written(
         imported(module, "Parquet files", "data")
         for module in ("pyarrow", "pyarrow.parquet")
     )
-    names = ["prediction"]
+    schema, names = tree.schema, ["prediction"]
     if tree.n_outputs > 1:
-        names = [f"prediction of {name}" for name in tree.schema.target_names]
+        names = [f"prediction of {name}" for name in schema.target_names]
 
     def tables() -> Iterator[Any]:
         for batch in source.read("predicting", progress, targets=False):
+            given: Any = {
+                name: column
+                for name, column in batch.columns.items()
+                if name in schema.input_names or not (schema.named or name in keep)
+            }
             with batch.with_row_context():
-                predicted = _predicted(tree, batch.columns, keep)
+                given = given if schema.named else list(given.values())
+                found = matched(schema, given, asked=tree.asked_attributes)
+                value = routing.predict(tree, Unencoded(schema, found))
             columns = {name: pa.array(batch.columns[name]) for name in keep}
-            yield pa.table(columns | dict(zip(names, predicted, strict=True)))
+            outputs = value.reshape(len(value), -1).T
+            yield pa.table(columns | dict(zip(names, outputs, strict=True)))
 
     others, n_rows = tables(), 0
     with replacing(out) as file:
@@ -209,18 +217,3 @@ def _written(
                 writer.write_table(table.cast(first.schema))
                 n_rows += table.num_rows
     return n_rows
-
-
-def _predicted(tree: Tree, columns: dict[str, Any], keep: tuple[str, ...]) -> list[Any]:
-    """Predict a batch: one array per output."""
-    schema = tree.schema
-    its = schema.input_names
-    chosen = {
-        name: column
-        for name, column in columns.items()
-        if name in its or (not schema.named and name not in keep)
-    }
-    given: Any = chosen if schema.named else list(chosen.values())
-    found = matched(schema, given, asked=tree.asked_attributes)
-    value = routing.predict(tree, Unencoded(schema, found))
-    return [value] if value.ndim == 1 else list(value.T)
