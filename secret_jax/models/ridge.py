@@ -34,7 +34,10 @@ _LEAST_WEIGHT = 2.0
 # Least share of degrees of freedom that is left to "no change but the mean".
 _LEAST_LEFT = 1e-3
 # Nodes whose penalties are followed together: their numbers stay in a cache.
-_TOGETHER = 256
+_TOGETHER = 1024
+# Of so many nodes with so few regressors long operations over all nodes take half of
+# the time of LAPACK, which reduces matrix by matrix.
+_MANY, _NARROW = 96, 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,9 +217,10 @@ def penalty_paths(
     """
     n_nodes, n = moment.shape
     numbers, indefinite = np.empty((3, len(penalty), n_nodes)), np.zeros(n_nodes, bool)
+    bands = _bands_of_many if n_nodes >= _MANY and n <= _NARROW else _bands
     for start in range(0, n_nodes, _TOGETHER):
         some = slice(start, start + _TOGETHER)
-        diagonal, beside = _bands(matrix[some], moment[some])
+        diagonal, beside = bands(matrix[some], moment[some])
         rate = trace = ratio = np.zeros((len(penalty), diagonal.shape[1]))
         least = np.argmin(penalty)
         # Nobody reads the numbers of indefinite matrices, which may be too large.
@@ -245,3 +249,30 @@ def _bands(matrix: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarr
         # row is not turned, and its length becomes the first number beside.
         _, diagonal[node], beside[node], *_ = reduced(own.T, lower=1, overwrite_a=1)
     return diagonal.T, beside.T**2
+
+
+def _bands_of_many(
+    matrix: np.ndarray, moment: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same by Householder's reflections, all nodes at once and last in memory."""
+    n_nodes, n = moment.shape
+    rest, vector = matrix.transpose(1, 2, 0).copy(), moment.T.copy()
+    diagonal, beside = np.zeros((n + 1, n_nodes)), np.empty((n, n_nodes))
+    room = np.empty_like(rest)
+    for place in range(n):
+        np.einsum("in,in->n", vector, vector, out=beside[place])
+        if place < n - 1:
+            length = np.sqrt(beside[place])
+            vector[0] += np.copysign(length, vector[0])
+            scale = np.abs(length * vector[0])
+            np.divide(1.0, scale, out=scale, where=scale > 0)
+            image = np.einsum("ijn,jn->in", rest, vector) * scale
+            share = 0.5 * scale * np.einsum("in,in->n", image, vector)
+            image -= share * vector
+            product = room[place:, place:]
+            np.multiply(vector[:, None], image, out=product)
+            rest -= product
+            rest -= product.transpose(1, 0, 2)
+        diagonal[place + 1] = rest[0, 0]
+        vector, rest = rest[0, 1:], rest[1:, 1:]
+    return diagonal, beside
