@@ -17,7 +17,6 @@ from secret_jax.inspect.equations import (
     LinearSplit,
     conditions_at,
     model_in_original_units,
-    printed_model,
     rounded_split,
 )
 from secret_jax.inspect.plot_tree import plot_tree
@@ -184,27 +183,6 @@ def test_rounded_split_is_right_at_the_center(width):
     assert abs(rounded_slack - slack) < close
 
 
-def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
-    # In original units the third slope is the largest by far, the fourth tiny.
-    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.0004))
-    model = model_in_original_units(tree, 1)
-    assert labels(model) == ("shell weight", "length", "a - b", "2nd (kg)")
-    for precision, n_terms in ((None, 3), (4, 4)):
-        terms = printed_model(model, precision).terms
-        assert [term.main.label for term in terms] == list(labels(model)[:n_terms])
-    # 0.5 * 3.2 + 9.9 at the center, less 2.67 * 0.52; the other two columns are far
-    # from zero and counted from their means.
-    assert model_equation(tree, 1) == (
-        "rings = 10.11 + 0.08 (shell weight - 1990) + 2.67 length "
-        "+ 80,000 ('a - b' + 3e-5)"
-    )
-    # Of what is not shown the mean is told, 2.67 * 0.52; the constant stays.
-    assert model_equation(tree, 1, max_terms=1) == (
-        "rings = 10.11 + 0.08 (shell weight - 1990) + 1.39 (what 2 smaller terms "
-        "add on average)"
-    )
-
-
 def discrete_tree(left: list[int], attribute: int) -> Tree:
     tree = random_tree(0, 2, kinds=(SplitKind.DISCRETE,))
     goes_left = np.zeros_like(tree.goes_left)
@@ -255,34 +233,6 @@ def test_breaks_in_names_and_categories_break_no_line():
     summary = str(model.summary())
     assert r"['Kind\nof house' = c]" in summary
     assert summary.startswith("Area (m2): 1 leaf, depth 0\n")
-
-
-def test_facts_of_a_leaf():
-    tree = linear_tree(
-        [1, 0, 0, 0, 0],
-        0,
-        (0.5, 1, 0, 0, 0),
-        weight=np.array([1500.0, 1203.0, 297.0]),
-        train_error=np.array([[0.0], [0.25], [1e-20]]),
-        degrees=np.ones(3),
-        gate_width=np.zeros(3, np.float32),
-        lower=np.full((3, 1), -1.0),
-        upper=np.full((3, 1), 1.0),
-        clip_margin=0.1,
-        mean=np.array([[0.0], [0.2], [3000.0]]),
-    )
-    lines = export_text(tree).splitlines()
-    assert lines[0] == (
-        "rings: a tree of 2 leaves, depth 1, 5 numbers to read, grown on 1,500 rows"
-    )
-    first = lines.index("|   [1] rings = -2.37 + 26.67 length")
-    assert lines[first + 1 : first + 3] == [
-        "|       1,203 rows (80.2 %), mean 10.5, error 1.6, clipped to [6.06, 13.74]",
-        lines[first - 1].replace("if", "else").replace("<=", ">"),
-    ]
-    assert lines[-1].endswith(
-        "297 rows (19.8 %), mean 9609.9, error 0, clipped to [6.06, 13.74]"
-    )
 
 
 def test_max_depth_shows_the_models_of_the_last_level():
