@@ -199,7 +199,8 @@ def coefficients(
     >>> bool((table["low"] <= table["high"]).all())
     True
     """
-    width, view = _normal_width(coverage), _view_of_all(tree, output)
+    check_coverage(coverage)
+    width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), _view_of_all(tree, output)
     if node is not None:
         check_node(view.tree, node)
     several, kind = len(view.equations) > 1, "class" if view.classes else "output"
@@ -260,7 +261,8 @@ def summary(
     (at the center)      14.23     0.1098      129.6      14.02      14.45
     ...
     """
-    width, view = _normal_width(coverage), as_view(tree, output)
+    check_coverage(coverage)
+    width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), as_view(tree, output)
     whole, low = view.tree, 0.5 * (1.0 - float(coverage))
     what, (explained,) = quality(whole, float(whole.leaf_error.sum()))
     leaves, n_rows = counted_leaves(whole.n_leaves), number(float(whole.weight[0]))
@@ -341,12 +343,6 @@ def _around(error: float) -> str:
 def check_coverage(coverage: Any) -> None:
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
-
-
-def _normal_width(coverage: Any) -> float:
-    """Deviations that a normal interval reaches to either side."""
-    check_coverage(coverage)
-    return NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
 
 
 def _view_of_all(tree: Readable, output: int | str | None) -> View:
