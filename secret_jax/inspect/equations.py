@@ -26,7 +26,7 @@ _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
 _FAR_FROM_ZERO = 5.0
 # Values of the target are told in steps of this share of its standard deviation.
 _STEP_OF_TARGET = 1e-2
-_PRECISION, _MAX_PRECISION = 3, 100  # digits by default, and at most: a float has 17
+PRECISION = 3  # digits relative to the effect, by default
 
 
 class Term(NamedTuple):
@@ -311,17 +311,6 @@ def check_counts(**options: Any) -> None:
             raise ValueError(f"{name} is {value}; it cannot be negative.")
 
 
-def checked_precision(precision: int | None) -> int:
-    """Check significant digits relative to the effect; None stands for the default."""
-    check_counts(precision=precision)
-    precision = _PRECISION if precision is None else precision
-    if not 1 <= precision <= _MAX_PRECISION:
-        raise ValueError(
-            f"precision is {precision}; 1 to {_MAX_PRECISION} digits are possible."
-        )
-    return int(precision)
-
-
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
     """Round the numbers of a split, and leave out the terms that round to zero.
 
@@ -334,7 +323,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
         factors, threshold = _hard_numbers(split)
         step = 1e-3 * terms[0].spread
     else:
-        digits = checked_precision(precision)
+        digits = precision or PRECISION
         width = float(f"{width:.{digits}g}")
         # Correlated columns make a sum far narrower than its terms: one digit more.
         digits += len(terms) > 1
@@ -413,7 +402,7 @@ def printed_model(
     move least. ``merged`` puts the categories of a column with the same factor in one
     term.
     """
-    step = 10.0 ** -checked_precision(precision) * model.target_spread
+    step = 10.0 ** -(precision or PRECISION) * model.target_spread
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     groups: dict[Any, list[Term]] = {}
     for term in _with_factors(model.terms, factors):
