@@ -155,16 +155,13 @@ def conditions_at(
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
-    is_category = tree.kind == SplitKind.DISCRETE
-    return [
-        (
-            one,
-            _category_split(tree, one)
-            if is_category[one]
-            else _linear_split(tree, one),
+    found = []
+    for one in tree.comparisons_at(node):
+        on_category = tree.kind[one] == SplitKind.DISCRETE
+        found.append(
+            (one, (_category_split if on_category else _linear_split)(tree, one))
         )
-        for one in tree.comparisons_at(node)
-    ]
+    return found
 
 
 def _linear_split(tree: Tree, one: int) -> LinearSplit:
@@ -205,15 +202,12 @@ def _category_split(tree: Tree, one: int) -> CategorySplit:
     unseen_left = bool(tree.larger_left[tree.node_of[one]])
     goes_left = tree.goes_left[one, : len(categories)]
     reaching = np.ones(len(categories), bool)
+    alike = (tree.kind == SplitKind.DISCRETE) & (tree.attribute == attribute)
     for parent, side in way_to(tree, int(tree.node_of[one])):
         above = tree.comparisons_at(parent)
-        if side == "right" and len(above) > 1:
-            continue  # any condition of a conjunction that does not hold may hold
-        for each in above:
-            if (tree.kind[each], tree.attribute[each]) == (
-                SplitKind.DISCRETE,
-                attribute,
-            ):
+        # Of a conjunction that does not hold any condition may hold.
+        for each in above if side == "left" or len(above) == 1 else ():
+            if alike[each]:
                 reaching &= tree.goes_left[each, : len(reaching)] == (side == "left")
     masks = goes_left & reaching, ~goes_left & reaching, goes_left != unseen_left
     left, right, listed = (

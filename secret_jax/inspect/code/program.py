@@ -116,26 +116,21 @@ def program_of(outputs: Sequence[Tree]) -> Program:
     """Convert trees of one output, which share their splits, to what is written."""
     tree, splits, models = outputs[0], {}, {}
     for node in np.flatnonzero(~tree.is_leaf).tolist():
-        splits[node] = [
-            replace(one, threshold=_exact_threshold(tree, place, one))
-            if isinstance(one, LinearSplit) and len(one.terms) == 1 and one.width == 0
-            else one
-            for place, one in conditions_at(tree, node)
-        ]
+        splits[node] = [_exact(tree, *one) for one in conditions_at(tree, node)]
     for node in np.flatnonzero(tree.is_leaf).tolist():
-        models[node] = []
-        for one in outputs:
-            model = model_in_original_units(one, node)
+        models[node] = [model_in_original_units(one, node) for one in outputs]
+        for place, model in enumerate(models[node]):
             if not model.terms:
                 constant = min(max(model.intercept, model.low), model.high)
                 ends = {"low": -math.inf, "high": math.inf}
-                model = replace(model, intercept=constant, **ends)
-            models[node].append(model)
+                models[node][place] = replace(model, intercept=constant, **ends)
     return Program(tree, outputs, splits, models, [*map(clip_range_of, outputs)])
 
 
-def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
-    """Find the last float64 value of a split's one column that the tree sends left."""
+def _exact(tree: Tree, place: int, split: Any) -> LinearSplit | CategorySplit:
+    """Move a threshold on one column to the last float64 that the tree sends left."""
+    if isinstance(split, CategorySplit) or len(split.terms) != 1 or split.width > 0:
+        return split
     (term,) = split.terms
     direction = tree.direction[place, term.position]
     sign = 1.0 if split.at_most else -1.0
@@ -153,7 +148,7 @@ def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
     largest = int(np.finfo(np.float64).max.view(np.int64))
     ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)
     first = bisect_left(ranks, True, key=goes_right)
-    return sign * value(ranks[max(first - 1, 0)])
+    return replace(split, threshold=sign * value(ranks[max(first - 1, 0)]))
 
 
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
