@@ -112,20 +112,19 @@ def export_text(
 
 def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
     """Write what is said of the whole tree, and what its marks mean."""
-    tree, n_numbers = view.tree, view.n_numbers(precision)
+    tree, clipped = view.tree, mixture_facts(view.tree)
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
-        f"{tree.max_depth}, {counted(n_numbers, 'number', 'numbers')} to read, grown "
-        f"on {counted_rows(tree.weight[0])}"
+        f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
+        f"to read, grown on {counted_rows(tree.weight[0])}"
     )
     legend = "to read: numbers in splits and equations"
-    if is_clipped or "clipped to [" in mixture_facts(tree):
+    if is_clipped or "clipped to [" in clipped:
         legend += "; clipped to [a, b]: a or b stands for what lies beyond"
     lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys, legend]
     if tree.n_leaves == 1:
         lines.append(one_leaf_sentence(tree))
     if tree.is_soft:
-        clipped = mixture_facts(tree)
         mixture = "the prediction is the mixture of the leaves by these shares"
         if not tree.says_targets:
             mixture = "what the leaves say is mixed by these shares"
@@ -191,9 +190,7 @@ def dot_code(view: View, max_depth: int | None) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, _BOX_WIDTH, break_long_words=False, break_on_hyphens=False
-    ) or [text]
+    return textwrap.wrap(text, _BOX_WIDTH, **_WHOLE_WORDS) or [text]
 
 
 def _quoted(lines: list[str]) -> str:
