@@ -80,7 +80,7 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
 
         Of several outputs the last five are there for each: ``mean of A`` and so on.
     """
-    view = _view_of_all(tree, output)
+    view = as_view(tree, output, several=True)
     equations = view.equations
     several = len(equations) > 1
     whole = view.tree if several else equations[0]
@@ -200,7 +200,10 @@ def coefficients(
     True
     """
     check_coverage(coverage)
-    width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), _view_of_all(tree, output)
+    width, view = (
+        NormalDist().inv_cdf(0.5 + 0.5 * coverage),
+        as_view(tree, output, several=True),
+    )
     if node is not None:
         check_node(view.tree, node)
     several, kind = len(view.equations) > 1, "class" if view.classes else "output"
@@ -343,16 +346,3 @@ def _around(error: float) -> str:
 def check_coverage(coverage: Any) -> None:
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
-
-
-def _view_of_all(tree: Readable, output: int | str | None) -> View:
-    """View of all outputs, or of one that is named; an equation of each."""
-    view = as_view(tree, output, several=True)
-    if view.classes is None or view.tree.n_outputs > 1 or output is None:
-        return view
-    if view.classes.position(output) == 0:
-        raise ValueError(
-            "Of two classes the tree has the equation of the second, "
-            f"{view.classes.labels[1]!r}; leave output={output!r} out."
-        )
-    return view

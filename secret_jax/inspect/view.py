@@ -351,7 +351,7 @@ def as_view(
     Classes are those of the estimator, or those that the outputs are named for; of two
     the first one has no name there, and is called "not ...". A ValueError says if there
     is no output of that name, or several numbers are predicted, none is chosen, and the
-    caller does not read ``several`` side by side.
+    caller does not read ``several`` side by side, each with an equation of its own.
     """
     if isinstance(tree, View):
         return tree
@@ -364,6 +364,11 @@ def as_view(
     if labels is not None:
         classes = classes or Classes(labels)
         only = None if output is None else classes.position(output)
+        if several and len(names) == 1 and only == 0:
+            raise ValueError(
+                "Of two classes the tree has the equation of the second, "
+                f"{classes.labels[1]!r}; leave output={output!r} out."
+            )
         only = only if len(names) > 1 else None
         return View(tree=tree, classes=classes, only=only, n_outputs=len(names))
     if output is None and len(names) > 1:

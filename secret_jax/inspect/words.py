@@ -137,12 +137,11 @@ def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     name, word = map(quoted, written)
     if schema.origin(column).part != WEEKDAY:
         return f"{name} {sign} {word}"
-    before, after = (1, level - (sign == "<")), (level + (sign == ">"), 7)
-    days = [
-        schema.place_written(column, end)
-        for end in (before if sign in ("<", "<=") else after)
-    ]
-    first, last = (day[1] for day in days if day is not None)
+    if sign in ("<", "<="):
+        ends = 1, level - (sign == "<")
+    else:
+        ends = level + (sign == ">"), 7
+    first, last = (schema.place_written(column, end)[1] for end in ends)
     return f"{name} in {first}{f'..{last}' * (first != last)}"
 
 
