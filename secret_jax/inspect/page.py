@@ -70,7 +70,7 @@ def to_html(
     ----------
     X, y : optional
         Rows that were not used in `fit`, and their targets: for errors, also of smaller
-        trees and leaves, and as examples.
+        trees and leaves.
     comparison : dict of str to dict, optional
         Other methods: ``rmse``, ``r2`` and perhaps ``leaves`` of each name; of classes
         ``error`` (the share that is wrong) and ``log_loss``.
@@ -83,8 +83,6 @@ def to_html(
     ------
     ImportError
         If jinja2, or for rows matplotlib, is not installed.
-    ValueError
-        If only one of X and y is given, or they do not match.
     """
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")

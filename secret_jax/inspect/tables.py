@@ -61,10 +61,10 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     pandas.DataFrame
         One row per node, parents before their children:
 
-        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
-          there is none; ``depth``.
-        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf".
-        - ``split``: the condition to go left, in words.
+        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, or -1;
+          ``depth``.
+        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf"; ``split``:
+          the condition to go left, in words.
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
@@ -72,9 +72,9 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
         - ``gain`` of the split as the search measured it; comparable within a tree. Of
           a fixed split what the models of its sides save, in squared error or loss.
         - ``stop_reason``: why a leaf was not split, in words.
-        - ``mean`` of the target on these rows; of classes the share of the class.
-        - ``error``: root mean squared error of the node's model on these rows, in units
-          of the target, or with a loss its mean.
+        - ``mean`` of the target on these rows, or the share of the class; ``error``:
+          root mean squared error of the node's model on them, in units of the target,
+          or with a loss its mean.
         - ``model``: the equation of the node, of inner nodes too; its value is clipped
           to [``low``, ``high``].
 
@@ -241,12 +241,12 @@ def summary(
     Returns
     -------
     str
-        First the number of rows and leaves, and the share of the variance that is
-        explained on the training rows (with a loss its mean). Then for each leaf its
-        rows, and for each term of its equation the coefficient, its standard error,
-        their ratio t, and an interval by the normal distribution, as printed elsewhere
-        (a dash where errors are not known); the first line is the value at the center
-        of the leaf's rows. `coefficients` says what standard errors are.
+        First the rows and leaves, and the share of the variance that is explained on
+        the training rows (with a loss its mean). Then for each leaf its rows, the value
+        at their center, and for each term of its equation the coefficient, its standard
+        error, their ratio t, and an interval by the normal distribution, as printed
+        elsewhere (a dash where errors are not known). `coefficients` says what standard
+        errors are.
 
     Examples
     --------

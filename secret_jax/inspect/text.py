@@ -52,26 +52,24 @@ def export_text(
         Deepest level that is shown; inner nodes on it are shown with their own model.
     precision : int, optional
         Significant digits of the equations, 3 by default: a coefficient is rounded in
-        steps of ``10**-precision`` of the target's standard deviation, over one
-        standard deviation of its column. 16 prints all digits there are. Splits always
-        have the digits they need for every training row to keep its way.
+        steps of ``10**-precision`` of the target's standard deviation, over one of its
+        column. 16 prints all digits there are. Splits always have the digits they need
+        for every training row to keep its way.
     max_terms : int, optional
-        Most terms of an equation: those that move it most in their node. The others
-        are counted, and what they add on average is told. None: all.
+        Most terms of an equation: those that move it most in their node. The others are
+        counted, and what they add on average is told.
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
     output : int or str, optional
         Which of several outputs, or which class against all others.
 
-    Returns
-    -------
-    str
-        The numbers in brackets are those of the nodes, as `apply` gives them. ``mean``
-        is that of the target among the node's training rows, ``error`` the root mean
-        squared error on them, in units of the target. Rows are counted with their
-        weights. Of a soft tree the rows and errors of a node are those that the tree
-        with hard splits would send there.
+    Notes
+    -----
+    The numbers in brackets are those of the nodes, as `apply` gives them. ``mean`` is
+    that of the target among the node's training rows, ``error`` the root mean squared
+    error on them, in units of the target. Rows are counted with their weights. Of a
+    soft tree both are of the rows that the tree with hard splits would send there.
     """
     check_counts(max_depth=max_depth)
     wording = Wording(

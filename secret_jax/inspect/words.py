@@ -141,7 +141,8 @@ def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
         ends = 1, level - (sign == "<")
     else:
         ends = level + (sign == ">"), 7
-    first, last = (schema.place_written(column, end)[1] for end in ends)
+    days = (schema.place_written(column, end) for end in ends)
+    first, last = (day[1] for day in days if day is not None)
     return f"{name} in {first}{f'..{last}' * (first != last)}"
 
 
