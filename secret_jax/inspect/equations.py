@@ -26,7 +26,7 @@ _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
 _FAR_FROM_ZERO = 5.0
 # Values of the target are told in steps of this share of its standard deviation.
 _STEP_OF_TARGET = 1e-2
-_PRECISION, _MAX_PRECISION = 3, 100  # digits by default, and at most: a float has 17
+PRECISION = 3  # digits relative to the effect, by default
 
 
 class Term(NamedTuple):
@@ -155,16 +155,13 @@ def conditions_at(
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
-    is_category = tree.kind == SplitKind.DISCRETE
-    return [
-        (
-            one,
-            _category_split(tree, one)
-            if is_category[one]
-            else _linear_split(tree, one),
+    found = []
+    for one in tree.comparisons_at(node):
+        on_category = tree.kind[one] == SplitKind.DISCRETE
+        found.append(
+            (one, (_category_split if on_category else _linear_split)(tree, one))
         )
-        for one in tree.comparisons_at(node)
-    ]
+    return found
 
 
 def _linear_split(tree: Tree, one: int) -> LinearSplit:
@@ -205,15 +202,12 @@ def _category_split(tree: Tree, one: int) -> CategorySplit:
     unseen_left = bool(tree.larger_left[tree.node_of[one]])
     goes_left = tree.goes_left[one, : len(categories)]
     reaching = np.ones(len(categories), bool)
+    alike = (tree.kind == SplitKind.DISCRETE) & (tree.attribute == attribute)
     for parent, side in way_to(tree, int(tree.node_of[one])):
         above = tree.comparisons_at(parent)
-        if side == "right" and len(above) > 1:
-            continue  # any condition of a conjunction that does not hold may hold
-        for each in above:
-            if (tree.kind[each], tree.attribute[each]) == (
-                SplitKind.DISCRETE,
-                attribute,
-            ):
+        # Of a conjunction that does not hold any condition may hold.
+        for each in above if side == "left" or len(above) == 1 else ():
+            if alike[each]:
                 reaching &= tree.goes_left[each, : len(reaching)] == (side == "left")
     masks = goes_left & reaching, ~goes_left & reaching, goes_left != unseen_left
     left, right, listed = (
@@ -311,17 +305,6 @@ def check_counts(**options: Any) -> None:
             raise ValueError(f"{name} is {value}; it cannot be negative.")
 
 
-def checked_precision(precision: int | None) -> int:
-    """Check significant digits relative to the effect; None stands for the default."""
-    check_counts(precision=precision)
-    precision = _PRECISION if precision is None else precision
-    if not 1 <= precision <= _MAX_PRECISION:
-        raise ValueError(
-            f"precision is {precision}; 1 to {_MAX_PRECISION} digits are possible."
-        )
-    return int(precision)
-
-
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
     """Round the numbers of a split, and leave out the terms that round to zero.
 
@@ -334,7 +317,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
         factors, threshold = _hard_numbers(split)
         step = 1e-3 * terms[0].spread
     else:
-        digits = checked_precision(precision)
+        digits = precision or PRECISION
         width = float(f"{width:.{digits}g}")
         # Correlated columns make a sum far narrower than its terms: one digit more.
         digits += len(terms) > 1
@@ -413,7 +396,7 @@ def printed_model(
     move least. ``merged`` puts the categories of a column with the same factor in one
     term.
     """
-    step = 10.0 ** -checked_precision(precision) * model.target_spread
+    step = 10.0 ** -(precision or PRECISION) * model.target_spread
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     groups: dict[Any, list[Term]] = {}
     for term in _with_factors(model.terms, factors):

@@ -31,41 +31,38 @@ class Explanation:
     """Predictions taken apart; `str` shows the first rows.
 
     For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
-    float64 rounding. Arrays have a value, or one for each column, of every row.
+    float64 rounding. Arrays have a value, or one for each input column, of every row.
 
     Attributes
     ----------
     target : str, or tuple of str
         Name of what is taken apart: the target, or its logarithm; of classes their
         log-odds, of several the score of each row's predicted class.
-    names : tuple of str
-        The input columns.
-    values, categorical, unknown : ndarray (n_rows, n_columns), tuple, ndarray
-        What the rows hold, which columns hold categories, and which of these training
-        never saw.
-    baseline : float, or ndarray of shape (n_rows,) where the targets differ
+    names, values, categorical, unknown : tuple, ndarray, tuple, ndarray
+        The input columns, what the rows hold, which columns hold categories, and which
+        of these training never saw.
+    baseline : float, or ndarray where the targets differ
         The root's equation at the mean of the training rows, the mean of the target.
     linear : ndarray of shape (n_rows, n_columns), float64
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
     splits : ndarray of shape (n_rows, n_columns), float64
         Steps of the level, a node's equation at the center of its own rows, by splits
-        on the column; a split on several is shared by the squares of their standardised
+        on the column; one on several is shared by the squares of their standardised
         coefficients.
     clipping : ndarray of shape (n_rows,), float64
         What clipping to the range of the leaf's outputs adds.
     prediction : ndarray of shape (n_rows,), float64
         What is taken apart: as `predict` gives it, without its float32 rounding, or the
         logarithm of that; of classes as `decision_function` does.
-    leaf, share, path : ndarrays of shape (n_rows,), tuple of str
+    leaf, share, path : ndarrays, tuple of str
         Leaf, of a soft tree the one with the largest share, its share in the
         prediction, and the conditions on the way to it, in words.
     classes, probability : tuple, ndarray of shape (n_rows, n_classes)
         Labels and probabilities; empty where numbers are predicted.
-    outcome : str
-        Name of the number whose logarithm is taken apart, if one is.
-    predicted : ndarray of shape (n_rows,)
-        As `predict` gives it.
+    outcome, predicted : str, ndarray
+        Name of the number whose logarithm is taken apart, if one is; what `predict`
+        gives.
     """
 
     target: str | tuple[str, ...]

@@ -70,7 +70,7 @@ def to_html(
     ----------
     X, y : optional
         Rows that were not used in `fit`, and their targets: for errors, also of smaller
-        trees and leaves, and as examples.
+        trees and leaves.
     comparison : dict of str to dict, optional
         Other methods: ``rmse``, ``r2`` and perhaps ``leaves`` of each name; of classes
         ``error`` (the share that is wrong) and ``log_loss``.
@@ -83,8 +83,6 @@ def to_html(
     ------
     ImportError
         If jinja2, or for rows matplotlib, is not installed.
-    ValueError
-        If only one of X and y is given, or they do not match.
     """
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
@@ -93,23 +91,17 @@ def to_html(
     tree, of_classes = view.tree, view.classes is not None
     nodes, left_out = _shown(view, _MAX_NODES)
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
-    tiles = [
-        ("grown on", counted_rows(tree.weight[0]), ""),
-        ("size", counted_leaves(tree.n_leaves), f"depth {tree.max_depth}"),
-        ("to read", f"{view.n_numbers():,} numbers", "in splits and equations"),
-    ]
+    figures = []
     if rows is not None:
-        seen = f"{len(rows.actual):,} held-out rows"
         figures = _figures(_scores(view, rows.actual, rows.predicted))
-        pairs = zip(headings, figures, strict=True)
-        tiles += [(name, figure, seen) for name, figure in pairs]
     notes = *facts_of(tree), mixture_facts(tree), *left_out
     return _template("page.html").render(
         title=title or view.title,
         view=view,
         of_classes=of_classes,
         headings=headings,
-        tiles=tiles,
+        figures=figures,
+        n_held_out=0 if rows is None else len(rows.actual),
         notes=list(filter(None, notes)),
         nodes=nodes,
         cards=[_card(view, rows, each) for each in nodes if not each["below"]],
@@ -124,11 +116,7 @@ def tree_fragment(trees: Sequence[Readable]) -> str:
     parts = []
     for view in map(as_view, trees):
         nodes, left_out = _shown(view, _MAX_IN_NOTEBOOK)
-        size = counted(view.n_numbers(), "number", "numbers")
-        size = f"{counted_leaves(view.tree.n_leaves)}, {size} to read"
-        head = f"{view.title}: {size}, {counted_rows(view.tree.weight[0])}"
-        note = "; ".join(left_out)
-        parts.append({"head": head, "note": note, "view": view, "nodes": nodes})
+        parts.append({"note": "; ".join(left_out), "view": view, "nodes": nodes})
     return _template("fragment.html").render(trees=parts)
 
 
@@ -142,6 +130,7 @@ def _template(name: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"counted_rows": counted_rows, "counted": counted}
     return environment.get_template(name)
 
 
@@ -290,11 +279,11 @@ def what_if(view: View) -> dict[str, Any] | None:
 
 def _columns(schema: TableSchema) -> list[dict[str, Any]]:
     """Say how each column is encoded: a number, or 1 for the category of a ``code``."""
-    unknown = unknown_values(schema)
-    numbers = np.array([schema.center, schema.scale, unknown, *schema.saturation])
+    ends = schema.saturation
+    numbers = np.transpose([schema.center, schema.scale, unknown_values(schema), *ends])
     columns: list[dict[str, Any]] = [
         {"from": position, "numbers": each}
-        for position, each in zip(schema.input_columns, numbers.T.tolist(), strict=True)
+        for position, each in zip(schema.input_columns, numbers.tolist(), strict=True)
     ]
     first = schema.n_regressors - schema.n_indicators
     for place, (_, code) in enumerate(schema.indicators, first):
@@ -308,7 +297,7 @@ def _node(tree: Tree, node: int) -> dict[str, Any]:
     """Write the conditions under which a row goes left, or the equations of a leaf."""
     if tree.is_leaf[node]:
         return {
-            "equations": [_sum(slopes, at) for at, *slopes in tree.coefficient[node]]
+            "equations": [_sum(each[1:], each[0]) for each in tree.coefficient[node]]
         }
     conditions = []
     for one in tree.comparisons_at(node):

@@ -61,10 +61,10 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     pandas.DataFrame
         One row per node, parents before their children:
 
-        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
-          there is none; ``depth``.
-        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf".
-        - ``split``: the condition to go left, in words.
+        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, or -1;
+          ``depth``.
+        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf"; ``split``:
+          the condition to go left, in words.
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
@@ -72,15 +72,15 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
         - ``gain`` of the split as the search measured it; comparable within a tree. Of
           a fixed split what the models of its sides save, in squared error or loss.
         - ``stop_reason``: why a leaf was not split, in words.
-        - ``mean`` of the target on these rows; of classes the share of the class.
-        - ``error``: root mean squared error of the node's model on these rows, in units
-          of the target, or with a loss its mean.
+        - ``mean`` of the target on these rows, or the share of the class; ``error``:
+          root mean squared error of the node's model on them, in units of the target,
+          or with a loss its mean.
         - ``model``: the equation of the node, of inner nodes too; its value is clipped
           to [``low``, ``high``].
 
         Of several outputs the last five are there for each: ``mean of A`` and so on.
     """
-    view = _view_of_all(tree, output)
+    view = as_view(tree, output, several=True)
     equations = view.equations
     several = len(equations) > 1
     whole = view.tree if several else equations[0]
@@ -199,7 +199,11 @@ def coefficients(
     >>> bool((table["low"] <= table["high"]).all())
     True
     """
-    width, view = _normal_width(coverage), _view_of_all(tree, output)
+    check_coverage(coverage)
+    width, view = (
+        NormalDist().inv_cdf(0.5 + 0.5 * coverage),
+        as_view(tree, output, several=True),
+    )
     if node is not None:
         check_node(view.tree, node)
     several, kind = len(view.equations) > 1, "class" if view.classes else "output"
@@ -237,12 +241,12 @@ def summary(
     Returns
     -------
     str
-        First the number of rows and leaves, and the share of the variance that is
-        explained on the training rows (with a loss its mean). Then for each leaf its
-        rows, and for each term of its equation the coefficient, its standard error,
-        their ratio t, and an interval by the normal distribution, as printed elsewhere
-        (a dash where errors are not known); the first line is the value at the center
-        of the leaf's rows. `coefficients` says what standard errors are.
+        First the rows and leaves, and the share of the variance that is explained on
+        the training rows (with a loss its mean). Then for each leaf its rows, the value
+        at their center, and for each term of its equation the coefficient, its standard
+        error, their ratio t, and an interval by the normal distribution, as printed
+        elsewhere (a dash where errors are not known). `coefficients` says what standard
+        errors are.
 
     Examples
     --------
@@ -260,7 +264,8 @@ def summary(
     (at the center)      14.23     0.1098      129.6      14.02      14.45
     ...
     """
-    width, view = _normal_width(coverage), as_view(tree, output)
+    check_coverage(coverage)
+    width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), as_view(tree, output)
     whole, low = view.tree, 0.5 * (1.0 - float(coverage))
     what, (explained,) = quality(whole, float(whole.leaf_error.sum()))
     leaves, n_rows = counted_leaves(whole.n_leaves), number(float(whole.weight[0]))
@@ -341,22 +346,3 @@ def _around(error: float) -> str:
 def check_coverage(coverage: Any) -> None:
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
-
-
-def _normal_width(coverage: Any) -> float:
-    """Deviations that a normal interval reaches to either side."""
-    check_coverage(coverage)
-    return NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
-
-
-def _view_of_all(tree: Readable, output: int | str | None) -> View:
-    """View of all outputs, or of one that is named; an equation of each."""
-    view = as_view(tree, output, several=True)
-    if view.classes is None or view.tree.n_outputs > 1 or output is None:
-        return view
-    if view.classes.position(output) == 0:
-        raise ValueError(
-            "Of two classes the tree has the equation of the second, "
-            f"{view.classes.labels[1]!r}; leave output={output!r} out."
-        )
-    return view

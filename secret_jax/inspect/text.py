@@ -52,26 +52,24 @@ def export_text(
         Deepest level that is shown; inner nodes on it are shown with their own model.
     precision : int, optional
         Significant digits of the equations, 3 by default: a coefficient is rounded in
-        steps of ``10**-precision`` of the target's standard deviation, over one
-        standard deviation of its column. 16 prints all digits there are. Splits always
-        have the digits they need for every training row to keep its way.
+        steps of ``10**-precision`` of the target's standard deviation, over one of its
+        column. 16 prints all digits there are. Splits always have the digits they need
+        for every training row to keep its way.
     max_terms : int, optional
-        Most terms of an equation: those that move it most in their node. The others
-        are counted, and what they add on average is told. None: all.
+        Most terms of an equation: those that move it most in their node. The others are
+        counted, and what they add on average is told.
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
     output : int or str, optional
         Which of several outputs, or which class against all others.
 
-    Returns
-    -------
-    str
-        The numbers in brackets are those of the nodes, as `apply` gives them. ``mean``
-        is that of the target among the node's training rows, ``error`` the root mean
-        squared error on them, in units of the target. Rows are counted with their
-        weights. Of a soft tree the rows and errors of a node are those that the tree
-        with hard splits would send there.
+    Notes
+    -----
+    The numbers in brackets are those of the nodes, as `apply` gives them. ``mean`` is
+    that of the target among the node's training rows, ``error`` the root mean squared
+    error on them, in units of the target. Rows are counted with their weights. Of a
+    soft tree both are of the rows that the tree with hard splits would send there.
     """
     check_counts(max_depth=max_depth)
     wording = Wording(
@@ -112,20 +110,19 @@ def export_text(
 
 def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
     """Write what is said of the whole tree, and what its marks mean."""
-    tree, n_numbers = view.tree, view.n_numbers(precision)
+    tree, clipped = view.tree, mixture_facts(view.tree)
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
-        f"{tree.max_depth}, {counted(n_numbers, 'number', 'numbers')} to read, grown "
-        f"on {counted_rows(tree.weight[0])}"
+        f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
+        f"to read, grown on {counted_rows(tree.weight[0])}"
     )
     legend = "to read: numbers in splits and equations"
-    if is_clipped or "clipped to [" in mixture_facts(tree):
+    if is_clipped or "clipped to [" in clipped:
         legend += "; clipped to [a, b]: a or b stands for what lies beyond"
     lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys, legend]
     if tree.n_leaves == 1:
         lines.append(one_leaf_sentence(tree))
     if tree.is_soft:
-        clipped = mixture_facts(tree)
         mixture = "the prediction is the mixture of the leaves by these shares"
         if not tree.says_targets:
             mixture = "what the leaves say is mixed by these shares"
@@ -191,9 +188,7 @@ def dot_code(view: View, max_depth: int | None) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, _BOX_WIDTH, break_long_words=False, break_on_hyphens=False
-    ) or [text]
+    return textwrap.wrap(text, _BOX_WIDTH, **_WHOLE_WORDS) or [text]
 
 
 def _quoted(lines: list[str]) -> str:

@@ -178,10 +178,10 @@ class View:
         """Lines that explain the marks of the text."""
         loss = self.tree.loss
         if self.classes is None:
-            error = f"mean: of the target; {loss.error_name.split()[-1]}"
-            return [
-                f"[n]: node n; {error}: {loss.error_name}; both on the training rows"
-            ]
+            told = (
+                f"mean: of the target; {loss.error_name.split()[-1]}: {loss.error_name}"
+            )
+            return [f"[n]: node n; {told}; both on the training rows"]
         share = f"%: share of the class; {loss.error_word}: mean"
         lines = [f"[n]: node n; {share}, both on the training rows"]
         lines += [self.meaning] * bool(self.meaning)
@@ -201,10 +201,10 @@ class View:
         rows, error = f"{counted_rows(tree.weight[node])} ({share})", tree.train_error
         if self.classes is not None:
             shares, names = self.shares[node], list(map(quoted, self.names))
-            order = np.argsort(-shares, kind="stable")  # of two one is told
-            order = (
-                [1] if self.is_scalar else order[shares[order] >= _MIN_SHARE].tolist()
-            )
+            order = [1]  # of two one is told
+            if not self.is_scalar:
+                order = np.argsort(-shares, kind="stable").tolist()
+                order = [i for i in order if shares[i] >= _MIN_SHARE]
             words = [f"{percent(shares[i])} {names[i]}" for i in order[:_MAX_SHARES]]
             words += [f"{len(order) - _MAX_SHARES} more"] * (len(order) > _MAX_SHARES)
             mean_loss = number(float(error[node].sum()), digits=3)
@@ -291,8 +291,7 @@ class View:
             if values.shape[1] not in (1, self.n_outputs):
                 raise ValueError(
                     f"y has {values.shape[1]} columns, but the tree has "
-                    f"{self.n_outputs} outputs; give the one that is read, or one for "
-                    "each."
+                    f"{self.n_outputs} outputs; give the one that is read, or all."
                 )
             return values[:, (self.only or 0) if values.shape[1] > 1 else 0]
         labels = validated_labels(y, X, "SecretClassifier")
@@ -352,7 +351,7 @@ def as_view(
     Classes are those of the estimator, or those that the outputs are named for; of two
     the first one has no name there, and is called "not ...". A ValueError says if there
     is no output of that name, or several numbers are predicted, none is chosen, and the
-    caller does not read ``several`` side by side.
+    caller does not read ``several`` side by side, each with an equation of its own.
     """
     if isinstance(tree, View):
         return tree
@@ -365,6 +364,11 @@ def as_view(
     if labels is not None:
         classes = classes or Classes(labels)
         only = None if output is None else classes.position(output)
+        if several and len(names) == 1 and only == 0:
+            raise ValueError(
+                "Of two classes the tree has the equation of the second, "
+                f"{classes.labels[1]!r}; leave output={output!r} out."
+            )
         only = only if len(names) > 1 else None
         return View(tree=tree, classes=classes, only=only, n_outputs=len(names))
     if output is None and len(names) > 1:

@@ -15,7 +15,6 @@ from secret_jax.inspect.equations import (
     LinearSplit,
     PrintedTerm,
     check_counts,
-    checked_precision,
     clip_range_of,
     conditions_at,
     model_in_original_units,
@@ -26,6 +25,7 @@ from secret_jax.inspect.printing import counted, listed, number, quoted
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import Side, way_to
 
+_MAX_PRECISION = 100  # a float has 17 digits
 MAX_CATEGORIES = 8  # of a list, so that a node takes a few lines
 _N_MOVING = 5  # columns that are named where equations have no room
 _OR_MISSING = " or missing"
@@ -45,8 +45,12 @@ class Wording:
     max_categories: int | None = MAX_CATEGORIES
 
     def __post_init__(self) -> None:
-        check_counts(max_terms=self.max_terms, max_categories=self.max_categories)
-        checked_precision(self.precision)
+        check_counts(**vars(self))
+        if self.precision is not None and not 1 <= self.precision <= _MAX_PRECISION:
+            raise ValueError(
+                f"precision is {self.precision}; 1 to {_MAX_PRECISION} digits are "
+                "possible."
+            )
 
 
 _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
@@ -134,11 +138,11 @@ def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     name, word = map(quoted, written)
     if schema.origin(column).part != WEEKDAY:
         return f"{name} {sign} {word}"
-    before, after = (1, level - (sign == "<")), (level + (sign == ">"), 7)
-    days = [
-        schema.place_written(column, end)
-        for end in (before if sign in ("<", "<=") else after)
-    ]
+    if sign in ("<", "<="):
+        ends = 1, level - (sign == "<")
+    else:
+        ends = level + (sign == ">"), 7
+    days = (schema.place_written(column, end) for end in ends)
     first, last = (day[1] for day in days if day is not None)
     return f"{name} in {first}{f'..{last}' * (first != last)}"
 

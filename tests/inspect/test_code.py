@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from exported_code import RUNS, assert_predicts, run_onnx
+from exported_code import RUNS, assert_predicts
 from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
 from random_trees import random_frame, random_tree, with_gates
 
-from secret_jax import SecretBoostingRegressor, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.datasets import load
 from secret_jax.inspect.code import onnx as graph
@@ -305,18 +305,3 @@ def test_programs_and_predict_agree_at_edges(name, request):
     expected = predicted(tree, frame)
     for run in RUNS.values():
         assert_predicts(run(tree, frame), expected, tree)
-
-
-def test_a_booster_at_edges():
-    X, y = mixed_table()
-    X = X.drop(columns="sold")
-    model = SecretBoostingRegressor(max_iter=3, max_leaf_nodes=4, ensemble=False).fit(
-        X, y
-    )
-    frame = X.head(40).astype({"size": object})
-    frame.loc[::3, "area"], frame.loc[::4, "zip"] = np.nan, "never seen"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        expected = model.predict(frame)
-    (found, *_) = run_onnx(model.export_code("onnx"), frame)
-    np.testing.assert_allclose(found, expected, atol=1e-5 * y.std())

@@ -10,7 +10,6 @@ from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from sklearn.datasets import load_iris
 
 from secret_jax import SecretClassifier, SecretRegressor
-from secret_jax.datasets import make_fried
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.explain import (
     Explanation,
@@ -164,24 +163,6 @@ def test_names_of_the_table_give_way_to_those_of_the_columns():
     schema = dataclasses.replace(tree.schema, names=("colour", "prediction", "leaf"))
     frame = explained(dataclasses.replace(tree, schema=schema), rows()).to_dataframe()
     assert {"prediction", "prediction_", "leaf", "leaf_"} <= set(frame)
-
-
-@pytest.fixture(scope="module")
-def fried():
-    X, y = make_fried(1500, random_state=1)
-    model = SecretRegressor(random_state=0, max_leaf_nodes=16, oblique=False)
-    return model.fit(X, y), X, y
-
-
-def test_irrelevant_columns_have_almost_none(fried):
-    model, _, _ = fried
-    importance = model.feature_importances_
-    assert importance.shape == (10,)
-    assert importance.dtype == np.float64
-    assert (importance >= 0).all()
-    assert importance.sum() == pytest.approx(1)
-    assert importance[5:].max() < 0.01
-    assert importance[:5].min() > 0.02
 
 
 def stump_tree(root, left, right, errors, kind=SplitKind.AXIS, attribute=1):

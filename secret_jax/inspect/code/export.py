@@ -7,14 +7,11 @@ from secret_jax.inspect.code.program import ExportedModel, exported
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
 from secret_jax.inspect.text import dot_code
-from secret_jax.inspect.view import Readable, as_view
+from secret_jax.inspect.view import Readable
 
 Language = Literal["python", "sql", "onnx", "dot"]
-_GOES_WITH = {
-    "function_name": ("sql", "python"),
-    "table": ("sql",),
-    "max_depth": ("dot",),
-}
+_GOES_WITH = {"function_name": ("sql", "python"), "table": ("sql",)}
+_GOES_WITH |= {"max_depth": ("dot",)}
 
 
 def export_code(
@@ -108,11 +105,8 @@ def export_code(
     >>> [one.name for one in (*graph.graph.input, *graph.graph.output)]
     ['X', 'prediction']
     """
-    options = {"function_name": function_name, "table": table, "max_depth": max_depth}
-    _check(language, options)
-    if language == "dot":
-        return dot_code(as_view(tree, output), max_depth)
-    return written(exported(tree, output), language, function_name, table)
+    model = exported(tree, output)
+    return written(model, language, function_name, table, max_depth)
 
 
 def written(
@@ -120,34 +114,31 @@ def written(
     language: str,
     function_name: str | None = None,
     table: str | None = None,
+    max_depth: int | None = None,
 ) -> Any:
-    """Write a tree, or a sum of trees, as a program."""
-    _check(language, {"function_name": function_name, "table": table})
-    is_sum = len(model.trees) > 1 or any(model.constants)
-    if language == "dot" or (language == "sql" and is_sum):
+    """Write a tree, or a sum of trees, in a language; check what goes with it."""
+    if not isinstance(language, str) or language not in get_args(Language):
+        raise ValueError(
+            f"language is {language!r}; choose 'python', 'sql', 'onnx' or 'dot'."
+        )
+    options = {"function_name": function_name, "table": table, "max_depth": max_depth}
+    for option, value in options.items():
+        if option != "max_depth" and not isinstance(value, str | None):
+            raise TypeError(f"{option} is {value!r}; give text or None.")
+        if value is not None and language not in _GOES_WITH[option]:
+            raise ValueError(
+                f"{option} is {value!r}, which says nothing to {language!r}. Leave it "
+                f"out, or set language={_GOES_WITH[option][-1]!r}."
+            )
+    if language in ("sql", "dot") and model.view is None:
         raise ValueError(
             f"A sum of trees is not exported to {language!r}, which takes long over "
             f"it. distill() gives one tree, which export_code({language!r}) writes."
         )
+    if model.view is not None and language == "dot":
+        return dot_code(model.view, max_depth)
     if language == "onnx":
         return onnx_model(model)
     if language == "sql":
         return sql_code(model, function_name or "prediction", table)
     return python_code(model, "predict" if function_name is None else function_name)
-
-
-def _check(language: str, options: dict[str, Any]) -> None:
-    if not isinstance(language, str) or language not in get_args(Language):
-        raise ValueError(
-            f"language is {language!r}; choose 'python', 'sql', 'onnx' or 'dot'."
-        )
-    for option, value in options.items():
-        if value is None:
-            continue
-        if option != "max_depth" and not isinstance(value, str):
-            raise TypeError(f"{option} is {value!r}; give text or None.")
-        if language not in _GOES_WITH[option]:
-            raise ValueError(
-                f"{option} is {value!r}, which says nothing to {language!r}. Leave it "
-                f"out, or set language={_GOES_WITH[option][-1]!r}."
-            )

@@ -133,10 +133,8 @@ class _Graph:
     def proto(self, title: str) -> Any:
         """Put the parts together, and check them."""
         helper, title = self.onnx.helper, " ".join(title.split()) or "tree"
-        inputs = [*self.inputs.values()]
-        graph = helper.make_graph(
-            self.nodes, title, inputs, self.outputs, self.constants
-        )
+        ends = [*self.inputs.values()], self.outputs, self.constants
+        graph = helper.make_graph(self.nodes, title, *ends)
         opsets = [helper.make_opsetid(*pair) for pair in _OPSETS.items()]
         options = {"ir_version": 8, "producer_name": "secret-jax"}
         model = helper.make_model(graph, opset_imports=opsets, **options)
@@ -263,9 +261,8 @@ def _sides(graph: _Graph, tree: Tree) -> str:
     inner = np.flatnonzero(~tree.is_leaf)
     of_node = 1.0 * (tree.node_of[compared][:, None] == inner)
     n_held = graph("MatMul", graph.concat(blocks), of_node)
-    return graph.cast(
-        graph("Greater", n_held, of_node.sum(axis=0)[None] - 0.5), np.float32
-    )
+    left = graph("Greater", n_held, of_node.sum(axis=0)[None] - 0.5)
+    return graph.cast(left, np.float32)
 
 
 def _leaves(graph: _Graph, program: Program) -> Iterator[str]:

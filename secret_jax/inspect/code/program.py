@@ -18,9 +18,8 @@ from secret_jax.inspect.equations import (
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.view import Classes, Readable, as_view
+from secret_jax.inspect.view import Classes, Readable, View, as_view
 from secret_jax.losses.interface import Link, Loss
-from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
 
@@ -46,9 +45,11 @@ class Program(NamedTuple):
 class ExportedModel(NamedTuple):
     """Trees that add up, with ``constants``, and the meaning of their sums.
 
-    Of ``classes``, or of one ``only``, probabilities are predicted.
+    Of ``classes``, or of one ``only``, probabilities are predicted. ``view`` is that of
+    a single tree.
     """
 
+    view: View | None
     title: str
     trees: list[Program]
     constants: tuple[float, ...]
@@ -79,12 +80,13 @@ class ExportedModel(NamedTuple):
 
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     """Convert a tree; of classes with the output chosen after all are computed."""
-    view, only = as_view(tree, output), None
-    if view.classes is not None:
-        only = None if output is None else view.classes.position(output)
-        view = replace(view, only=None)
-    trees, constants = [program_of(view.equations)], (0.0,) * len(view.equations)
-    parts = view.title, trees, constants, view.tree.loss, view.classes, only
+    view = whole = as_view(tree, output)
+    only, classes = None, view.classes
+    if classes is not None:
+        only = None if output is None else classes.position(output)
+        whole = replace(view, only=None)
+    trees, constants = [program_of(whole.equations)], (0.0,) * len(whole.equations)
+    parts = view, whole.title, trees, constants, view.tree.loss, classes, only
     return ExportedModel(*parts)
 
 
@@ -92,9 +94,9 @@ def exported_sum(
     trees: Sequence[Tree],
     steps: Sequence[float],
     *,
-    loss: Loss = SQUARED_ERROR,
-    classes: Classes | None = None,
-    output: int | str | None = None,
+    loss: Loss,
+    classes: Classes | None,
+    output: int | str | None,
 ) -> ExportedModel:
     """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
     schema, parts = trees[0].schema, []
@@ -107,33 +109,28 @@ def exported_sum(
     only = None if output is None or classes is None else classes.position(output)
     centers = tuple(map(float, schema.target_centers))
     title = " / ".join(schema.target_names)
-    return ExportedModel(title, parts, centers, loss, classes, only)
+    return ExportedModel(None, title, parts, centers, loss, classes, only)
 
 
 def program_of(outputs: Sequence[Tree]) -> Program:
     """Convert trees of one output, which share their splits, to what is written."""
     tree, splits, models = outputs[0], {}, {}
     for node in np.flatnonzero(~tree.is_leaf).tolist():
-        splits[node] = [
-            replace(one, threshold=_exact_threshold(tree, place, one))
-            if isinstance(one, LinearSplit) and len(one.terms) == 1 and one.width == 0
-            else one
-            for place, one in conditions_at(tree, node)
-        ]
+        splits[node] = [_exact(tree, *one) for one in conditions_at(tree, node)]
     for node in np.flatnonzero(tree.is_leaf).tolist():
-        models[node] = []
-        for one in outputs:
-            model = model_in_original_units(one, node)
+        models[node] = [model_in_original_units(one, node) for one in outputs]
+        for place, model in enumerate(models[node]):
             if not model.terms:
                 constant = min(max(model.intercept, model.low), model.high)
                 ends = {"low": -math.inf, "high": math.inf}
-                model = replace(model, intercept=constant, **ends)
-            models[node].append(model)
+                models[node][place] = replace(model, intercept=constant, **ends)
     return Program(tree, outputs, splits, models, [*map(clip_range_of, outputs)])
 
 
-def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
-    """Find the last float64 value of a split's one column that the tree sends left."""
+def _exact(tree: Tree, place: int, split: Any) -> LinearSplit | CategorySplit:
+    """Move a threshold on one column to the last float64 that the tree sends left."""
+    if isinstance(split, CategorySplit) or len(split.terms) != 1 or split.width > 0:
+        return split
     (term,) = split.terms
     direction = tree.direction[place, term.position]
     sign = 1.0 if split.at_most else -1.0
@@ -151,7 +148,7 @@ def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
     largest = int(np.finfo(np.float64).max.view(np.int64))
     ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)
     first = bisect_left(ranks, True, key=goes_right)
-    return sign * value(ranks[max(first - 1, 0)])
+    return replace(split, threshold=sign * value(ranks[max(first - 1, 0)]))
 
 
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:

@@ -68,11 +68,8 @@ class _SqlWriter(Writer):
         if levels := self.schema.origin(position).levels:
             cases = (f"WHEN {_text(one)} THEN {i}e0" for i, one in enumerate(levels))
             text = _case(cases, of=f"{text} ")
-        return (
-            text
-            if missing_as is None
-            else f"COALESCE({text}, {self.number(missing_as)})"
-        )
+        known = missing_as is None
+        return text if known else f"COALESCE({text}, {self.number(missing_as)})"
 
     def missing(self, name: str) -> str:
         return f"{self.column(name)} IS NULL"
