@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -29,6 +30,27 @@ class Part(NamedTuple):
 
     X: Any
     y: np.ndarray
+
+
+class Figure(NamedTuple):
+    """A mean over runs, and the standard error of that mean."""
+
+    mean: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        if not 0 < self.standard_error < math.inf:
+            return f"{self.mean:.4g}"
+        decimals = max(0, 1 - math.floor(math.log10(self.standard_error)))
+        return f"{self.mean:.{decimals}f} ± {self.standard_error:.{decimals}f}"
+
+
+def figure(values: Iterable[float]) -> Figure:
+    """Mean and standard error; the latter is NaN for a single value."""
+    array = np.array(list(values), np.float64)
+    with np.errstate(invalid="ignore"):
+        deviation = float(array.std(ddof=1)) if len(array) > 1 else math.nan
+        return Figure(float(array.mean()), deviation / math.sqrt(len(array)))
 
 
 class Experiment(NamedTuple):
@@ -99,35 +121,14 @@ def fit_missing(
     path: Path,
     kind: type[_Kind],
     fit: Callable[[_Planned], _Kind] | None,
-    line: Callable[[_Kind], str] = str,
     at_once: int = 1,
 ) -> list[_Kind]:
     """Records of what is planned; fits that a file does not hold are made and added.
 
-    Parameters
-    ----------
-    planned : sequence of runs
-    path : Path
-        The file of records.
-    kind : type
-        Of a record.
-    fit : callable or None
-        From a run to its record; a run that fails must not stop the others. None: take
-        what the file holds.
-    line : callable
-        What is said of a record when it is made.
-    at_once : int
-        Number of fits whose trees grow at the same time; the seconds of their records
-        are then the mean.
-
-    Returns
-    -------
-    list of records
-
-    Raises
-    ------
-    SystemExit
-        If there are none.
+    ``kind``: of a record; ``fit``: from a run to its record; a run that fails does not
+    stop the others. None: take what the file holds; SystemExit if there is nothing.
+    ``at_once``: fits whose trees grow at the same time; the seconds of their records
+    are then the mean.
     """
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
@@ -151,7 +152,7 @@ def fit_missing(
                 record = replace(record, seconds=round(each, 4))
             append_record(path, record)
             records[run] = record
-            say(f"{told} {line(record)}")
+            say(f"{told} {record}")
     found = [records[run] for run in planned if run in records]
     if not found:
         raise SystemExit(f"{path} holds no fits with these options and this code.")

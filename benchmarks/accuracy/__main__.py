@@ -23,8 +23,18 @@ from benchmarks.accuracy.data import (
     named_source,
     read,
 )
-from benchmarks.accuracy.learners import FINDERS, LEAVES, PRUNINGS, SPLITS, learners
-from benchmarks.accuracy.ours import ABLATIONS, SETTINGS, VARIANTS, code_version, ours
+from benchmarks.accuracy.ours import (
+    ABLATIONS,
+    FINDERS,
+    LEAVES,
+    PRUNINGS,
+    SETTINGS,
+    SPLITS,
+    VARIANTS,
+    code_version,
+    learners,
+    ours,
+)
 from benchmarks.accuracy.peers import PEER_NAMES, Candidate, peers
 from benchmarks.accuracy.report import Record, Results, Run, report
 from benchmarks.shared import Experiment, fit_missing, whole_number
@@ -118,7 +128,7 @@ def fit_all(
     make: Callable[[Run], Record] | None = None if summary_only else fit
     if make:
         _check_data(sources)
-    found = fit_missing(list(planned), path, Record, make, _line, at_once)
+    found = fit_missing(list(planned), path, Record, make, at_once)
     return Results(found)
 
 
@@ -139,13 +149,6 @@ def fit_one(run: Run, candidate: Candidate, experiment: Experiment) -> Record:
         rows=len(experiment.train.y),
         columns=experiment.train.X.shape[1],
         numbers=outcome.numbers,
-    )
-
-
-def _line(record: Record) -> str:
-    return (
-        f"{record.set}, {record.model}, seed {record.seed}: error {record.error:.4f}, "
-        f"leaves {record.leaves}, {record.seconds:.1f} s"
     )
 
 

@@ -1,7 +1,8 @@
-"""How the models of other packages are fitted, each by a function.
+"""How the models of other packages are fitted, and how many numbers there are to read.
 
 Peers that need no rows to choose their size train on the training and the pruning rows
-together.
+together. Numbers are counted alike for all: one for each threshold or set of
+categories, each constant and each coefficient; ours by `secret_jax.inspect.rounding`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import bisect
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.encoding import Encoded, filled
-from benchmarks.accuracy.reading import (
-    numbers_of_cubist,
-    numbers_of_ebm,
-    numbers_of_lightgbm,
-    numbers_of_pilot,
-)
 
 
 class Fitted(NamedTuple):
@@ -209,3 +204,49 @@ def ebm(data: Encoded, **settings: Any) -> Fitted:
     model.fit(data.X_both, data.y_both)
     cells = sum(int(np.count_nonzero(rows)) for rows in model.bin_weights_)
     return Fitted(model.predict, cells, numbers_of_ebm(model))
+
+
+def numbers_of_cubist(model: str) -> int:
+    """Conditions, constants and coefficients in the text of Cubist's rules.
+
+    Every rule is read on its own, so a condition counts in each rule that has it.
+    """
+    lines = model.splitlines()
+    conditions = sum(line.startswith("type=") for line in lines)
+    equations = (line for line in lines if line.startswith("coeff="))
+    return conditions + sum(line.count("coeff=") for line in equations)
+
+
+def numbers_of_lightgbm(trees: Sequence[dict[str, Any]]) -> int:
+    """Thresholds, values and coefficients of LightGBM's dumped trees."""
+    return sum(
+        2 * tree["num_leaves"] - 1 + _coefficients(tree.get("tree_structure", {}))
+        for tree in trees
+    )
+
+
+def _coefficients(node: dict[str, Any]) -> int:
+    """Of linear trees, at and below a node of a dumped tree."""
+    children = (node[side] for side in ("left_child", "right_child") if side in node)
+    return len(node.get("leaf_coeff", ())) + sum(map(_coefficients, children))
+
+
+def numbers_of_pilot(summary: Any) -> int:
+    """Thresholds, constants and slopes of a `PILOT.tree_summary`, zeros left out.
+
+    Each node counts once, although a leaf's equation is the sum of all above it.
+    """
+    names = ["intercept_left", "slope_left", "intercept_right", "slope_right"]
+    values = summary[names].to_numpy(np.float64)
+    splits = ~summary["node_type"].isin(["con", "lin"])
+    return int(splits.sum() + np.count_nonzero(np.nan_to_num(values)))
+
+
+def numbers_of_ebm(model: Any) -> int:
+    """The constant, and of every term's table its bounds and the cells with rows."""
+    total = 1
+    for columns, rows in zip(model.term_features_, model.bin_weights_, strict=True):
+        # A column's bins: those of its own term, then coarser ones for its pairs.
+        bins = (model.bins_[column][: len(columns)][-1] for column in columns)
+        total += sum(map(len, bins)) + int(np.count_nonzero(rows))
+    return total

@@ -158,14 +158,6 @@ def fit_one(run: Run, experiment: Experiment) -> Record:
     )
 
 
-def _line(record: Record) -> str:
-    return (
-        f"{record.set}, {record.leaf} leaves, {record.split} splits, "
-        f"{record.start or record.mode}, repeat {record.repeat}: MSE {record.mse:.4g}, "
-        f"leaves {record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
-    )
-
-
 def _check_data(names: set[str], data_home: str | None) -> None:
     """Load all real sets before the first fit, so that none fails hours later."""
     for name in sorted(names - SYNTHETIC.keys()):
@@ -259,7 +251,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.out,
         Record,
         None if options.summary_only else fit,
-        _line,
         at_once,
     )
     cells = make_cells(chosen)

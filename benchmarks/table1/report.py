@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.shared import markdown
+from benchmarks.shared import Figure, figure, markdown
 
 LEAVES = ("constant", "linear")
 # SECRET's two kinds of splits; the rival's with every threshold, and with 1 % of them.
@@ -46,51 +44,35 @@ fried           7.29±0.01     7.45±0.01     6.43±0.03     1.21±0.00     1.26
 """  # noqa: E501
 
 
-class Figure(NamedTuple):
-    """A mean squared error: its mean over runs, and the standard error of that mean."""
-
-    mean: float
-    standard_error: float
-
-    def __str__(self) -> str:
-        if not 0 < self.standard_error < math.inf:
-            return f"{self.mean:.4g}"
-        decimals = max(0, 1 - math.floor(math.log10(self.standard_error)))
-        return f"{self.mean:.{decimals}f} ± {self.standard_error:.{decimals}f}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One fit to make.
-
-    ``leaf``, ``split`` and ``start`` are of `LEAVES`, `SPLITS` and `STARTS`, the last
-    one None where the mode has no EM of its own; ``min_samples_split`` is the share of
-    the training rows below which a node is not split; ``synthetic_rows`` are those of
-    each part of a synthetic set.
-    """
+    """One fit to make."""
 
     set: str
     leaf: str
     split: str
     repeat: int
-    min_samples_split: float
+    min_samples_split: float  # share of the rows below which a node is not split
     mode: str
-    start: str | None
-    synthetic_rows: int | None
+    start: str | None  # None where the mode has no EM of its own
+    synthetic_rows: int | None  # of each part
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Run):
-    """One fit made.
-
-    ``mse`` is the mean squared error on the test part; leaves are those before and
-    after pruning; seconds are wall time.
-    """
+    """One fit made: test error, leaves before and after pruning, wall time."""
 
     mse: float
     leaves_grown: int
     leaves_kept: int
     seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.set}, {self.leaf} leaves, {self.split} splits, "
+            f"{self.start or self.mode}, repeat {self.repeat}: MSE {self.mse:.4g}, "
+            f"leaves {self.leaves_grown} -> {self.leaves_kept}, {self.seconds:.1f} s"
+        )
 
 
 def _parse_paper_table() -> dict[tuple[str, str, str], tuple[str, Figure]]:
@@ -173,15 +155,13 @@ def make_cells(records: Iterable[Record]) -> list[Cell]:
 
 
 def _cell(records: list[Record]) -> Cell:
-    mse = np.array([record.mse for record in records])
-    deviation = float(mse.std(ddof=1)) if len(mse) > 1 else math.nan
     return Cell(
         set=records[0].set,
         leaf=records[0].leaf,
         split=records[0].split,
         start=records[0].start,
         runs=len(records),
-        ours=Figure(float(mse.mean()), deviation / math.sqrt(len(mse))),
+        ours=figure(record.mse for record in records),
         leaves_grown=float(np.mean([r.leaves_grown for r in records])),
         leaves_kept=float(np.mean([r.leaves_kept for r in records])),
         # The median, because a first fit also compiles.

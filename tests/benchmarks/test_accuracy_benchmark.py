@@ -15,7 +15,7 @@ from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
 from benchmarks.accuracy import hard_sets
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.learners import (
+from benchmarks.accuracy.ours import (
     FINDERS,
     LEAVES,
     PRUNINGS,

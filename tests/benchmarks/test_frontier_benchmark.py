@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.accuracy import frontier
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.accuracy.reading import (
+from benchmarks.accuracy.fitting import (
     numbers_of_cubist,
 )
+from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import Experiment, Part
 
