@@ -14,6 +14,7 @@ import operator
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
