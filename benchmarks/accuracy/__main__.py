@@ -85,7 +85,7 @@ def chosen_candidates(options: argparse.Namespace) -> list[Candidate]:
         names = ["default", *ABLATIONS] if options.ablation else every
     own = {name: SETTINGS[name] for name in names if name in SETTINGS}
     theirs = [name for name in names if name not in SETTINGS]
-    found = [*ours(own | made, options.code), *peers(theirs, options.threads)]
+    found = [*ours(own | made, code_version()), *peers(theirs, options.threads)]
     if not found:
         raise SystemExit("None of the models can be made here; see above.")
     return found
@@ -188,7 +188,6 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add("--threads", type=whole_number, help="of LightGBM, CatBoost, EBM; else all")
     add("--baseline", metavar="MODEL", help="set beside all others")
-    add("--code", default=code_version(), help="name of our code in the records")
     add("--out", type=Path, default=Path("results/accuracy.jsonl"), help="JSON lines")
     add("--summary-only", action="store_true", help="fit nothing, print the tables")
     options = parser.parse_args(arguments)
@@ -210,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     preferred = (options.baseline, "lightgbm_refitted", "default", *results.models)
     baseline = next(model for model in preferred if model in results.models)
-    print(f"Code {options.code}. Mean ± standard error over the seeds.\n")
+    print(f"Code {code_version()}. Mean ± standard error over the seeds.\n")
     print(report(results, baseline))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 from sklearn.impute import SimpleImputer
 
 from benchmarks.accuracy.data import not_numeric
@@ -56,8 +57,6 @@ def numbers(experiment: Experiment) -> Encoded:
 
 def native(experiment: Experiment) -> Encoded:
     """DataFrames with pandas' categories for text; unseen ones become missing."""
-    import pandas
-
     experiment = _text_only(experiment)
     seen = _categories(experiment)
 
@@ -79,8 +78,6 @@ def text(experiment: Experiment) -> Encoded:
 
     A category that the test part alone has becomes the commonest one.
     """
-    import pandas
-
     experiment = _text_only(experiment)
     seen = _categories(experiment)
     known = pandas.concat([experiment.train.X, experiment.prune.X])

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
@@ -227,7 +228,5 @@ def quietly() -> Iterator[None]:
 
 def joined(experiment: Experiment) -> tuple[Any, np.ndarray]:
     """All rows but the test's."""
-    import pandas
-
     train, prune = experiment.train, experiment.prune
     return pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y])

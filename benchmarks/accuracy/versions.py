@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas
 
 from benchmarks.accuracy.data import REAL, TABLES, named_source, read
 from benchmarks.accuracy.tables import (
@@ -174,8 +175,6 @@ def serve(model: str) -> None:
 
 
 def _fitted(text: str, table: str, seed: int, rows: int) -> list[float]:
-    import pandas
-
     import secret_jax
 
     name, *pairs = text.split(",")
