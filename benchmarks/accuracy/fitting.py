@@ -36,7 +36,7 @@ def ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
     penalties = np.geomspace(weakest, strongest, 33)
     line = RidgeCV(penalties)
     model = make_pipeline(filled(), StandardScaler(), line)
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     coefficients = int(np.count_nonzero(np.asarray(line.coef_, np.float64)))
     return Fitted(model.predict, 1, 1 + coefficients)
 
@@ -58,9 +58,9 @@ def cart(data: Encoded, *, sizes: int, refit: bool) -> Fitted:
         return np.unique(np.maximum(path.ccp_alphas, 0.0))
 
     def error(tree: DecisionTreeRegressor) -> float:
-        return float(np.mean((tree.predict(data.X_prune) - data.y_prune) ** 2))
+        return float(np.mean((tree.predict(data.prune.X) - data.prune.y) ** 2))
 
-    train, both = (data.X_train, data.y_train), (data.X_both, data.y_both)
+    train, both = data.train, data.both
     alphas = alphas_of(*train)
     # The few large ones make small trees, so they are all tried.
     last = np.unique(np.geomspace(1, len(alphas), sizes).astype(int))
@@ -94,9 +94,9 @@ def lightgbm(
 
     def stopped(shape: dict[str, int]) -> Any:
         return package.LGBMRegressor(**settings, **shape).fit(
-            data.X_train,
-            data.y_train,
-            eval_set=[(data.X_prune, data.y_prune)],
+            data.train.X,
+            data.train.y,
+            eval_set=[tuple(data.prune)],
             callbacks=[package.early_stopping(patience, verbose=False)],
         )
 
@@ -108,7 +108,7 @@ def lightgbm(
     if refit:
         settings["n_estimators"] = n_trees
         model = package.LGBMRegressor(**settings, **shapes[which])
-        model.fit(data.X_both, data.y_both)
+        model.fit(*data.both)
     trees = model.booster_.dump_model(num_iteration=n_trees)["tree_info"]
     leaves = sum(tree["num_leaves"] for tree in trees)
     return Fitted(model.predict, leaves, numbers_of_lightgbm(trees))
@@ -122,16 +122,16 @@ def catboost(
     Its own learning rate depends on the rounds: that of the refit is larger.
     """
     package: Any = importlib.import_module("catboost")
-    text = not_numeric(data.X_both)
+    text = not_numeric(data.both.X)
     settings |= {"cat_features": text, "random_seed": data.seed % 2**31}
     settings |= {"verbose": False, "allow_writing_files": False}
     models = []
     for shape in shapes:
         model = package.CatBoostRegressor(**settings, **shape)
         model.fit(
-            data.X_train,
-            data.y_train,
-            eval_set=(data.X_prune, data.y_prune),
+            data.train.X,
+            data.train.y,
+            eval_set=tuple(data.prune),
             early_stopping_rounds=patience,
         )
         models.append(model)
@@ -139,7 +139,7 @@ def catboost(
     which = int(np.argmin(errors))
     settings["iterations"] = models[which].get_best_iteration() + 1
     model = package.CatBoostRegressor(**settings, **shapes[which])
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     return Fitted(model.predict, int(np.sum(model.get_tree_leaf_counts())))
 
 
@@ -147,7 +147,7 @@ def cubist(data: Encoded, **settings: Any) -> Fitted:
     """Rules with linear models (Quinlan)."""
     package: Any = importlib.import_module("cubist")
     model = package.Cubist(**settings, random_state=data.seed % 4096)
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     text = str(getattr(model, "model_", ""))
     rules = re.findall(r'rules="(\d+)"', text)
     return Fitted(model.predict, sum(map(int, rules)), numbers_of_cubist(text))
@@ -157,8 +157,8 @@ def pilot(data: Encoded, **settings: Any) -> Fitted:
     """Linear model trees with BIC (Raymaekers, Rousseeuw, Verdonck & Yao 2024)."""
     package: Any = importlib.import_module("pilot")
     model = package.PILOT(**settings)
-    means = filled().fit(data.X_both)
-    model.train(means.transform(data.X_both), data.y_both)
+    means = filled().fit(data.both.X)
+    model.train(means.transform(data.both.X), data.both.y)
     summary = model.tree_summary()
     return Fitted(
         lambda X: model.predict(means.transform(X)),
@@ -170,7 +170,7 @@ def pilot(data: Encoded, **settings: Any) -> Fitted:
 def raffle(data: Encoded, **settings: Any) -> Fitted:
     """A random forest of trees of PILOT (Raymaekers et al. 2025)."""
     package: Any = importlib.import_module("pilot")
-    text = [column in not_numeric(data.X_both) for column in data.X_both.columns]
+    text = [column in not_numeric(data.both.X) for column in data.both.X.columns]
 
     def labelled(X: Any) -> np.ndarray:
         pairs = zip(X.columns, text, strict=True)
@@ -179,9 +179,9 @@ def raffle(data: Encoded, **settings: Any) -> Fitted:
         return np.column_stack(columns).astype(np.float64)
 
     model = package.RaFFLE(**settings, random_state=data.seed)
-    means = filled().fit(labelled(data.X_both))
-    X = means.transform(labelled(data.X_both))
-    model.fit(X, data.y_both, categorical_idx=np.flatnonzero(text))
+    means = filled().fit(labelled(data.both.X))
+    X = means.transform(labelled(data.both.X))
+    model.fit(X, data.both.y, categorical_idx=np.flatnonzero(text))
     summaries = [tree.tree_summary() for tree in model.estimators]
     return Fitted(
         lambda X: model.predict(means.transform(labelled(X))),
@@ -196,12 +196,12 @@ def ebm(data: Encoded, **settings: Any) -> Fitted:
     Boosted and stopped early on rows that it holds out of each of its bags.
     """
     glassbox: Any = importlib.import_module("interpret.glassbox")
-    text = set(not_numeric(data.X_both))
-    kinds = ["nominal" if c in text else "continuous" for c in data.X_both.columns]
+    text = set(not_numeric(data.both.X))
+    kinds = ["nominal" if c in text else "continuous" for c in data.both.X.columns]
     model = glassbox.ExplainableBoostingRegressor(
         feature_types=kinds, random_state=data.seed % 2**31, **settings
     )
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     cells = sum(int(np.count_nonzero(rows)) for rows in model.bin_weights_)
     return Fitted(model.predict, cells, numbers_of_ebm(model))
 

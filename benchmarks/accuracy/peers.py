@@ -36,9 +36,7 @@ class Candidate(NamedTuple):
     """A model to be compared."""
 
     name: str
-    key: (
-        str  # versions and settings: results of two keys are never mixed
-    )
+    key: str  # versions and settings: results of two keys are never mixed
     run: Callable[[Experiment], Outcome]
 
 

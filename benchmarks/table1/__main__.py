@@ -107,7 +107,8 @@ def make_model(run: Run) -> SecretRegressor:
     options: dict[str, Any] = {"leaf": run.leaf, "oblique": run.split == "oblique"}
     options |= {"min_samples_split": run.min_samples_split}
     if run.start is not None:
-        return SecretRegressor.paper(**options | {"start": run.start})
+        options["start"] = run.start
+        return SecretRegressor.paper(**options)
     options["leaf"] = "constant" if run.leaf == "constant" else "ridge"
     return SecretRegressor(**options)
 
