@@ -1,4 +1,4 @@
-"""What the benchmarks share: parts of a data set, files of records, tables.
+"""What the benchmarks share: parts of a data set, files of records, tables, pictures.
 
 A record is a frozen dataclass that extends the dataclass of its run: what was to be
 done, and what came of it. A file holds one record a line, as JSON.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -29,6 +30,27 @@ class Part(NamedTuple):
 
     X: Any
     y: np.ndarray
+
+
+class Figure(NamedTuple):
+    """A mean over runs, and the standard error of that mean."""
+
+    mean: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        if not 0 < self.standard_error < math.inf:
+            return f"{self.mean:.4g}"
+        decimals = max(0, 1 - math.floor(math.log10(self.standard_error)))
+        return f"{self.mean:.{decimals}f} ± {self.standard_error:.{decimals}f}"
+
+
+def figure(values: Iterable[float]) -> Figure:
+    """Mean and standard error; the latter is NaN for a single value."""
+    array = np.array(list(values), np.float64)
+    with np.errstate(invalid="ignore"):
+        deviation = float(array.std(ddof=1)) if len(array) > 1 else math.nan
+        return Figure(float(array.mean()), deviation / math.sqrt(len(array)))
 
 
 class Experiment(NamedTuple):
@@ -58,10 +80,7 @@ def dealt_out(X: Any, y: np.ndarray, random: np.random.Generator) -> list[Part]:
 
 
 def read_records(path: Path, kind: type[_Kind]) -> list[_Kind]:
-    """Records of a file; none if there is no file.
-
-    A last line that an interruption cut short does not count.
-    """
+    """Records of a file, if there is one, without a last line that was cut short."""
     if not path.exists():
         return []
     *lines, _ = path.read_text().split("\n")
@@ -80,54 +99,19 @@ def run_of(record: Any, kind: type[_Kind]) -> _Kind:
     return kind(**{name: getattr(record, name) for name in names})
 
 
-def make_appendable(path: Path) -> None:
-    """Make the folder of a file, and drop a last line that was cut short."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-
-
-def append_record(path: Path, record: Any) -> None:
-    """Write a record at once, so that nothing is lost when the benchmark is stopped."""
-    with path.open("a") as file:
-        file.write(json.dumps(asdict(record)) + "\n")
-
-
 def fit_missing(
     planned: Sequence[_Planned],
     path: Path,
     kind: type[_Kind],
     fit: Callable[[_Planned], _Kind] | None,
-    line: Callable[[_Kind], str] = str,
     at_once: int = 1,
 ) -> list[_Kind]:
     """Records of what is planned; fits that a file does not hold are made and added.
 
-    Parameters
-    ----------
-    planned : sequence of runs
-    path : Path
-        The file of records.
-    kind : type
-        Of a record.
-    fit : callable or None
-        From a run to its record; a run that fails must not stop the others. None: take
-        what the file holds.
-    line : callable
-        What is said of a record when it is made.
-    at_once : int
-        Number of fits whose trees grow at the same time; the seconds of their records
-        are then the mean.
-
-    Returns
-    -------
-    list of records
-
-    Raises
-    ------
-    SystemExit
-        If there are none.
+    ``kind``: of a record; ``fit``: from a run to its record; a run that fails does not
+    stop the others. None: take what the file holds; SystemExit if there is nothing.
+    ``at_once``: fits whose trees grow at the same time; the seconds of their records
+    are then the mean.
     """
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
@@ -135,7 +119,10 @@ def fit_missing(
     if fit and len(missing) < len(planned):
         say(f"{len(planned) - len(missing)} of {len(planned)} fits are in {path}.")
     if missing:
-        make_appendable(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:  # without a last line that was cut short
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
     for first in range(0, len(missing), at_once):
         some = missing[first : first + at_once]
         begun = time.perf_counter()
@@ -149,9 +136,10 @@ def fit_missing(
             record: Any = made.result()
             if len(some) > 1:  # those of one fit hold waiting for the others
                 record = replace(record, seconds=round(each, 4))
-            append_record(path, record)
+            with path.open("a") as file:  # at once: nothing is lost when it is stopped
+                file.write(json.dumps(asdict(record)) + "\n")
             records[run] = record
-            say(f"{told} {line(record)}")
+            say(f"{told} {record}")
     found = [records[run] for run in planned if run in records]
     if not found:
         raise SystemExit(f"{path} holds no fits with these options and this code.")
@@ -192,3 +180,48 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows
     )
+
+
+# Okabe & Ito (2008): distinct also for colour-blind readers.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#7F7F7F",),
+)
+MARKERS = "osD^vP*X<>hp"
+DASHES = ("-", "--", "-.", ":")
+
+
+def styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Colour, marker and dashes for every name, told apart by more than colour."""
+    n = len(COLOURS)
+    return {
+        name: {
+            "color": COLOURS[i % n],
+            "marker": MARKERS[i % len(MARKERS)],
+            "linestyle": DASHES[i // n % len(DASHES)],
+        }
+        for i, name in enumerate(names)
+    }
+
+
+def new_figure(n_rows: int, n_columns: int, *, width: float = 6, height: float = 4.2):
+    """A figure and its axes, shape (n_rows, n_columns), without a window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(
+        figsize=(width * n_columns, height * n_rows), layout="constrained", dpi=120
+    )
+    FigureCanvasAgg(figure)
+    axes: Any = figure.subplots(n_rows, n_columns, squeeze=False)
+    for axis in axes.flat:
+        axis.grid(True, which="major", color="#DDDDDD", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure to a file, whose folder is made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)

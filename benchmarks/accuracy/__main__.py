@@ -23,8 +23,18 @@ from benchmarks.accuracy.data import (
     named_source,
     read,
 )
-from benchmarks.accuracy.learners import FINDERS, LEAVES, PRUNINGS, SPLITS, learners
-from benchmarks.accuracy.ours import ABLATIONS, SETTINGS, VARIANTS, code_version, ours
+from benchmarks.accuracy.ours import (
+    ABLATIONS,
+    FINDERS,
+    LEAVES,
+    PRUNINGS,
+    SETTINGS,
+    SPLITS,
+    VARIANTS,
+    code_version,
+    learners,
+    ours,
+)
 from benchmarks.accuracy.peers import PEER_NAMES, Candidate, peers
 from benchmarks.accuracy.report import Record, Results, Run, report
 from benchmarks.shared import Experiment, fit_missing, whole_number
@@ -75,7 +85,7 @@ def chosen_candidates(options: argparse.Namespace) -> list[Candidate]:
         names = ["default", *ABLATIONS] if options.ablation else every
     own = {name: SETTINGS[name] for name in names if name in SETTINGS}
     theirs = [name for name in names if name not in SETTINGS]
-    found = [*ours(own | made, options.code), *peers(theirs, options.threads)]
+    found = [*ours(own | made, code_version()), *peers(theirs, options.threads)]
     if not found:
         raise SystemExit("None of the models can be made here; see above.")
     return found
@@ -118,7 +128,7 @@ def fit_all(
     make: Callable[[Run], Record] | None = None if summary_only else fit
     if make:
         _check_data(sources)
-    found = fit_missing(list(planned), path, Record, make, _line, at_once)
+    found = fit_missing(list(planned), path, Record, make, at_once)
     return Results(found)
 
 
@@ -139,13 +149,6 @@ def fit_one(run: Run, candidate: Candidate, experiment: Experiment) -> Record:
         rows=len(experiment.train.y),
         columns=experiment.train.X.shape[1],
         numbers=outcome.numbers,
-    )
-
-
-def _line(record: Record) -> str:
-    return (
-        f"{record.set}, {record.model}, seed {record.seed}: error {record.error:.4f}, "
-        f"leaves {record.leaves}, {record.seconds:.1f} s"
     )
 
 
@@ -185,7 +188,6 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add("--threads", type=whole_number, help="of LightGBM, CatBoost, EBM; else all")
     add("--baseline", metavar="MODEL", help="set beside all others")
-    add("--code", default=code_version(), help="name of our code in the records")
     add("--out", type=Path, default=Path("results/accuracy.jsonl"), help="JSON lines")
     add("--summary-only", action="store_true", help="fit nothing, print the tables")
     options = parser.parse_args(arguments)
@@ -207,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     preferred = (options.baseline, "lightgbm_refitted", "default", *results.models)
     baseline = next(model for model in preferred if model in results.models)
-    print(f"Code {options.code}. Mean ± standard error over the seeds.\n")
+    print(f"Code {code_version()}. Mean ± standard error over the seeds.\n")
     print(report(results, baseline))
 
 

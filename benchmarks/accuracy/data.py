@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 from sklearn import datasets as bundled
 
 from benchmarks.accuracy.hard_sets import GENERATORS
@@ -41,19 +42,13 @@ class Data(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a data set comes from.
-
-    ``version`` tells two sets of one name apart: rows of each part of a synthetic set,
-    a checksum of a file and its target, or nothing. ``place`` is a CSV file, whose
-    target is the last column if none is named, or the folder for
-    `secret_jax.datasets.load`. ``n_rows`` are those of each part of a synthetic set.
-    """
+    """Where a data set comes from."""
 
     name: str
-    version: str
-    place: Path | None = None
-    target: str | None = None
-    n_rows: int = 0
+    version: str  # tells two sets of one name apart
+    place: Path | None = None  # a CSV file, or a folder for `secret_jax.datasets.load`
+    target: str | None = None  # of the file; else its last column
+    n_rows: int = 0  # of each part of a synthetic set
 
 
 def named_source(name: str, data_home: str | None, n_rows: int) -> Source:
@@ -121,8 +116,6 @@ def _read_bundled(name: str) -> Data:
 
 
 def _read_file(source: Source) -> Data:
-    import pandas
-
     assert source.place is not None
     frame = pandas.read_csv(source.place)
     target = source.target or str(frame.columns[-1])

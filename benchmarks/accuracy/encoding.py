@@ -16,22 +16,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 from sklearn.impute import SimpleImputer
 
 from benchmarks.accuracy.data import not_numeric
-from benchmarks.shared import Experiment
+from benchmarks.shared import Experiment, Part
 
 
 class Encoded(NamedTuple):
     """An experiment as peers take it; ``both`` are the rows to train and to prune."""
 
-    X_train: Any
-    X_prune: Any
-    X_both: Any
+    train: Part
+    prune: Part
+    both: Part
     X_test: Any
-    y_train: np.ndarray
-    y_prune: np.ndarray
-    y_both: np.ndarray
     seed: int
 
 
@@ -56,8 +54,6 @@ def numbers(experiment: Experiment) -> Encoded:
 
 def native(experiment: Experiment) -> Encoded:
     """DataFrames with pandas' categories for text; unseen ones become missing."""
-    import pandas
-
     experiment = _text_only(experiment)
     seen = _categories(experiment)
 
@@ -79,8 +75,6 @@ def text(experiment: Experiment) -> Encoded:
 
     A category that the test part alone has becomes the commonest one.
     """
-    import pandas
-
     experiment = _text_only(experiment)
     seen = _categories(experiment)
     known = pandas.concat([experiment.train.X, experiment.prune.X])
@@ -131,17 +125,9 @@ def _cells(column: Any) -> np.ndarray:
 
 
 def _encoded(experiment: Experiment, encode: Callable, join: Callable) -> Encoded:
-    train, prune, test = (encode(part.X) for part in experiment[:3])
-    return Encoded(
-        X_train=train,
-        X_prune=prune,
-        X_both=join([train, prune]),
-        X_test=test,
-        y_train=experiment.train.y,
-        y_prune=experiment.prune.y,
-        y_both=np.concatenate([experiment.train.y, experiment.prune.y]),
-        seed=experiment.seed,
-    )
+    train, prune = (Part(encode(part.X), part.y) for part in experiment[:2])
+    both = Part(join([train.X, prune.X]), np.concatenate([train.y, prune.y]))
+    return Encoded(train, prune, both, encode(experiment.test.X), experiment.seed)
 
 
 def filled() -> SimpleImputer:

@@ -1,7 +1,8 @@
-"""How the models of other packages are fitted, each by a function.
+"""How the models of other packages are fitted, and how many numbers there are to read.
 
 Peers that need no rows to choose their size train on the training and the pruning rows
-together.
+together. Numbers are counted alike for all: one for each threshold or set of
+categories, each constant and each coefficient; ours by `secret_jax.inspect.rounding`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import bisect
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.encoding import Encoded, filled
-from benchmarks.accuracy.reading import (
-    numbers_of_cubist,
-    numbers_of_ebm,
-    numbers_of_lightgbm,
-    numbers_of_pilot,
-)
 
 
 class Fitted(NamedTuple):
@@ -41,7 +36,7 @@ def ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
     penalties = np.geomspace(weakest, strongest, 33)
     line = RidgeCV(penalties)
     model = make_pipeline(filled(), StandardScaler(), line)
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     coefficients = int(np.count_nonzero(np.asarray(line.coef_, np.float64)))
     return Fitted(model.predict, 1, 1 + coefficients)
 
@@ -63,9 +58,9 @@ def cart(data: Encoded, *, sizes: int, refit: bool) -> Fitted:
         return np.unique(np.maximum(path.ccp_alphas, 0.0))
 
     def error(tree: DecisionTreeRegressor) -> float:
-        return float(np.mean((tree.predict(data.X_prune) - data.y_prune) ** 2))
+        return float(np.mean((tree.predict(data.prune.X) - data.prune.y) ** 2))
 
-    train, both = (data.X_train, data.y_train), (data.X_both, data.y_both)
+    train, both = data.train, data.both
     alphas = alphas_of(*train)
     # The few large ones make small trees, so they are all tried.
     last = np.unique(np.geomspace(1, len(alphas), sizes).astype(int))
@@ -99,9 +94,9 @@ def lightgbm(
 
     def stopped(shape: dict[str, int]) -> Any:
         return package.LGBMRegressor(**settings, **shape).fit(
-            data.X_train,
-            data.y_train,
-            eval_set=[(data.X_prune, data.y_prune)],
+            data.train.X,
+            data.train.y,
+            eval_set=[tuple(data.prune)],
             callbacks=[package.early_stopping(patience, verbose=False)],
         )
 
@@ -113,7 +108,7 @@ def lightgbm(
     if refit:
         settings["n_estimators"] = n_trees
         model = package.LGBMRegressor(**settings, **shapes[which])
-        model.fit(data.X_both, data.y_both)
+        model.fit(*data.both)
     trees = model.booster_.dump_model(num_iteration=n_trees)["tree_info"]
     leaves = sum(tree["num_leaves"] for tree in trees)
     return Fitted(model.predict, leaves, numbers_of_lightgbm(trees))
@@ -127,16 +122,16 @@ def catboost(
     Its own learning rate depends on the rounds: that of the refit is larger.
     """
     package: Any = importlib.import_module("catboost")
-    text = not_numeric(data.X_both)
+    text = not_numeric(data.both.X)
     settings |= {"cat_features": text, "random_seed": data.seed % 2**31}
     settings |= {"verbose": False, "allow_writing_files": False}
     models = []
     for shape in shapes:
         model = package.CatBoostRegressor(**settings, **shape)
         model.fit(
-            data.X_train,
-            data.y_train,
-            eval_set=(data.X_prune, data.y_prune),
+            data.train.X,
+            data.train.y,
+            eval_set=tuple(data.prune),
             early_stopping_rounds=patience,
         )
         models.append(model)
@@ -144,7 +139,7 @@ def catboost(
     which = int(np.argmin(errors))
     settings["iterations"] = models[which].get_best_iteration() + 1
     model = package.CatBoostRegressor(**settings, **shapes[which])
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     return Fitted(model.predict, int(np.sum(model.get_tree_leaf_counts())))
 
 
@@ -152,7 +147,7 @@ def cubist(data: Encoded, **settings: Any) -> Fitted:
     """Rules with linear models (Quinlan)."""
     package: Any = importlib.import_module("cubist")
     model = package.Cubist(**settings, random_state=data.seed % 4096)
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     text = str(getattr(model, "model_", ""))
     rules = re.findall(r'rules="(\d+)"', text)
     return Fitted(model.predict, sum(map(int, rules)), numbers_of_cubist(text))
@@ -162,8 +157,8 @@ def pilot(data: Encoded, **settings: Any) -> Fitted:
     """Linear model trees with BIC (Raymaekers, Rousseeuw, Verdonck & Yao 2024)."""
     package: Any = importlib.import_module("pilot")
     model = package.PILOT(**settings)
-    means = filled().fit(data.X_both)
-    model.train(means.transform(data.X_both), data.y_both)
+    means = filled().fit(data.both.X)
+    model.train(means.transform(data.both.X), data.both.y)
     summary = model.tree_summary()
     return Fitted(
         lambda X: model.predict(means.transform(X)),
@@ -175,7 +170,7 @@ def pilot(data: Encoded, **settings: Any) -> Fitted:
 def raffle(data: Encoded, **settings: Any) -> Fitted:
     """A random forest of trees of PILOT (Raymaekers et al. 2025)."""
     package: Any = importlib.import_module("pilot")
-    text = [column in not_numeric(data.X_both) for column in data.X_both.columns]
+    text = [column in not_numeric(data.both.X) for column in data.both.X.columns]
 
     def labelled(X: Any) -> np.ndarray:
         pairs = zip(X.columns, text, strict=True)
@@ -184,9 +179,9 @@ def raffle(data: Encoded, **settings: Any) -> Fitted:
         return np.column_stack(columns).astype(np.float64)
 
     model = package.RaFFLE(**settings, random_state=data.seed)
-    means = filled().fit(labelled(data.X_both))
-    X = means.transform(labelled(data.X_both))
-    model.fit(X, data.y_both, categorical_idx=np.flatnonzero(text))
+    means = filled().fit(labelled(data.both.X))
+    X = means.transform(labelled(data.both.X))
+    model.fit(X, data.both.y, categorical_idx=np.flatnonzero(text))
     summaries = [tree.tree_summary() for tree in model.estimators]
     return Fitted(
         lambda X: model.predict(means.transform(labelled(X))),
@@ -201,11 +196,57 @@ def ebm(data: Encoded, **settings: Any) -> Fitted:
     Boosted and stopped early on rows that it holds out of each of its bags.
     """
     glassbox: Any = importlib.import_module("interpret.glassbox")
-    text = set(not_numeric(data.X_both))
-    kinds = ["nominal" if c in text else "continuous" for c in data.X_both.columns]
+    text = set(not_numeric(data.both.X))
+    kinds = ["nominal" if c in text else "continuous" for c in data.both.X.columns]
     model = glassbox.ExplainableBoostingRegressor(
         feature_types=kinds, random_state=data.seed % 2**31, **settings
     )
-    model.fit(data.X_both, data.y_both)
+    model.fit(*data.both)
     cells = sum(int(np.count_nonzero(rows)) for rows in model.bin_weights_)
     return Fitted(model.predict, cells, numbers_of_ebm(model))
+
+
+def numbers_of_cubist(model: str) -> int:
+    """Conditions, constants and coefficients in the text of Cubist's rules.
+
+    Every rule is read on its own, so a condition counts in each rule that has it.
+    """
+    lines = model.splitlines()
+    conditions = sum(line.startswith("type=") for line in lines)
+    equations = (line for line in lines if line.startswith("coeff="))
+    return conditions + sum(line.count("coeff=") for line in equations)
+
+
+def numbers_of_lightgbm(trees: Sequence[dict[str, Any]]) -> int:
+    """Thresholds, values and coefficients of LightGBM's dumped trees."""
+    return sum(
+        2 * tree["num_leaves"] - 1 + _coefficients(tree.get("tree_structure", {}))
+        for tree in trees
+    )
+
+
+def _coefficients(node: dict[str, Any]) -> int:
+    """Of linear trees, at and below a node of a dumped tree."""
+    children = (node[side] for side in ("left_child", "right_child") if side in node)
+    return len(node.get("leaf_coeff", ())) + sum(map(_coefficients, children))
+
+
+def numbers_of_pilot(summary: Any) -> int:
+    """Thresholds, constants and slopes of a `PILOT.tree_summary`, zeros left out.
+
+    Each node counts once, although a leaf's equation is the sum of all above it.
+    """
+    names = ["intercept_left", "slope_left", "intercept_right", "slope_right"]
+    values = summary[names].to_numpy(np.float64)
+    splits = ~summary["node_type"].isin(["con", "lin"])
+    return int(splits.sum() + np.count_nonzero(np.nan_to_num(values)))
+
+
+def numbers_of_ebm(model: Any) -> int:
+    """The constant, and of every term's table its bounds and the cells with rows."""
+    total = 1
+    for columns, rows in zip(model.term_features_, model.bin_weights_, strict=True):
+        # A column's bins: those of its own term, then coarser ones for its pairs.
+        bins = (model.bins_[column][: len(columns)][-1] for column in columns)
+        total += sum(map(len, bins)) + int(np.count_nonzero(rows))
+    return total

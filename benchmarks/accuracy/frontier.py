@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import plots
 from benchmarks.accuracy.__main__ import fit_all
 from benchmarks.accuracy.data import TABLES, named_source
 from benchmarks.accuracy.ours import VARIANTS, Setting, candidate_of, code_version
 from benchmarks.accuracy.peers import peers
 from benchmarks.accuracy.report import FLOOR, Results
-from benchmarks.shared import markdown, whole_number
+from benchmarks.shared import markdown, new_figure, save_figure, styles, whole_number
 from secret_jax import SecretRegressor
 
 
@@ -99,7 +98,7 @@ def draw(results: Results, path: Path) -> None:
     found, names = points(results), list(results.sets)
     names += [ALL] * (len(names) > 1)
     n_columns = min(len(names), 3)
-    figure, axes = plots.new_figure(
+    figure, axes = new_figure(
         -(-len(names) // n_columns), n_columns, width=4.6, height=3.7
     )
     for axis, name in zip(axes.flat, names, strict=False):
@@ -117,7 +116,7 @@ def draw(results: Results, path: Path) -> None:
     }
     place: dict[str, Any] = {"loc": "outside lower center", "ncols": 5}
     figure.legend(list(handles.values()), list(handles), frameon=False, **place)
-    plots.save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw_panel(axis: Any, title: str, of_models: Mapping[str, Point]) -> None:
@@ -125,12 +124,12 @@ def _draw_panel(axis: Any, title: str, of_models: Mapping[str, Point]) -> None:
 
     along = {line: list(models) for line, models in LINES.items()}
     along |= {model: [model] for model in READABLE}
-    looks = plots.styles([*LINES, HORIZON, *READABLE])
+    looks = styles([*LINES, HORIZON, *READABLE])
     for line, models in along.items():
         here = [of_models[model] for model in models if model in of_models]
         if here:
             errors, numbers = zip(*here, strict=True)
-            look = looks[line]._asdict() | {"linestyle": "-", "linewidth": 1.2}
+            look = looks[line] | {"linestyle": "-", "linewidth": 1.2}
             size = 5 if line in LINES else 8
             axis.plot(numbers, errors, label=line, markersize=size, **look)
     ring = {"markersize": 12, "markerfacecolor": "none", "color": "black"}
@@ -142,7 +141,7 @@ def _draw_panel(axis: Any, title: str, of_models: Mapping[str, Point]) -> None:
             axis.plot([numbers], [error], **ring)
     if HORIZON in of_models:
         error, numbers = of_models[HORIZON]
-        colour = looks[HORIZON].color
+        colour = looks[HORIZON]["color"]
         axis.axhline(error, color=colour, linestyle="--", label=HORIZON)
         where = {"xy": (0, error), "xycoords": ("axes fraction", "data")}
         where |= {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 8}
@@ -166,13 +165,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--tables", nargs="+", default=list(TABLES), metavar="TABLE", help="names")
     add("--splits", type=whole_number, default=2, help="80 %% train, 20 %% test")
     add("--threads", type=whole_number, help="of LightGBM; all by default")
-    add("--code", default=code_version(), help="name of our code in the records")
     add("--out", type=Path, default=Path("results/frontier.jsonl"), help="JSON lines")
     add("--picture", type=Path, help="PNG; by default beside --out")
     add("--summary-only", action="store_true", help="fit nothing, print the table")
     options = parser.parse_args(arguments)
     own = [
-        candidate_of(name, setting, options.code, held_out=False)
+        candidate_of(name, setting, code_version(), held_out=False)
         for name, setting in OURS.items()
     ]
     results = fit_all(
@@ -182,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.out,
         summary_only=options.summary_only,
     ).complete()
-    print(f"Code {options.code}. Test MSE over the variance / numbers to read.\n")
+    print(f"Code {code_version()}. Test MSE over the variance / numbers to read.\n")
     print(frontier_table(results))
     picture = options.picture or options.out.with_suffix(".png")
     draw(results, picture)

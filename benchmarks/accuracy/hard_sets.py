@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas
 from sklearn import datasets as sklearn_datasets
 
 from secret_jax.datasets import make_3dsin, make_cart, make_fried
@@ -19,8 +20,6 @@ Generator = Callable[[int, np.random.Generator], tuple[Any, np.ndarray]]
 
 
 def _frame(X: np.ndarray) -> Any:
-    import pandas
-
     return pandas.DataFrame(X, columns=[f"x{i}" for i in range(1, X.shape[1] + 1)])
 
 
@@ -56,8 +55,6 @@ def _with_noise_columns(make: Generator, n_columns: int) -> Generator:
 
 def houses(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     """House values on a map, skewed attributes, a ceiling on the target."""
-    import pandas
-
     place = random.uniform(size=(n_rows, 2))
     centers = np.array([[0.2, 0.7], [0.6, 0.3], [0.65, 0.8]])
     distance = np.linalg.norm(place[:, None] - centers, axis=2).min(axis=1)
@@ -108,8 +105,6 @@ def wide(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
 
 def many_levels(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     """Two discrete attributes of 200 and 40 levels; noise of variance 1/4."""
-    import pandas
-
     effect = np.random.default_rng(200).normal(size=200)  # the same in every part
     # Squared, so that some levels are frequent and others have a row or two.
     shop = (200 * random.uniform(size=n_rows) ** 2).astype(int)

@@ -13,11 +13,13 @@ import hashlib
 import operator
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
@@ -31,26 +33,16 @@ from secret_jax import (
     SecretRegressor,
     UnseenCategoryWarning,
 )
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.estimators.parameters import NAMED, plan_of, value_of
+from secret_jax.learners import GuideSplits
 
 
 class Setting(NamedTuple):
-    """One of our models.
-
-    Attributes
-    ----------
-    parameters : dict
-        Of the estimator, which override its own.
-    model : str
-        The estimator in `secret_jax`, or a constructor of one.
-    numbers : bool
-        Take columns of numbers as numbers, also where the paper takes them as
-        discrete.
-    """
+    """One of our models."""
 
     parameters: Mapping[str, Any] = {}
-    model: str = "SecretRegressor"
-    numbers: bool = False
+    model: str = "SecretRegressor"  # in `secret_jax`, or a constructor of one
+    numbers: bool = False  # columns of numbers that the paper takes as discrete
 
     def build(self) -> Any:
         """Make the estimator."""
@@ -100,6 +92,54 @@ ABLATIONS = {
     "no_inherited_ranges": Setting({"leaf": Ridge(clip_min_samples=0)}),
 }
 SETTINGS = VARIANTS | ABLATIONS
+# The literature's learners: any finder, leaf model and pruning on one grower. A new
+# one is one line.
+FINDERS: Mapping[str, Any] = {
+    "rss": "rss",
+    "secret": "secret",
+    "cart": "cart",
+    "m5": "m5",
+    "retis": "retis",
+    "support": "support",
+    "guide": GuideSplits(thresholds="all", n_bootstraps=50),
+    "guide(s)": GuideSplits(thresholds=0.01, n_bootstraps=50),
+    "phd": "phd",
+    "conjunctive": "conjunctive",
+}
+LEAVES = ("linear", "ridge", "constant", "simple", "m5")
+PRUNINGS: Mapping[str, Any] = {
+    name: None if name == "none" else name
+    for name in ("cross-validation", "holdout", "bic", "cart", "guide", "m5", "none")
+}
+SPLITS = {"axis": False, "oblique": True}
+
+
+def learners(
+    finders: Iterable[str],
+    leaves: Iterable[str],
+    prunings: Iterable[str],
+    splits: Iterable[str],
+) -> dict[str, Setting]:
+    """Every combination of the parts; oblique only where a finder knows how.
+
+    Nothing is distilled: trees of two finders would differ by more than the finders.
+    """
+    return {
+        f"{finder}, {leaf}, {pruning}, {kind}": Setting(
+            {
+                "splits": FINDERS[finder],
+                "leaf": leaf,
+                "prune": PRUNINGS[pruning],
+                "oblique": SPLITS[kind],
+                "distill": False,
+            }
+        )
+        for kind, finder, leaf, pruning in product(splits, finders, leaves, prunings)
+        if kind == "axis"
+        or value_of("splits", FINDERS[finder], NAMED).max_attributes != 1
+    }
+
+
 # Folders that no fit runs through; a change in them leaves earlier results valid.
 _READING = ("inspect", "cli", "datasets")
 
@@ -187,7 +227,5 @@ def quietly() -> Iterator[None]:
 
 def joined(experiment: Experiment) -> tuple[Any, np.ndarray]:
     """All rows but the test's."""
-    import pandas
-
     train, prune = experiment.train, experiment.prune
     return pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y])

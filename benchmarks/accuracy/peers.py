@@ -24,26 +24,19 @@ from benchmarks.shared import Experiment, say
 
 
 class Outcome(NamedTuple):
-    """What one fit gave: predictions for the test rows, leaves or rules, seconds.
-
-    And the numbers that a reader has to read, where they are counted.
-    """
+    """What one fit gave: predictions for the test rows, and what it is and took."""
 
     prediction: np.ndarray
-    leaves: int
+    leaves: int  # or rules
     seconds: float
-    numbers: int | None = None
+    numbers: int | None = None  # that a reader has to read, where they are counted
 
 
 class Candidate(NamedTuple):
-    """A model to be compared.
-
-    ``key`` has versions and settings: results of other keys are never mixed with its
-    own. ``run`` takes an `Experiment` and gives an `Outcome`.
-    """
+    """A model to be compared."""
 
     name: str
-    key: str
+    key: str  # versions and settings: results of two keys are never mixed
     run: Callable[[Experiment], Outcome]
 
 
@@ -113,44 +106,32 @@ _SHAPES = [
 ]
 _BOOSTING = {"learning_rate": 0.05, "n_estimators": 5000, "patience": 50}
 _BOOSTING |= {"shapes": _SHAPES}
+_REFITTED, _LINEAR = _BOOSTING | {"refit": True}, _BOOSTING | {"linear_tree": True}
+_CATBOOST = {"iterations": 5000, "patience": 50, "shapes": [{"depth": 6}, {"depth": 4}]}
+_sklearn = functools.partial(_Peer, "scikit-learn")
+_lightgbm = functools.partial(_Peer, "lightgbm", fit=fitting.lightgbm)
+_cubist = functools.partial(
+    _Peer, "cubist", fit=fitting.cubist, settings={"n_committees": 1}
+)
+_trees = functools.partial(_Peer, "fast-model-trees")
 _PEERS = {
-    "ridge": _Peer(
-        "scikit-learn", "indicators", fitting.ridge, {"weakest": 1e-4, "strongest": 1e4}
+    "ridge": _sklearn("indicators", fitting.ridge, {"weakest": 1e-4, "strongest": 1e4}),
+    "cart": _sklearn("numbers", fitting.cart, {"sizes": 40, "refit": True}),
+    "lightgbm": _lightgbm(encoding="categories", settings=_BOOSTING),
+    "lightgbm_refitted": _lightgbm(encoding="categories", settings=_REFITTED),
+    "lightgbm_refitted_on_indicators": _lightgbm(
+        encoding="indicators", settings=_REFITTED
     ),
-    "cart": _Peer(
-        "scikit-learn", "numbers", fitting.cart, {"sizes": 40, "refit": True}
+    "lightgbm_linear": _lightgbm(encoding="categories", settings=_LINEAR),
+    "lightgbm_linear_refitted": _lightgbm(
+        encoding="categories", settings=_LINEAR | {"refit": True}
     ),
-    "lightgbm": _Peer("lightgbm", "categories", fitting.lightgbm, _BOOSTING),
-    "lightgbm_refitted": _Peer(
-        "lightgbm", "categories", fitting.lightgbm, {**_BOOSTING, "refit": True}
-    ),
-    "lightgbm_refitted_on_indicators": _Peer(
-        "lightgbm", "indicators", fitting.lightgbm, {**_BOOSTING, "refit": True}
-    ),
-    "lightgbm_linear": _Peer(
-        "lightgbm", "categories", fitting.lightgbm, {**_BOOSTING, "linear_tree": True}
-    ),
-    "lightgbm_linear_refitted": _Peer(
-        "lightgbm",
-        "categories",
-        fitting.lightgbm,
-        {**_BOOSTING, "linear_tree": True, "refit": True},
-    ),
-    "catboost_refitted": _Peer(
-        "catboost",
-        "text",
-        fitting.catboost,
-        {"iterations": 5000, "patience": 50, "shapes": [{"depth": 6}, {"depth": 4}]},
-    ),
-    "cubist": _Peer("cubist", "numbers", fitting.cubist, {"n_committees": 1}),
-    "cubist_on_indicators": _Peer(
-        "cubist", "indicators", fitting.cubist, {"n_committees": 1}
-    ),
-    "cubist_on_text": _Peer("cubist", "text", fitting.cubist, {"n_committees": 1}),
-    "pilot": _Peer("fast-model-trees", "numbers", fitting.pilot, {"max_depth": 20}),
-    "raffle": _Peer(
-        "fast-model-trees", "categories", fitting.raffle, {"n_estimators": 100}
-    ),
+    "catboost_refitted": _Peer("catboost", "text", fitting.catboost, _CATBOOST),
+    "cubist": _cubist(encoding="numbers"),
+    "cubist_on_indicators": _cubist(encoding="indicators"),
+    "cubist_on_text": _cubist(encoding="text"),
+    "pilot": _trees("numbers", fitting.pilot, {"max_depth": 20}),
+    "raffle": _trees("categories", fitting.raffle, {"n_estimators": 100}),
     "ebm": _Peer("interpret-core", "categories", fitting.ebm, {}),
 }
 PEER_NAMES = tuple(_PEERS)

@@ -8,74 +8,41 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.shared import markdown
+from benchmarks.shared import figure, markdown
 
 FLOOR = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One fit to make.
-
-    ``data`` tells two sets of one name apart (see `benchmarks.accuracy.data.Source`),
-    ``key`` versions and settings of the model.
-    """
+    """One fit to make."""
 
     set: str
     model: str
     seed: int
-    data: str
-    key: str
+    data: str  # tells two sets of one name apart
+    key: str  # versions and settings of the model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Run):
-    """One fit made.
+    """One fit made: mean squared errors on the test part, leaves, seconds."""
 
-    Errors are mean squared ones on the test part: ``mse``, and ``error`` over the
-    variance of the target there. ``leaves`` are those of a tree, or rules; ``seconds``
-    the wall time of the fit, pruning and choosing the size included; ``rows`` and
-    ``columns`` those of the training part; ``numbers`` what a reader has to read (see
-    `benchmarks.accuracy.reading`), where it is counted.
-    """
-
-    error: float
+    error: float  # over the variance of the target
     mse: float
-    leaves: int
-    seconds: float
+    leaves: int  # or rules
+    seconds: float  # of the clock, pruning and choosing the size included
+    # rows, columns: of the training part.
     rows: int
     columns: int
-    numbers: int | None = None
-
-
-class Figure(NamedTuple):
-    """A mean over seeds and the standard error of that mean."""
-
-    mean: float
-    standard_error: float
+    numbers: int | None = None  # what a reader has to read, where it is counted
 
     def __str__(self) -> str:
-        if not math.isfinite(self.mean):
-            return str(self.mean)
-        if not 0 <= self.standard_error < math.inf:
-            return f"{self.mean:.3g}" if self.mean >= 1e3 else f"{self.mean:.4f}"
-        if self.mean >= 100:
-            return f"{self.mean:.3g} ± {self.standard_error:.2g}"
-        return f"{self.mean:.4f} ± {self.standard_error:.4f}"
-
-
-def figure(values: Iterable[float]) -> Figure:
-    """Mean and standard error; the latter is NaN for a single value."""
-    array = np.array(list(values), np.float64)
-    if len(array) < 2:
-        return Figure(float(array.mean()), math.nan)
-    with np.errstate(invalid="ignore"):
-        deviation = float(array.std(ddof=1))
-    return Figure(float(array.mean()), deviation / math.sqrt(len(array)))
+        told = f"{self.set}, {self.model}, seed {self.seed}: error {self.error:.4f}"
+        return f"{told}, leaves {self.leaves}, {self.seconds:.1f} s"
 
 
 class Results:
@@ -105,8 +72,8 @@ class Results:
     def log_ratios(self, first: str, second: str, name: str) -> dict[int, float]:
         """Logarithms of the ratio of two models' errors on a set, by seed.
 
-        Errors under `FLOOR` of the variance count as `FLOOR`: beyond it a model is as
-        good as exact, and a ratio of nothing to nothing says nothing.
+        Errors under `FLOOR` count as `FLOOR`: a ratio of nothing to nothing says
+        nothing.
         """
         one, two = (self._of.get((model, name), {}) for model in (first, second))
         return {
@@ -115,10 +82,7 @@ class Results:
         }
 
     def mean_errors(self, first: str, second: str) -> dict[str, tuple[float, float]]:
-        """Mean errors of two models, over the seeds both have, by set.
-
-        Means under `FLOOR` count as `FLOOR`, as above.
-        """
+        """Mean errors of two models, at least `FLOOR`, over the seeds both have."""
         means = {}
         for name in self.sets:
             one, two = (self._of.get((m, name), {}) for m in (first, second))
@@ -131,8 +95,7 @@ class Results:
     def ratio(self, first: str, second: str) -> tuple[float, float]:
         """Geometric mean, over sets, of the ratio of two models' mean errors.
 
-        The second number is its relative standard error, from how the logarithm of the
-        ratio differs between the seeds of each set.
+        And its relative standard error, from the ratios of each set's seeds.
         """
         logs, variances = [], []
         for name, (one, two) in self.mean_errors(first, second).items():

@@ -18,20 +18,23 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas
 
-from benchmarks.accuracy.classes import (
+from benchmarks.accuracy.data import REAL, TABLES, named_source, read
+from benchmarks.accuracy.tables import (
+    CLASSES,
+    TARGETS,
     WITH_CLASSES,
     lightgbm_classifier,
     log_loss,
     table_with_classes,
+    teaching_table,
 )
-from benchmarks.accuracy.data import REAL, TABLES, Data, named_source, read
-from benchmarks.accuracy.teaching import CLASSES, TARGETS, teaching_table
 from benchmarks.shared import Experiment, dealt_out, randomness_of
 
 MODELS = {
@@ -53,22 +56,24 @@ GROUPS = {"chosen": REAL + TABLES, "teaching": tuple(TARGETS)}
 GROUPS["classes"] = (*WITH_CLASSES, *CLASSES)
 
 
-class Side(NamedTuple):
-    """A working copy, and the model that it fits."""
-
-    copy: Path
-    model: str
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compare two sides as the command line asks."""
-    options = _parser().parse_args(arguments)
-    sides = [_side(text) for text in (options.old, options.new)]
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy.versions", description=__doc__
+    )
+    add, known = parser.add_argument, ", ".join(MODELS) + ", or a peer of `accuracy`"
+    add("old", help="COPY[:MODEL], a folder and one of " + known)
+    add("new", help="the same of the other side")
+    sets = "chosen, teaching, classes, or names; NAME+15: 15 columns of noise more"
+    add("--sets", nargs="+", default=["chosen"], help=sets)
+    add("--seeds", type=int, default=3)
+    add("--rows", type=int, default=2500, help="to fit at most")
+    add("--records", type=Path, default=Path("results/versions.jsonl"))
+    options = parser.parse_args(arguments)
     names = [name for word in options.sets for name in GROUPS.get(word, (word,))]
     with contextlib.ExitStack() as stack:
-        workers = [
-            stack.enter_context(_Worker(side, options.records)) for side in sides
-        ]
+        sides = [_Worker(text, options.records) for text in (options.old, options.new)]
+        workers = [stack.enter_context(side) for side in sides]
         _compare(workers, names, options.seeds, options.rows)
 
 
@@ -84,7 +89,8 @@ def _compare(
             for seed in range(n_seeds)
         ]
         error, numbers, seconds = np.mean(found, axis=0).T
-        ratios.append([error[1] / error[0], *(_over(numbers), _over(seconds))])
+        pairs = (error, numbers, seconds)
+        ratios.append([new / old if old else np.nan for old, new in pairs])
         print(
             f"{name:20} {error[0]:7.4f} {error[1]:7.4f} {ratios[-1][0]:6.3f} "
             f"{numbers[0]:6.0f} {numbers[1]:6.0f} {seconds[0]:6.2f} {seconds[1]:6.2f}",
@@ -98,41 +104,15 @@ def _compare(
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.accuracy.versions", description=__doc__
-    )
-    known = ", ".join(MODELS) + ", or a peer of benchmarks/accuracy/peers.py"
-    parser.add_argument("old", help="COPY[:MODEL], a folder and one of " + known)
-    parser.add_argument("new", help="the same of the other side")
-    parser.add_argument(
-        "--sets",
-        nargs="+",
-        default=["chosen"],
-        help="chosen, teaching, classes, or names; NAME+15: 15 columns of noise more",
-    )
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=2500, help="to fit at most")
-    parser.add_argument("--records", type=Path, default=Path("results/versions.jsonl"))
-    return parser
-
-
-def _side(text: str) -> Side:
-    copy, _, model = text.partition(":")
-    return Side(Path(copy).resolve(), model or "tree")
-
-
-def _over(values: np.ndarray) -> float:
-    return float(values[1] / values[0]) if values[0] else np.nan
-
-
 class _Worker:
     """A process that fits the model of one side, and what it has fitted before."""
 
-    def __init__(self, side: Side, records: Path) -> None:
-        folders = [str(side.copy), str(Path(__file__).parents[2])]
+    def __init__(self, side: str, records: Path) -> None:
+        copy, _, model = side.partition(":")
+        model = model or "tree"
+        folders = [str(Path(copy).resolve()), str(Path(__file__).parents[2])]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _WORK, *folders, side.model],
+            [sys.executable, "-c", _WORK, *folders, model],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -140,7 +120,7 @@ class _Worker:
         self._records = records
         lines = records.read_text().splitlines() if records.exists() else []
         self._known = dict(map(json.loads, lines))
-        self._key = f"{self._ask('code')} {side.model}"
+        self._key = f"{self._ask('code')} {model}"
 
     def __enter__(self) -> Self:
         return self
@@ -194,47 +174,35 @@ def serve(model: str) -> None:
         answers.flush()
 
 
-def _fitted(name: str, table: str, seed: int, rows: int) -> list[float]:
-    experiment = _experiment(table, seed, rows)
-    y = experiment.test.y
-    started = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if y.dtype.kind == "f":
-            numbers, prediction = _outcome(name, experiment)
-            error = np.mean((y - prediction) ** 2) / np.var(y)
-        else:
-            model = _fit(CLASSIFIERS, name, experiment)
-            numbers = getattr(model, "reading_cost_", 0)
-            error = log_loss(model, experiment.test)
-    return [float(error), float(numbers or 0), time.process_time() - started]
-
-
-def _outcome(text: str, experiment: Experiment) -> tuple[float | None, np.ndarray]:
-    name = text.split(",")[0]
-    if name not in MODELS:
-        from benchmarks.accuracy.peers import peers
-
-        outcome = peers([name], 1)[0].run(experiment)
-        return outcome.numbers, outcome.prediction
-    model = _fit(MODELS, text, experiment)
-    if name == "distilled":
-        model = model.distill()
-    return getattr(model, "reading_cost_", 0), model.predict(experiment.test.X)
-
-
-def _fit(models: Mapping[str, Any], text: str, experiment: Experiment) -> Any:
-    import pandas
-
+def _fitted(text: str, table: str, seed: int, rows: int) -> list[float]:
     import secret_jax
 
     name, *pairs = text.split(",")
-    model = models[name](secret_jax)
-    parameters = {k: _value(word) for k, word in (p.split("=", 1) for p in pairs)}
-    model.set_params(random_state=experiment.seed, **parameters)
-    train, prune = experiment[:2]
-    y = np.concatenate([train.y, prune.y])
-    return model.fit(pandas.concat([train.X, prune.X]), y)
+    experiment = _experiment(table, seed, rows)
+    train, prune, test = experiment[:3]
+    models = MODELS if test.y.dtype.kind == "f" else CLASSIFIERS
+    started = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name not in models:
+            from benchmarks.accuracy.peers import peers
+
+            outcome = peers([name], 1)[0].run(experiment)
+            numbers, prediction = outcome.numbers, outcome.prediction
+        else:
+            parameters = {k: _value(v) for k, v in (p.split("=", 1) for p in pairs)}
+            model = models[name](secret_jax)
+            model.set_params(random_state=experiment.seed, **parameters)
+            y = np.concatenate([train.y, prune.y])
+            model.fit(pandas.concat([train.X, prune.X]), y)
+            model = model.distill() if name == "distilled" else model
+            numbers = getattr(model, "reading_cost_", 0)
+            if models is CLASSIFIERS:
+                seconds = time.process_time() - started
+                return [log_loss(model, test), float(numbers or 0), seconds]
+            prediction = model.predict(test.X)
+    error = np.mean((test.y - prediction) ** 2) / np.var(test.y)
+    return [float(error), float(numbers or 0), time.process_time() - started]
 
 
 def _value(word: str) -> Any:
@@ -247,28 +215,23 @@ def _value(word: str) -> Any:
 
 
 def _experiment(table: str, seed: int, rows: int) -> Experiment:
-    data = _data(table)
-    random, seed_of_fits = randomness_of(table, seed)
-    parts = dealt_out(data.X, data.y, random)
-    n_train = min(len(parts[0].y), rows * 5 // 8)
-    n_prune = min(len(parts[1].y), rows - rows * 5 // 8)
-    for i, n in enumerate((n_train, n_prune)):
-        parts[i] = parts[i]._replace(X=parts[i].X.iloc[:n], y=parts[i].y[:n])
-    return Experiment(*parts, discrete=data.discrete, seed=seed_of_fits)
-
-
-def _data(table: str) -> Data:
     name, _, noise = table.partition("+")
-    n_noise = int(noise or 0)
     if name in TARGETS:
         data = teaching_table(name, TARGETS)
     elif name in GROUPS["classes"]:
         data = table_with_classes(name)
     else:
         data = read(named_source(name, os.environ.get("SECRET_JAX_DATA"), 0))
+    n_noise = int(noise or 0)
     draws = np.random.default_rng(n_noise).normal(size=(n_noise, len(data.y)))
-    columns = {f"noise {i}": values for i, values in enumerate(draws)}
-    return data._replace(X=data.X.assign(**columns)) if columns else data
+    X = data.X.assign(**{f"noise {i}": values for i, values in enumerate(draws)})
+    random, seed_of_fits = randomness_of(table, seed)
+    parts = dealt_out(X, data.y, random)
+    n_train = min(len(parts[0].y), rows * 5 // 8)
+    n_prune = min(len(parts[1].y), rows - rows * 5 // 8)
+    for i, n in enumerate((n_train, n_prune)):
+        parts[i] = parts[i]._replace(X=parts[i].X.iloc[:n], y=parts[i].y[:n])
+    return Experiment(*parts, discrete=data.discrete, seed=seed_of_fits)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from benchmarks.plots import new_figure, save, styles
 from benchmarks.scaling.exhaustive import OutOfTimeError
 from benchmarks.scaling.models import CONTESTANTS, DEFAULT, LIMITED
-from benchmarks.shared import fit_missing, markdown, randomness_of, whole_number
+from benchmarks.shared import (
+    fit_missing,
+    markdown,
+    new_figure,
+    randomness_of,
+    save_figure,
+    styles,
+    whole_number,
+)
 from benchmarks.timing import add_busy_option, refuse_if_busy, timed
 from secret_jax.datasets import make_3dsin, make_fried
 
@@ -207,13 +214,13 @@ def draw(found: Cells, path: Path) -> None:
         looks = styles(half)
         for axis, name in zip(line, sets, strict=True):
             for model in [model for model in half if (name, model) in found]:
-                cells, look = found[name, model], looks[model]._asdict()
+                cells, look = found[name, model], looks[model]
                 times = [cell.seconds for cell in cells.values()]
                 axis.plot(list(cells), times, label=model, markersize=5, **look)
             axis.set(xscale="log", yscale="log", title=name)
             axis.set(xlabel="training rows", ylabel="time (s, median)")
             axis.legend(fontsize=7, frameon=False)
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

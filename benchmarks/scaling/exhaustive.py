@@ -27,22 +27,14 @@ class OutOfTimeError(Exception):
 
 
 class Nodes(NamedTuple):
-    """A tree as lists, parents before their children.
+    """A tree as lists, parents before their children."""
 
-    Attributes
-    ----------
-    attribute, left, right : list of int
-        -1 in leaves. Rows go left where the attribute is at most the threshold.
-    threshold : list of float
-    coefficient : list of ndarray of shape (1 + n_columns,)
-        Intercept and slopes.
-    """
-
+    # attribute, left, right: -1 in leaves.
     attribute: list[int]
-    left: list[int]
+    left: list[int]  # rows go left where the attribute is at most the threshold
     right: list[int]
     threshold: list[float]
-    coefficient: list[np.ndarray]
+    coefficient: list[np.ndarray]  # intercepts and slopes, (1 + n_columns,)
 
     @property
     def n_leaves(self) -> int:
@@ -77,27 +69,10 @@ def exhaustive_tree(
 ) -> Nodes:
     """Grow a tree by trying every threshold, or a random share of them.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-    y : ndarray of shape (n_rows,)
-    share : float
-        Share of the distinct thresholds of a node that is tried, at least one.
-    min_samples_split, min_samples_leaf : float
-        Shares of the rows: smaller nodes are not split, smaller leaves not made. A
-        leaf also has twice as many rows as its model has coefficients.
-    seconds : float
-        Most time.
-    seed : int
-
-    Returns
-    -------
-    Nodes
-
-    Raises
-    ------
-    OutOfTimeError
-        After ``seconds``.
+    ``share``: of the distinct thresholds of a node that is tried, at least one;
+    ``min_samples_split``, ``min_samples_leaf``: shares of the rows; a leaf also has
+    twice as many rows as its model has coefficients. After ``seconds``:
+    `OutOfTimeError`.
     """
     deadline = time.perf_counter() + seconds
     random = np.random.default_rng(seed)

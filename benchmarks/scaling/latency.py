@@ -40,12 +40,6 @@ def _line(name: str, times: Sequence[Seconds]) -> None:
     print(f"{name:<37} {clock:.3g} s ({processors:.3g} of processors)")
 
 
-def _least(name: str, call: Callable[[], object], repeats: int) -> None:
-    """Print the least time of several calls, after one that compiles."""
-    call()
-    _line(name, [timed(call)[1] for _ in range(repeats)])
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the waiting times."""
     parser = argparse.ArgumentParser(
@@ -58,18 +52,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_busy_option(parser)
     options = parser.parse_args(arguments)
     refuse_if_busy(options.busy)
+
+    def least(name: str, call: Callable[[], object], repeats: int) -> None:
+        call()  # compiles
+        _line(name, [timed(call)[1] for _ in range(repeats)])
+
     _line("first fit of abalone", [first_fit(options.data) for _ in range(3)])
     abalone, model = load("abalone", options.data), SecretRegressor(random_state=0)
     X, y = make_fried(options.rows, random_state=0)
     for name, rows in {"abalone": (abalone.X, abalone.y), "Fried": (X, y)}.items():
         some = rows[0][:4000], rows[1][:4000]
         fit = lambda some=some: model.fit(*some)  # noqa: E731
-        _least(f"fit of 4,000 rows of {name}", fit, options.repeats)
+        least(f"fit of 4,000 rows of {name}", fit, options.repeats)
     model.set_params(oblique=True, max_leaf_nodes=64).fit(X[:20_000], y[:20_000])
     for n_rows in (1, 100, options.rows):
         predict = lambda n_rows=n_rows: model.predict(X[:n_rows])  # noqa: E731
         name = f"{n_rows:,} predictions, {model.n_leaves_} leaves"
-        _least(name, predict, 200 if n_rows <= 100 else options.repeats)
+        least(name, predict, 200 if n_rows <= 100 else options.repeats)
 
 
 if __name__ == "__main__":

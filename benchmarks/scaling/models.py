@@ -7,10 +7,10 @@ exhaustive search alike, as in the paper.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.metadata
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +78,7 @@ def _lightgbm(X: np.ndarray, y: np.ndarray, **settings: Any) -> Fitted:
     )
 
 
+_ROUNDS = {"n_estimators": 100, "learning_rate": 0.1, "num_leaves": 31}
 _PAPER = "SecretRegressor.paper"
 _BOOSTER, _FOREST = "SecretBoostingRegressor", "SecretForestRegressor"
 _GROWTH: dict[str, Any] = {"prune": None, "min_samples_split": 0.01}
@@ -85,13 +86,8 @@ _GROWTH: dict[str, Any] = {"prune": None, "min_samples_split": 0.01}
 _RIVAL = _GROWTH | {"oblique": False, "leaf": "linear"}
 
 
-def _retis(thresholds: Any) -> Setting:
-    splits = RetisSplits(thresholds=thresholds, max_samples=None)
-    return Setting(_RIVAL | {"splits": splits})
-
-
-def _guide(thresholds: Any) -> Setting:
-    splits = GuideSplits(thresholds=thresholds, max_samples=None)
+def _rival(finder: Any, thresholds: Any) -> Setting:
+    splits = finder(thresholds=thresholds, max_samples=None)
     return Setting(_RIVAL | {"splits": splits})
 
 
@@ -101,10 +97,10 @@ _OURS = {
     "growth oblique": Setting(_GROWTH | {"oblique": True}),
     "paper growth axis": Setting(_GROWTH | {"oblique": False}, _PAPER),
     "paper growth oblique": Setting(_GROWTH | {"oblique": True}, _PAPER),
-    "growth retis": _retis("all"),
-    "growth retis(s)": _retis(0.01),
-    "growth guide": _guide("all"),
-    "growth guide(s)": _guide(0.01),
+    "growth retis": _rival(RetisSplits, "all"),
+    "growth retis(s)": _rival(RetisSplits, 0.01),
+    "growth guide": _rival(GuideSplits, "all"),
+    "growth guide(s)": _rival(GuideSplits, 0.01),
     "fit": Setting(),
     "fit axis": Setting({"oblique": False}),
     "paper fit axis": Setting({"oblique": False}, _PAPER),
@@ -115,19 +111,12 @@ _OURS = {
 }
 CONTESTANTS = {name: _ours(setting) for name, setting in _OURS.items()} | {
     "exhaustive": Contestant(_exhaustive, "numpy"),
-    "sampled": Contestant(functools.partial(_exhaustive, share=0.01), "numpy"),
+    "sampled": Contestant(partial(_exhaustive, share=0.01), "numpy"),
     "linear": Contestant(_linear, "scikit-learn"),
     "cart": Contestant(_cart, "scikit-learn"),
     "lightgbm tree": Contestant(_lightgbm, "lightgbm"),
-    "lightgbm tree, one thread": Contestant(
-        functools.partial(_lightgbm, n_jobs=1), "lightgbm"
-    ),
-    "lightgbm": Contestant(
-        functools.partial(
-            _lightgbm, n_estimators=100, learning_rate=0.1, num_leaves=31
-        ),
-        "lightgbm",
-    ),
+    "lightgbm tree, one thread": Contestant(partial(_lightgbm, n_jobs=1), "lightgbm"),
+    "lightgbm": Contestant(partial(_lightgbm, **_ROUNDS), "lightgbm"),
 }
 # They end where they have taken longer than they may.
 LIMITED = ("exhaustive", "sampled")

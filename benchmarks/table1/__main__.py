@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -101,36 +102,27 @@ _load = functools.cache(load)
 
 def make_model(run: Run) -> SecretRegressor:
     """The paper's tree, or the default one with the same kinds of splits and leaves."""
-    oblique, constant = run.split == "oblique", run.leaf == "constant"
     if run.split in RIVALS:
         return _rival(run)
+    options: dict[str, Any] = {"leaf": run.leaf, "oblique": run.split == "oblique"}
+    options |= {"min_samples_split": run.min_samples_split}
     if run.start is not None:
-        return SecretRegressor.paper(
-            oblique=oblique,
-            leaf="constant" if constant else "linear",
-            start="component" if run.start == "component" else "rows",
-            min_samples_split=run.min_samples_split,
-        )
-    return SecretRegressor(
-        oblique=oblique,
-        leaf="constant" if constant else "ridge",
-        min_samples_split=run.min_samples_split,
-    )
+        options["start"] = run.start
+        return SecretRegressor.paper(**options)
+    options["leaf"] = "constant" if run.leaf == "constant" else "ridge"
+    return SecretRegressor(**options)
 
 
 def _rival(run: Run) -> SecretRegressor:
     """GUIDE in the paper's protocol: its splits, pruned by the error of other rows."""
-    model = "constant" if run.leaf == "constant" else "linear"
-    splits = GuideSplits(
-        model=model,
-        thresholds="all" if run.split == "guide" else 0.01,
-        n_bootstraps=50,
-    )
-    leaf = Constant(clip_margin=None) if model == "constant" else None
+    thresholds = "all" if run.split == "guide" else 0.01
+    model: Any = run.leaf
+    splits = GuideSplits(model=model, thresholds=thresholds, n_bootstraps=50)
+    leaf = Constant if run.leaf == "constant" else LeastSquares
     return SecretRegressor.literature(
         "guide",
         splits=splits,
-        leaf=leaf or LeastSquares(clip_margin=None),
+        leaf=leaf(clip_margin=None),
         prune=HoldOut(refit=False),
         min_samples_split=run.min_samples_split,
         min_samples_leaf=1,
@@ -158,14 +150,6 @@ def fit_one(run: Run, experiment: Experiment) -> Record:
     )
 
 
-def _line(record: Record) -> str:
-    return (
-        f"{record.set}, {record.leaf} leaves, {record.split} splits, "
-        f"{record.start or record.mode}, repeat {record.repeat}: MSE {record.mse:.4g}, "
-        f"leaves {record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
-    )
-
-
 def _check_data(names: set[str], data_home: str | None) -> None:
     """Load all real sets before the first fit, so that none fails hours later."""
     for name in sorted(names - SYNTHETIC.keys()):
@@ -184,35 +168,15 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     names = ", ".join(SETS)
     add("--sets", nargs="+", type=_set_name, default=SETS, metavar="SET", help=names)
-    add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
-    add(
-        "--splits",
-        nargs="+",
-        choices=SPLITS,
-        default=["axis", "oblique"],
-        help="of SECRET; guide, guide(s): the paper's rival instead",
-    )
-    add(
-        "--starts",
-        nargs="+",
-        choices=STARTS,
-        default=STARTS,
-        help="of EM, in the paper's mode",
-    )
+    several: dict[str, Any] = {"nargs": "+"}
+    add("--leaves", **several, choices=LEAVES, default=LEAVES)
+    rival = "of SECRET; guide, guide(s): the paper's rival instead"
+    add("--splits", **several, choices=SPLITS, default=["axis", "oblique"], help=rival)
+    add("--starts", **several, choices=STARTS, default=STARTS, help="of EM")
     add("--repeats", type=whole_number, default=100)
-    add(
-        "--synthetic-rows",
-        type=whole_number,
-        default=16384,
-        help="in each of three parts",
-    )
+    add("--synthetic-rows", type=whole_number, default=16384, help="in each part")
     add("--min-samples-split", type=_share, default=0.01, help="of the training rows")
-    add(
-        "--together",
-        type=whole_number,
-        default=1,
-        help="repeats of a set whose trees grow at the same time",
-    )
+    add("--together", type=whole_number, default=1, help="repeats that grow at once")
     add("--mode", choices=MODES, default="paper", help="the paper's tree, or our own")
     add("--data", help="folder of CSV files; else SECRET_JAX_DATA, else OpenML")
     add("--out", type=Path, default=Path("results/table1.jsonl"), help="JSON lines")
@@ -259,7 +223,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.out,
         Record,
         None if options.summary_only else fit,
-        _line,
         at_once,
     )
     cells = make_cells(chosen)

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.shared import markdown
+from benchmarks.shared import Figure, figure, markdown
 
 LEAVES = ("constant", "linear")
 # SECRET's two kinds of splits; the rival's with every threshold, and with 1 % of them.
@@ -46,51 +46,35 @@ fried           7.29±0.01     7.45±0.01     6.43±0.03     1.21±0.00     1.26
 """  # noqa: E501
 
 
-class Figure(NamedTuple):
-    """A mean squared error: its mean over runs, and the standard error of that mean."""
-
-    mean: float
-    standard_error: float
-
-    def __str__(self) -> str:
-        if not 0 < self.standard_error < math.inf:
-            return f"{self.mean:.4g}"
-        decimals = max(0, 1 - math.floor(math.log10(self.standard_error)))
-        return f"{self.mean:.{decimals}f} ± {self.standard_error:.{decimals}f}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One fit to make.
-
-    ``leaf``, ``split`` and ``start`` are of `LEAVES`, `SPLITS` and `STARTS`, the last
-    one None where the mode has no EM of its own; ``min_samples_split`` is the share of
-    the training rows below which a node is not split; ``synthetic_rows`` are those of
-    each part of a synthetic set.
-    """
+    """One fit to make."""
 
     set: str
     leaf: str
     split: str
     repeat: int
-    min_samples_split: float
+    min_samples_split: float  # share of the rows below which a node is not split
     mode: str
-    start: str | None
-    synthetic_rows: int | None
+    start: str | None  # None where the mode has no EM of its own
+    synthetic_rows: int | None  # of each part
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Run):
-    """One fit made.
-
-    ``mse`` is the mean squared error on the test part; leaves are those before and
-    after pruning; seconds are wall time.
-    """
+    """One fit made: test error, leaves before and after pruning, wall time."""
 
     mse: float
     leaves_grown: int
     leaves_kept: int
     seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.set}, {self.leaf} leaves, {self.split} splits, "
+            f"{self.start or self.mode}, repeat {self.repeat}: MSE {self.mse:.4g}, "
+            f"leaves {self.leaves_grown} -> {self.leaves_kept}, {self.seconds:.1f} s"
+        )
 
 
 def _parse_paper_table() -> dict[tuple[str, str, str], tuple[str, Figure]]:
@@ -119,8 +103,7 @@ def printed(name: str, leaf: str, split: str) -> tuple[str, Figure] | None:
     return PRINTED.get((name, leaf, "guide" if split in RIVALS else split))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cell:
+class Cell(NamedTuple):
     """One cell of the table: means over the runs of one method on one set."""
 
     set: str
@@ -162,65 +145,36 @@ def make_cells(records: Iterable[Record]) -> list[Cell]:
     for record in records:
         key = record.leaf, record.set, record.split, record.start
         groups.setdefault(key, []).append(record)
-    order = [
-        (leaf, name, split, start)
-        for leaf in LEAVES
-        for name in SETS
-        for split in SPLITS
-        for start in (None, *STARTS)
+    keys = product(LEAVES, SETS, SPLITS, (None, *STARTS))
+    return [
+        Cell(
+            set=name,
+            leaf=leaf,
+            split=split,
+            start=start,
+            runs=len(found),
+            ours=figure(record.mse for record in found),
+            leaves_grown=float(np.mean([r.leaves_grown for r in found])),
+            leaves_kept=float(np.mean([r.leaves_kept for r in found])),
+            # The median, because a first fit also compiles.
+            seconds=float(np.median([r.seconds for r in found])),
+        )
+        for leaf, name, split, start in keys
+        if (found := groups.get((leaf, name, split, start)))
     ]
-    return [_cell(groups[key]) for key in order if key in groups]
-
-
-def _cell(records: list[Record]) -> Cell:
-    mse = np.array([record.mse for record in records])
-    deviation = float(mse.std(ddof=1)) if len(mse) > 1 else math.nan
-    return Cell(
-        set=records[0].set,
-        leaf=records[0].leaf,
-        split=records[0].split,
-        start=records[0].start,
-        runs=len(records),
-        ours=Figure(float(mse.mean()), deviation / math.sqrt(len(mse))),
-        leaves_grown=float(np.mean([r.leaves_grown for r in records])),
-        leaves_kept=float(np.mean([r.leaves_kept for r in records])),
-        # The median, because a first fit also compiles.
-        seconds=float(np.median([r.seconds for r in records])),
-    )
 
 
 def table_text(cells: Sequence[Cell]) -> str:
-    """The table as Markdown that is legible as it is.
-
-    A line for each cell that starts as the paper does, with the error of the other
-    start, if there are runs of it, in a column beside it.
-    """
+    """A line for each cell that starts as the paper does, beside it the other start."""
     head = "set leaves splits runs ours component paper GUIDE limit grown kept seconds"
-    lines: list[tuple[str, ...]] = [(*head.split(), "verdict")]
-    component = {
-        (cell.set, cell.leaf, cell.split): str(cell.ours)
-        for cell in cells
-        if cell.start == "component"
-    }
+    lines: list[list[str]] = [[*head.split(), "verdict"]]
+    other = {c[:3]: str(c.ours) for c in cells if c.start == "component"}
     for cell in judged_cells(cells):
-        other = component.get((cell.set, cell.leaf, cell.split), "")
-        lines.append(
-            (
-                cell.set,
-                cell.leaf,
-                cell.split,
-                str(cell.runs),
-                str(cell.ours),
-                other,
-                _printed(cell)[0],
-                PRINTED[cell.set, cell.leaf, "guide"][0],
-                f"{cell.limit:.4g}",
-                f"{cell.leaves_grown:.1f}",
-                f"{cell.leaves_kept:.1f}",
-                f"{cell.seconds:.2f}",
-                cell.verdict,
-            )
-        )
+        guide = PRINTED[cell.set, cell.leaf, "guide"][0]
+        known = str(cell.ours), other.get(cell[:3], ""), _printed(cell)[0], guide
+        leaves = f"{cell.leaves_grown:.1f}", f"{cell.leaves_kept:.1f}"
+        told = f"{cell.limit:.4g}", *leaves, f"{cell.seconds:.2f}", cell.verdict
+        lines.append([*cell[:3], str(cell.runs), *known, *told])
     return markdown(lines)
 
 

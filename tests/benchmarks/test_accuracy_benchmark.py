@@ -10,51 +10,26 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from fitted_records import constant, record
 
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
 from benchmarks.accuracy import hard_sets
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.learners import (
+from benchmarks.accuracy.ours import (
     FINDERS,
     LEAVES,
     PRUNINGS,
     SPLITS,
     learners,
 )
-from benchmarks.accuracy.peers import Candidate, Outcome
+from benchmarks.accuracy.peers import Candidate
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.shared import (
     read_records,
 )
 from benchmarks.table1 import __main__ as table1
 from secret_jax.estimators.parameters import plan_of
-
-
-def record(model="a", name="one", seed=0, error=0.5, **changed) -> Record:
-    return Record(
-        set=name,
-        model=model,
-        seed=seed,
-        data="",
-        key="k",
-        error=error,
-        mse=error,
-        leaves=3,
-        seconds=0.5,
-        rows=50,
-        columns=2,
-        **changed,
-    )
-
-
-def constant(name: str, level: float, key: str = "k") -> Candidate:
-    """A model that predicts one number."""
-
-    def run(experiment):
-        return Outcome(np.full(len(experiment.test.y), level), 1, 0.25)
-
-    return Candidate(name, key, run)
 
 
 @pytest.fixture

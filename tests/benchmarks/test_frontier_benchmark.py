@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from fitted_records import constant, record
 
 from benchmarks.accuracy import frontier
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.accuracy.reading import (
+from benchmarks.accuracy.fitting import (
     numbers_of_cubist,
 )
-from benchmarks.accuracy.report import Record, Results
+from benchmarks.accuracy.report import Results
 from benchmarks.shared import Experiment, Part
 
 RULES = """id="Cubist 2.07 GPL Edition 2026-01-01"
@@ -32,12 +32,6 @@ coeff="34"
 conds="0" cover="3" mean="34.3" loval="32" hival="37" esterr="3.3"
 coeff="1" att="x0" coeff="2"
 """
-
-
-def record(model: str, name: str, seed: int, error: float, numbers: int | None):
-    run = {"set": name, "model": model, "seed": seed, "data": "", "key": "k"}
-    made = {"mse": error, "leaves": 1, "seconds": 0.1, "rows": 8, "columns": 2}
-    return Record(**run, **made, error=error, numbers=numbers)
 
 
 def test_rules_of_cubist_count_conditions_constants_and_coefficients():
@@ -61,10 +55,10 @@ def test_trees_and_linear_models_are_counted_where_they_are_fitted():
 def test_all_tables_are_a_geometric_mean_of_means_over_splits():
     results = Results(
         [
-            record("a", "one", 0, 0.1, 10),
-            record("a", "one", 1, 0.3, 30),
-            record("a", "two", 0, 0.8, 5),
-            record("b", "one", 0, 0.1, 3),
+            record("a", "one", 0, 0.1, numbers=10),
+            record("a", "one", 1, 0.3, numbers=30),
+            record("a", "two", 0, 0.8, numbers=5),
+            record("b", "one", 0, 0.1, numbers=3),
         ]
     )
     found = frontier.points(results)
@@ -80,21 +74,14 @@ def test_all_tables_are_a_geometric_mean_of_means_over_splits():
 
 
 def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, capsys):
-    def model(name, level, numbers):
-        def run(experiment):
-            prediction = np.full(len(experiment.test.y), level)
-            return Outcome(prediction, 1, 0.1, numbers)
-
-        return Candidate(name, "k", run)
-
     made = []
 
     def own(name, setting, code, *, held_out):
         made.append(name)
         assert not held_out
-        return model(name, float(len(made)), 5 + len(made))
+        return constant(name, float(len(made)), 5 + len(made))
 
-    theirs = [model("cubist", 2.0, 40), model(frontier.HORIZON, 1.5, 4000)]
+    theirs = [constant("cubist", 2.0, 40), constant(frontier.HORIZON, 1.5, 4000)]
     monkeypatch.setattr(frontier, "candidate_of", own)
     monkeypatch.setattr(frontier, "peers", lambda *arguments: theirs)
     for name in ("first", "second"):

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
-from secret_jax.composed.ensemble.growth import grown_with_models, key_of
+from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, merged
@@ -201,6 +201,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 there,
                 schema,
                 roots,
+                SPLITS,
                 max_leaf_nodes=self.max_leaf_nodes,
                 max_features=n_features,
             )

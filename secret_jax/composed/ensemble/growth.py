@@ -64,7 +64,7 @@ def grown_with_models(
     there: Table,
     schema: TableSchema,
     roots: Sequence[Root],
-    finder: RssSplits = SPLITS,
+    finder: RssSplits,
     *,
     max_leaf_nodes: int | None = None,
     max_features: int | None = None,

@@ -6,26 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
+from ensemble_tables import NAMES, SMALL, rings
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
-from sklearn.inspection import partial_dependence
 from sklearn.metrics import log_loss
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.composed.ensemble.growth import total_error
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import CrossEntropy
-
-SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}
-NAMES = np.array(["low", "middle", "top"])
-
-
-def rings(n_rows=300, seed=0, n_classes=3):
-    """Classes by the distance from the middle: no line tells them apart."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_rows, 3))
-    radius = np.hypot(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=n_rows)
-    return X, NAMES[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
 
 
 @pytest.fixture(scope="module")
@@ -133,14 +122,6 @@ def test_weights_and_files(three, tmp_path):
     again = SecretBoostingClassifier.load(tmp_path / "classes.model")
     np.testing.assert_array_equal(again.predict_proba(X), three.predict_proba(X))
     np.testing.assert_array_equal(again.predict(X), three.predict(X))
-
-
-def test_reading(three):
-    shares = three.feature_importances_
-    assert shares[:2].sum() > 0.9
-    assert shares.sum() == pytest.approx(1.0)
-    found = partial_dependence(three, rings()[0], [0], grid_resolution=3)
-    assert found["average"].shape == (3, 3)
 
 
 def test_missing_values_and_categories():

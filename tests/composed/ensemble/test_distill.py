@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
+from ensemble_tables import rings, wave
 from sklearn.metrics import log_loss
 
 from secret_jax import (
@@ -19,22 +20,15 @@ from secret_jax.fit.refine.distillation import Distillation, student_rows
 from secret_jax.losses.numbers import SQUARED_ERROR
 
 
-def wave(n_rows=300, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n_rows, 3))
-    y = np.sin(4 * X[:, 0]) + X[:, 1] * (X[:, 2] > 0) + 0.3 * rng.normal(size=n_rows)
-    return X, y
-
-
 @pytest.fixture(scope="module")
 def booster():
     return SecretBoostingRegressor(
         max_leaf_nodes=4, max_iter=12, early_stopping=False, n_folds=2
-    ).fit(*wave())
+    ).fit(*wave(noise=0.3))
 
 
 def test_the_student_says_what_the_boosters_say(booster, tmp_path):
-    X, y = wave(1000, seed=1)
+    X, y = wave(1000, seed=1, noise=0.3)
     tree = booster.distill(max_leaf_nodes=8)
     assert isinstance(tree, SecretRegressor)
     assert tree.n_leaves_ <= 8
@@ -81,7 +75,7 @@ def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
     free = booster.distill()  # its folds choose the size
     assert 2 <= free.n_leaves_ <= free.n_leaves_grown_
     assert np.isfinite(free.distillation_["error"])
-    X, y = wave()
+    X, y = wave(noise=0.3)
     tree = again.distill(X, y, max_leaf_nodes=5)
     assert tree.n_leaves_ == 5
     assert np.isnan(tree.distillation_["error"])
@@ -90,21 +84,14 @@ def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_tree_of_classes_learns_probabilities(n_classes, tmp_path):
-    def rings(n_rows, seed):
-        random = np.random.default_rng(seed)
-        X = random.normal(size=(n_rows, 3))
-        radius = np.hypot(X[:, 0], X[:, 1]) + 0.2 * random.normal(size=n_rows)
-        names = np.array(["low", "middle", "top"])
-        return X, names[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
-
     booster = SecretBoostingClassifier(
         max_leaf_nodes=4, max_iter=6, early_stopping=False, n_folds=2
     )
-    booster.fit(*rings(300, 0))
+    booster.fit(*rings(300, 0, n_classes))
     tree = booster.distill(max_leaf_nodes=6)
     assert isinstance(tree, SecretClassifier)
     assert 1 < tree.n_leaves_ <= 6
-    X, y = rings(1000, 1)
+    X, y = rings(1000, 1, n_classes)
     assert tree.classes_.tolist() == booster.classes_.tolist()
     told, learned = tree.distillation_, tree.predict_proba(X)
     teaching = booster.predict_proba(X)
