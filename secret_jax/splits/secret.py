@@ -20,10 +20,17 @@ from secret_jax.runtime.linalg import (
     safe_divide,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.em import MixtureFit, fit_mixtures, products
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split, left_rows
-from secret_jax.splits.mixture import LogForms, MixtureStatus, Whitened, whiten
+from secret_jax.splits.mixture import (
+    LogForms,
+    MixtureFit,
+    MixtureStatus,
+    Whitened,
+    fit_mixtures,
+    products,
+    whiten,
+)
 from secret_jax.tree.structure import SplitKind
 
 
