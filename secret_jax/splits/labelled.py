@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
 from secret_jax.splits.discriminant import (
     DEPENDENT,
@@ -79,19 +80,12 @@ def best_subset(
     weight = counts.sum(axis=-2)
     total = weight.sum(axis=-1, keepdims=True)
     present, first = weight > 0, counts[..., 0, :]
-    share = safe_divide(first, weight)
-    order = xp.argsort(xp.where(present, -share, xp.inf), axis=-1, stable=True)
-
-    def sums_in_order(values: AnyArray) -> AnyArray:
-        return xp.cumsum(xp.take_along_axis(values, order, axis=-1), axis=-1)
-
-    left = sums_in_order(weight)
-    of_first = first.sum(axis=-1, keepdims=True)
-    gain = gini_gain(
-        safe_divide(of_first, total),
-        safe_divide(left, total),
-        safe_divide(sums_in_order(first), total),
-    )
+    rank = xp.where(present, -safe_divide(first, weight), xp.inf)
+    order = xp.argsort(rank, axis=-1, stable=True)
+    both = xp.stack([weight, first])
+    left, of_first = xp.cumsum(xp.take_along_axis(both, order[None], axis=-1), axis=-1)
+    share = first.sum(axis=-1, keepdims=True), left, of_first
+    gain = gini_gain(*(safe_divide(part, total) for part in share))
     least = xp.minimum(left, total - left)
     allowed = xp.take_along_axis(present, order, axis=-1)
     allowed = allowed & (least >= min_weight[..., None]) & (least > 0)
@@ -115,20 +109,15 @@ def best_labelled_split(
     second; ``gain``: how thresholds are compared, see `secret_jax.SecretSplits`.
     """
     xp, n_columns, n_discrete = level.rows.xp, level.x.shape[-2], level.codes.shape[-2]
-    cuts = _cuts(level, first, gain)
+    found, threshold, oblique = _cuts(level, first, gain)
     classes = _classes(level.rows, first, level.weight)
     counts = level.rows.sums_by_code(level.codes, level.n_categories, classes)
     subsets = best_subset(counts, level.min_weight[:, None])
     of_subsets = xp.where(level.allowed[:, n_columns:], subsets.gain, -xp.inf)
-    every = xp.concatenate([cuts.gain, of_subsets], axis=-1)
+    every = xp.concatenate([found, of_subsets], axis=-1)
     best = xp.argmax(every, axis=-1)
-    none = xp.zeros_like(of_subsets)
-    thresholds = xp.concatenate([cuts.threshold, none], axis=-1)
-
-    def of_best(values: AnyArray) -> AnyArray:
-        return xp.take_along_axis(values, best[:, None], axis=1)[:, 0]
-
-    n_oblique = cuts.gain.shape[-1] - n_columns
+    threshold = xp.concatenate([threshold, xp.zeros_like(of_subsets)], axis=-1)
+    n_oblique = found.shape[-1] - n_columns
     number = [n_columns, n_oblique, n_discrete]
     kinds = [SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE]
     kind = xp.asarray(np.repeat(kinds, number).astype(np.int32))[best]
@@ -137,22 +126,18 @@ def best_labelled_split(
     axis = attribute[:, None] == np.arange(n_columns, dtype=np.int32)
     axis = (axis & (kind == SplitKind.AXIS)[:, None]).astype(level.x.dtype)
     is_oblique, is_discrete = kind == SplitKind.OBLIQUE, kind == SplitKind.DISCRETE
+    subset = attribute[:, None] == np.arange(n_discrete, dtype=np.int32)
+    subset = (subset[..., None] & subsets.goes_left).any(axis=1)
     return Split(
         kind=kind,
         attribute=attribute,
-        direction=xp.where(is_oblique[:, None], cuts.oblique, axis),
-        threshold=of_best(thresholds),
-        goes_left=_subset(level, subsets, attribute) & is_discrete[:, None],
-        gain=of_best(every),
+        direction=xp.where(is_oblique[:, None], oblique, axis),
+        threshold=taken(threshold, best, 1),
+        goes_left=subset & is_discrete[:, None],
+        gain=taken(every, best, 1),
         chance_gain=xp.zeros(level.n_nodes, level.x.dtype),
         pure=xp.zeros(level.n_nodes, bool),
     )
-
-
-def _subset(level: Level, subsets: DiscreteSplit, attribute: AnyArray) -> AnyArray:
-    """Categories that go left of one attribute of each node."""
-    chosen = attribute[:, None] == np.arange(level.codes.shape[-2], dtype=np.int32)
-    return (chosen[..., None] & subsets.goes_left).any(axis=1)
 
 
 def left_rows(level: Level, split: Split) -> Bool[AnyArray, "... rows"]:
@@ -214,15 +199,10 @@ def _squares(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     return (squares[..., 0, :],)
 
 
-class _Cuts(NamedTuple):
-    """A threshold on every column, and on the discriminant of those combined."""
-
-    gain: AnyArray  # (n_nodes, n_cuts): minus infinity where a cut is not allowed
-    threshold: AnyArray  # (n_nodes, n_cuts)
-    oblique: AnyArray  # (n_nodes, n_columns): direction of the last cut, if any may be
-
-
-def _cuts(level: Level, first: AnyArray, gain: Gain) -> _Cuts:
+def _cuts(
+    level: Level, first: AnyArray, gain: Gain
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Gains and thresholds of every column, then of the discriminant; its direction."""
     xp, values, allowed = level.rows.xp, level.x, level.allowed[:, : level.x.shape[-2]]
     mass, moments = _class_moments(level, values, first)
     oblique = xp.zeros_like(moments.shift)
@@ -235,7 +215,7 @@ def _cuts(level: Level, first: AnyArray, gain: Gain) -> _Cuts:
         values = xp.concatenate([values, along], axis=-2)
         allowed = xp.concatenate([allowed, level.oblique[:, None]], axis=-1)
     found, threshold = _thresholds(level, values, first, mass, moments, gain)
-    return _Cuts(xp.where(allowed, found, -xp.inf), threshold, oblique)
+    return xp.where(allowed, found, -xp.inf), threshold, oblique
 
 
 def _spread_of(mass: AnyArray, moments: _ClassMoments) -> tuple[AnyArray, ...]:

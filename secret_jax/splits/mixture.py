@@ -24,6 +24,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from secret_jax.runtime.arrays import where_each
 from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
@@ -122,7 +123,12 @@ def whiten(level: Level) -> Whitened:
     shift = xp.concatenate(first, axis=-1)
     weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
-    (scatter,) = rows.total(_scatters, (mean,), arrays)
+    (scatter,) = rows.total(
+        lambda rows, of_nodes, arrays: moments_of(
+            rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2])
+        ),
+        *((mean,), arrays),
+    )
     covariance = safe_divide(scatter, weight[:, None, None])
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     deviation = xp.where(deviation > 0, deviation, 1.0)
@@ -150,10 +156,6 @@ def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]
     apart, weight = _centred(rows, of_nodes[0], arrays), arrays[2]
     moment = rows.products(weight[..., None, :], apart)[..., 0, :]
     return rows.sums(weight), moment
-
-
-def _scatters(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-    return moments_of(rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2]))
 
 
 def _coordinates(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
@@ -288,7 +290,9 @@ def fit_mixtures(
         status = xp.where(sound, status, int(MixtureStatus.COLLAPSED))
         status = status.astype(xp.int32)
         new = MixtureFit(forms, found[0], objective, fit.n_iterations + 1, status)
-        return _chosen(going, new, fit)
+        if xp is np and going.all():
+            return new
+        return jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)
@@ -301,26 +305,18 @@ def fit_mixtures(
     if xp is np:
         fit = _on_host(known, fit, step, proceeds)
     else:
-        fit = _traced(known, fit, step, proceeds)
+        fit = jax.lax.while_loop(
+            lambda fit: proceeds(fit).any(),
+            lambda fit: jax.lax.fori_loop(
+                *(0, STEPS_TOGETHER),
+                lambda _, fit: step(known, fit, proceeds(fit)),
+                fit,
+            ),
+            fit,
+        )
     unfinished = fit.status == _RUNNING
     status = xp.where(unfinished, int(MixtureStatus.ITERATION_LIMIT), fit.status)
     return fit._replace(status=status)
-
-
-def _chosen(going: AnyArray, new: MixtureFit, old: MixtureFit) -> MixtureFit:
-    """New results where runs go on."""
-    if isinstance(going, np.ndarray) and going.all():
-        return new
-
-    def where(new: AnyArray, old: AnyArray) -> AnyArray:
-        mask = going.reshape(*going.shape, *(1,) * (new.ndim - 2))
-        return namespace(new).where(mask, new, old)
-
-    return jax.tree.map(where, new, old)
-
-
-def _of_nodes(fit: MixtureFit, nodes: np.ndarray) -> MixtureFit:
-    return jax.tree.map(lambda array: array[nodes], fit)
 
 
 def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
@@ -338,17 +334,7 @@ def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> A
         if 2 * some.sum() <= len(some):
             put(fit)
             nodes, known, going = nodes[some], known.take(some), going[some]
-            fit = _of_nodes(fit, some)
+            fit = jax.tree.map(lambda array, some=some: array[some], fit)
         fit = step(known, fit, going)
     put(fit)
     return every
-
-
-def _traced(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
-    def one(_: int, fit: MixtureFit) -> MixtureFit:
-        return step(known, fit, proceeds(fit))
-
-    def several(fit: MixtureFit) -> MixtureFit:
-        return jax.lax.fori_loop(0, STEPS_TOGETHER, one, fit)
-
-    return jax.lax.while_loop(lambda fit: proceeds(fit).any(), several, fit)

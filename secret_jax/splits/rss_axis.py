@@ -13,7 +13,7 @@ import numpy as np
 from secret_jax.runtime.arrays import largest, taken
 from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
-from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
+from secret_jax.splits.axis import gain_of_order, order_of_means
 from secret_jax.splits.chosen import Pick
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
@@ -191,8 +191,7 @@ def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     total = sums[:, :, 1 : n_moments : 1 + n_model]
     total = xp.sum(score[:, None, :, None] * total, axis=2)
     square = xp.sum(matvec(among, score) * score, axis=1)
-    mean = xp.where(weight > 0, total / (weight + CATEGORY_PRIOR), xp.inf)
-    order = xp.argsort(mean, axis=2, stable=True)
+    order = order_of_means(weight, total)
     sums = xp.take_along_axis(sums, order[:, :, None], axis=3)
     # Ranks as a projection, standardised in each node.
     value, mass = np.arange(n, dtype=np.float32), sums[:, :, 0]
