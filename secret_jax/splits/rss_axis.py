@@ -50,18 +50,13 @@ class AttributeCuts(NamedTuple):
     rank: AnyArray | None  # (n_nodes, n_discrete, n_categories)
 
     @property
-    def n_cut(self) -> int:
-        """Number of directions and columns."""
-        return len(self.column)
-
-    @property
     def n_ordered(self) -> int:
         """Number of candidates that are no discrete attributes."""
-        return self.n_cut + len(self.gaps)
+        return len(self.column) + len(self.gaps)
 
     def value_of(self, candidate: AnyArray, xp: Any) -> AnyArray:
         """Which of the values a candidate cuts; of a discrete one any."""
-        which = np.concatenate([np.arange(self.n_cut), self.gaps])
+        which = np.concatenate([np.arange(len(self.column)), self.gaps])
         if not len(which):
             return xp.zeros_like(candidate)
         return xp.asarray(which)[xp.minimum(candidate, len(which) - 1)]
@@ -69,11 +64,11 @@ class AttributeCuts(NamedTuple):
     def left(self, rows: Any, candidate: AnyArray, cut: AnyArray) -> AnyArray:
         """Whether rows are left of cuts, (k, rows), of (n_nodes, k) candidates."""
         xp, left = rows.xp, None
-        if self.n_cut:
+        if len(self.column):
             value = rows.chosen(self.value_of(candidate, xp), self.values)
             left = value <= rows.spread(cut)
             if len(self.gaps):
-                missing_left = rows.spread(candidate >= self.n_cut)
+                missing_left = rows.spread(candidate >= len(self.column))
                 left = left | (xp.isinf(value) & missing_left)
         if not self.codes.shape[-2]:
             return left
@@ -248,9 +243,10 @@ def best_attribute(
     if alone and n_others == 1:
         none = xp.zeros((len(gain), n_columns), nodes.z.dtype)
         return Best(screened[:, 0], finalists[:, 0], none, cut[:, 0], None)
-    exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
+    left = attributes.left(rows, finalists, cut)
+    exact, models = exact_sides(nodes, left, ridge)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
-    gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
+    gain = xp.where(xp.isfinite(screened), exact - chance, -xp.inf)
     known = np.ones(n_others + n, np.float32)
     known[n_others:] -= LEAST_RISE
     best = xp.argmax(gain * known, axis=1)
@@ -258,7 +254,7 @@ def best_attribute(
     none = xp.zeros((len(gain), n_others, n_columns), nodes.z.dtype)
     direction = xp.concatenate([none, attributes.direction], axis=1)
     candidate = xp.where(finalists < n, -1, finalists)
-    found = gain, candidate, direction, cut, exact.models
+    found = gain, candidate, direction, cut, models
     return Best(*(taken(array, best, 1) for array in found))
 
 
@@ -272,7 +268,7 @@ def picked(best: Best, level: Level, nodes: Nodes, attributes: AttributeCuts) ->
     projection = xp.where(left, 0.0, 1.0).astype(level.x.dtype)
     threshold = xp.full_like(best.cut, 0.5)
     attribute, direction = candidate - attributes.n_ordered, best.direction
-    if attributes.n_cut:
+    if len(attributes.column):
         column, value, highest, direction = _on_column(
             level, attributes, candidate, left, direction
         )
@@ -325,11 +321,13 @@ def _on_column(
         parts = xp.stack([missing, left, ~left], axis=-2)
         parts = rows.sums(xp.where(parts, level.weight[..., None, :], 0.0))
         gone, on_left, on_right = xp.moveaxis(parts, -1, 0)
-        to_left = xp.where(gone > 0, candidate >= attributes.n_cut, on_left >= on_right)
+        to_left = xp.where(
+            gone > 0, candidate >= len(attributes.column), on_left >= on_right
+        )
         value = xp.where(
             missing, rows.spread(xp.where(to_left, highest, lowest)), value
         )
-        side = np.zeros((attributes.n_cut, level.x.shape[-2]), level.x.dtype)
+        side = np.zeros((len(attributes.column), level.x.shape[-2]), level.x.dtype)
         side[attributes.gaps, attributes.indicator] = 1
         direction = xp.asarray(side)[which]
         direction = xp.where(to_left[:, None], -direction, direction)

@@ -94,23 +94,14 @@ class Units(NamedTuple):
     chance_gain: AnyArray  # (n_nodes,)
 
 
-class _Centred(NamedTuple):
-    """Rows about their means, and what the models leave of the targets."""
-
-    residual: AnyArray  # (n_outputs, rows)
-    x: AnyArray  # (n_columns, rows)
-    center: AnyArray  # (n_nodes, n_columns)
-    offset: AnyArray  # (n_nodes, n_outputs): mean error of the models
-
-
 def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, Units]:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     total = rows.sums(level.weight)
-    centred = _centred(level, total)
+    residual, x, center, offset = _centred(level, total)
     n_columns, weight = level.x.shape[-2], level.weight[..., None, :]
     one = xp.ones_like(weight)
-    design = xp.concatenate([centred.residual, one, centred.x], axis=-2)
+    design = xp.concatenate([residual, one, x], axis=-2)
     gram = rows.products(weight * design, design)
 
     first = design.shape[-2] - n_columns
@@ -137,6 +128,12 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     of_basis = gram[:, first : first + n_model, first : first + n_model]
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
+    turned = xp.swapaxes(whitener, 1, 2)
+    of_white = small_matmul(gram[:, : first - 1, first : first + n_model], turned)
+    one = gram[:, first - 1]
+    whole = [one[:, first - 1 : first]]
+    for output in range(first - 1):
+        whole += [one[:, output, None], of_white[:, output]]
     nodes = Nodes(
         rows=rows,
         z=z,
@@ -144,12 +141,12 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
         weight=level.weight,
         moments=_moments(rows, design, weight, whitener, first - 1),
         total=total,
-        whole=_whole(gram, whitener, first),
+        whole=xp.concatenate(whole, axis=1),
         gram=gram,
         covariance=covariance,
         loading=loading,
         whitener=whitener,
-        cross=matmul(cross, xp.swapaxes(whitener, 1, 2)),
+        cross=matmul(cross, turned),
         min_weight=level.min_weight,
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
@@ -157,12 +154,16 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     # split itself and the second mean are two more.
     spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
     left_over = xp.maximum(total - level.degrees, 1.0)
-    noise = total * xp.sum(spread + centred.offset**2, axis=1) / left_over
+    noise = total * xp.sum(spread + offset**2, axis=1) / left_over
     chance = noise * xp.minimum(spent, _MOST_SPENT * total)
-    return nodes, Units(centred.center, scale, unit, pure, chance)
+    return nodes, Units(center, scale, unit, pure, chance)
 
 
-def _centred(level: Level, total: AnyArray) -> _Centred:
+def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
+    """What models leave of the targets; columns about their means; means; mean errors.
+
+    Of shape (n_outputs, rows), (n_columns, rows), and with a first axis of nodes.
+    """
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - level.x.shape[-2]
@@ -180,7 +181,7 @@ def _centred(level: Level, total: AnyArray) -> _Centred:
         slopes * center[:, None, n_outputs : n_outputs + n], axis=2
     )
     residual = joint[..., :n_outputs, :] - fitted
-    return _Centred(residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset)
+    return residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset
 
 
 def _moments(
@@ -204,22 +205,10 @@ def _moments(
     return np.concatenate(parts, out=by_row.T)
 
 
-def _whole(gram: AnyArray, whitener: AnyArray, first: int) -> AnyArray:
-    """Sums of the moments over the nodes."""
-    one = gram[:, first - 1]
-    parts = [one[:, first - 1 : first]]
-    of_basis = gram[:, : first - 1, first : first + whitener.shape[-1]]
-    of_white = small_matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
-    for output in range(first - 1):
-        parts += [one[:, output, None], of_white[:, output]]
-    return namespace(gram).concatenate(parts, axis=1)
-
-
 def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
     """Leading components of columns, those of the regressors first.
 
-    Returns (n_nodes, n_columns, n_coordinates): combinations of the standardised
-    columns that stand for them.
+    Returns (n_nodes, n_columns, n_coordinates).
     """
     xp, n = namespace(covariance), n_regressors
     n_others = covariance.shape[-1] - n
@@ -236,10 +225,7 @@ def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
 
 
 def _components(covariance: AnyArray, n: int) -> AnyArray:
-    """All columns, or their leading principal components, of unit length.
-
-    A ridge means the same for them as for the columns.
-    """
+    """All columns, or their leading principal components, of unit length."""
     xp, n_columns = namespace(covariance), covariance.shape[-1]
     if n == n_columns:
         one = xp.eye(n, dtype=covariance.dtype)

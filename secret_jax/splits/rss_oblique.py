@@ -24,7 +24,12 @@ from secret_jax.runtime.linalg import (
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.rss_axis import LEAST_RISE, Best
 from secret_jax.splits.rss_nodes import ROUNDING, Nodes
-from secret_jax.splits.rss_scores import best_cuts, cuts_of, exact_sides, screened
+from secret_jax.splits.rss_scores import (
+    best_cuts,
+    cuts_of,
+    exact_sides,
+    gains_of_cuts,
+)
 
 # An oblique split yields to the shortest version of itself that loses at most this
 # share of its gain.
@@ -65,8 +70,7 @@ def improved(
 ) -> Best:
     """Improve on the best splits of some nodes by hinge steps, then by short versions.
 
-    ``direction``: those that were proposed, which have short versions if there are no
-    steps.
+    ``direction``: what was proposed, to be shortened if there are no steps.
     """
     xp, new = nodes.rows.xp, best
     for left in range(max(options.hinge_steps, 1), 0, -1):
@@ -96,7 +100,8 @@ def proposed(nodes: Nodes, oblique: bool, options: Options) -> AnyArray:
         found.append(_in_columns(nodes, _hessian(nodes, options), options))
     if options.proposals:
         whitener = _whitener(nodes, options)
-        white = nodes.rows.transformed(whitener, _basis(nodes))
+        basis = nodes.design[..., 1 + nodes.n_outputs :, :]
+        white = nodes.rows.transformed(whitener, basis)
         residual = nodes.design[..., : nodes.n_outputs, :]
         for proposal in options.proposals:
             new = proposal(nodes.rows, white, residual, nodes.weight)
@@ -123,10 +128,6 @@ def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray
     return [oriented(sparse(every, nodes.covariance, n_kept, options.ridge))]
 
 
-def _basis(nodes: Nodes) -> AnyArray:
-    return nodes.design[..., 1 + nodes.n_outputs :, :]
-
-
 def _whitener(nodes: Nodes, options: Options) -> AnyArray:
     """Of all coordinates."""
     if nodes.n_model == nodes.n_coordinates:
@@ -150,10 +151,7 @@ def _in_columns(nodes: Nodes, coordinates: AnyArray, options: Options) -> AnyArr
 
 
 def _hessian(nodes: Nodes, options: Options) -> AnyArray:
-    """Principal Hessian directions: where the residuals bend most.
-
-    Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
-    """
+    """Leading eigenvectors of E[r u u'], u whitened: where the residuals bend most."""
     xp, n, total = nodes.rows.xp, nodes.n_outputs, nodes.total[:, None, None, None]
     bounded = xp.clip(nodes.design[..., :n, :], -_MOST_BENDING, _MOST_BENDING)
     weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
@@ -177,10 +175,7 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
 
 
 def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
-    """LDA between the rows that one side or the other predicts better.
-
-    Each counts by how much.
-    """
+    """LDA between rows that one side or the other predicts better, by how much."""
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
     # What squared errors differ in: the difference of what models say, times the sum of
     # both errors.
@@ -212,11 +207,13 @@ def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
     rows, xp = nodes.rows, nodes.rows.xp
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
-    gain = screened(nodes, projection, cuts, matmul(direction, nodes.cross))
-    found, cut = best_cuts(gain, cuts)
-    exact = exact_sides(nodes, projection <= rows.spread(cut), options.ridge)
-    gain = xp.where(xp.isfinite(found), exact.gain, -xp.inf)
-    return Best(gain, xp.full_like(cut, -1, int), direction, cut, exact.models)
+    sums = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
+    screened = gains_of_cuts(nodes, *sums, matmul(direction, nodes.cross))
+    found, cut = best_cuts(screened, cuts)
+    left = projection <= rows.spread(cut)
+    gain, models = exact_sides(nodes, left, options.ridge)
+    gain = xp.where(xp.isfinite(found), gain, -xp.inf)
+    return Best(gain, xp.full_like(cut, -1, int), direction, cut, models)
 
 
 def _better(best: Best, found: Best) -> Best:

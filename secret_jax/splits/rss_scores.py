@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -136,31 +136,15 @@ def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
     return tuple(taken(array, best, gain.ndim - 1) for array in (gain, value))
 
 
-def screened(
-    nodes: Nodes,
-    projection: Float[AnyArray, "*tiles n_directions n_rows"],
-    cuts: Float[AnyArray, "n_nodes n_directions n_cuts"],
-    slope: Float[AnyArray, "n_nodes n_directions n_model"],
-) -> Float[AnyArray, "n_nodes n_directions n_cuts"]:
-    """Approximate gains of cuts of standardised projections; see `gains_of_cuts`."""
-    left, own = nodes.rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
-    return gains_of_cuts(nodes, left, own, slope)
-
-
-class Sides(NamedTuple):
-    """Exact gains of splits, and the models of their sides."""
-
-    # (n_nodes, n_splits): minus infinity where a side has too little weight.
-    gain: AnyArray
-    # (n_nodes, n_splits, 2, 1 + n_model, n_outputs): intercepts, and slopes in the
-    # coordinates, of the left and the right side.
-    models: AnyArray
-
-
 def exact_sides(
     nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
-) -> Sides:
-    """Drops of the penalised residual sum of squares by models of both sides."""
+) -> tuple[AnyArray, AnyArray]:
+    """Drops of the penalised residual sum of squares, and the models of both sides.
+
+    Returns the gains (n_nodes, n_splits), minus infinity where a side has too little
+    weight, and (n_nodes, n_splits, 2, 1 + n_model, n_outputs): intercepts, and slopes
+    in the coordinates, of the left and the right side.
+    """
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen
 
     def products(rows, _, arrays):
@@ -184,4 +168,4 @@ def exact_sides(
     gain = xp.sum(models * moment, axis=(2, 3, 4))
     least = xp.min(weight, axis=2)
     enough = (least >= nodes.min_weight[:, None]) & (least > 0)
-    return Sides(xp.where(enough & xp.isfinite(gain), gain, -xp.inf), models)
+    return xp.where(enough & xp.isfinite(gain), gain, -xp.inf), models

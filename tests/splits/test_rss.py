@@ -195,9 +195,11 @@ def test_screening_agrees_with_exact_scores():
         direction = np.float32(direction / deviation[:, None])
         projection = direction @ nodes.z
         cuts = rss_scores.cuts_of(level.rows, projection, level.weight, 16)
-        screened = rss_scores.screened(nodes, projection, cuts, direction @ nodes.cross)
+        sums = level.rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
+        slope = direction @ nodes.cross
+        screened = rss_scores.gains_of_cuts(nodes, *sums, slope)
         left = projection[:, None] <= cuts[0][..., None]
-        exact = rss_scores.exact_sides(nodes, left.reshape(-1, 2000), RIDGE).gain
+        exact, _ = rss_scores.exact_sides(nodes, left.reshape(-1, 2000), RIDGE)
     exact = exact.reshape(screened.shape)
     usable = np.isfinite(exact)
     assert (usable == np.isfinite(screened)).all()
