@@ -1,7 +1,7 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; what is done with rows happens where they lie
-(`execution`), and splits are found by a split finder. A level does not care which tree
+(`search`), and splits are found by a split finder. A level does not care which tree
 its nodes belong to, so several trees grow at the same time.
 """
 
@@ -18,12 +18,11 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.attributes import AttributeDraw
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
-from secret_jax.fit.grow.execution import Division, Execution, Found
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.node_models import NodeModels
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
-from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.search import Division, Execution, Found, GrowOptions
 from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
@@ -82,15 +81,11 @@ def grown(
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
     ]
-    deepest = np.array(
-        [
-            np.inf if most is None else most
-            for root in roots
-            for most in [
-                options.max_depth if root.max_depth is None else root.max_depth
-            ]
-        ]
-    )
+    depths = [
+        options.max_depth if root.max_depth is None else root.max_depth
+        for root in roots
+    ]
+    deepest = np.array([np.inf if most is None else most for most in depths])
     batches = options.in_batches
     room = BestFirst(limits, eager=enough is not None, in_batches=batches)
     full = np.array([most == 1 for most in limits])
@@ -111,7 +106,7 @@ def grown(
 
     while True:
         if len(level.node):
-            depth = builder.depth(level.node)
+            depth = builder.arrays["depth"][level.node]
             stage.at(detail=f"level {depth.max() + 1}")
             reason = _reasons(
                 (StopReason.MIN_SAMPLES_SPLIT, level.weight < level.min_split_weight),
@@ -137,7 +132,7 @@ def grown(
             builder.stop(level.node, reason)
             leaves.append(level.take(reason != StopReason.SPLIT))
             new = _Waiting.of(open_nodes, found).take(why == StopReason.SPLIT)
-            parent = builder.parent(new.level.node)
+            parent = builder.arrays["parent"][new.level.node]
             about = (new.level.tree, parent, new.level.node, new.splits.gain)
             room.found(*(array.tolist() for array in about))
             waiting = new if waiting is None else waiting.with_more(new)
@@ -152,7 +147,7 @@ def grown(
         least = np.minimum(sides.left_weight, sides.right_weight)
         light = least < going.level.min_leaf_weight
         few = going.level.take(light)
-        builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
+        builder.stop(few.node, StopReason.MIN_SAMPLES_LEAF)
         leaves.append(few)
         room.drop(few.tree.tolist(), few.node.tolist())
         full = np.repeat(builder.among(going.level.node[~light], last), 2)
@@ -164,11 +159,11 @@ def grown(
         n_turns += 1
         if enough is not None and len(level.node):
             ended = builder.among(level.node, enough(n_turns, so_far))
-            builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
+            builder.stop(level.node[ended], StopReason.PRUNED)
             leaves.append(level.take(ended))
             level, full = level.take(~ended), full[~ended]
     rest = waiting.level
-    builder.stop(rest.node, np.full(len(rest.node), StopReason.MAX_LEAF_NODES))
+    builder.stop(rest.node, StopReason.MAX_LEAF_NODES)
     return so_far()[0]
 
 

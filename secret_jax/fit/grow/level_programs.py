@@ -46,7 +46,7 @@ class Tiles(NamedTuple):
     targets: AnyArray
     weight: AnyArray
     place: AnyArray  # row array, int32: among the places of the roots
-    # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
+    # (n_places,), int32: see `secret_jax.fit.grow.search.Execution`.
     order: AnyArray
 
     def seen(self) -> Seen:

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fit.grow.execution import Execution
 from secret_jax.fit.grow.frontier import Frontier
-from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.search import Execution, GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.execution import Division, Execution, Found
 from secret_jax.fit.grow.frontier import Frontier, Places
 from secret_jax.fit.grow.level_programs import (
     Asked,
@@ -32,7 +31,13 @@ from secret_jax.fit.grow.level_programs import (
     statistics_of,
     unpacked,
 )
-from secret_jax.fit.grow.search import GrowOptions, no_splits
+from secret_jax.fit.grow.search import (
+    Division,
+    Execution,
+    Found,
+    GrowOptions,
+    no_splits,
+)
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import is_out_of_memory
 from secret_jax.runtime.hashing import random_numbers
