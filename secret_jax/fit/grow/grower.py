@@ -22,7 +22,7 @@ from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.node_models import NodeModels
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
-from secret_jax.fit.grow.search import Division, Execution, Found, GrowOptions
+from secret_jax.fit.grow.search import Execution, GrowOptions
 from secret_jax.models.fitting import FittedNodes
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
@@ -98,8 +98,12 @@ def grown(
         trees, number = builder.finish(limits)
         size = [tree.n_nodes for tree in trees]
         fitted = models.of_trees(number, size)
+        order, leaf = rows_of_nodes.order(), np.zeros(sum(n_rows), np.int64)
         unsplit = [level] if waiting is None else [level, waiting.level]
-        leaf = number[_arrived([*leaves, *unsplit], rows_of_nodes.order())]
+        for part in [*leaves, *unsplit]:
+            place = order[slice_positions(part.start, part.stop)]
+            leaf[place] = np.repeat(part.node, part.stop - part.start)
+        leaf = number[leaf]
         leaf -= np.repeat(np.cumsum(size) - size, n_rows)
         each = np.split(leaf, np.cumsum(n_rows)[:-1])
         return list(map(Grown, trees, fitted, each)), number
@@ -131,11 +135,16 @@ def grown(
             )
             builder.stop(level.node, reason)
             leaves.append(level.take(reason != StopReason.SPLIT))
-            new = _Waiting.of(open_nodes, found).take(why == StopReason.SPLIT)
+            # The rows that the search saw stand for all rows of the node.
+            gain = (splits.gain / found.share).astype(np.float32)
+            new = _Waiting(open_nodes, splits._replace(gain=gain))
+            new = new.take(why == StopReason.SPLIT)
             parent = builder.arrays["parent"][new.level.node]
             about = (new.level.tree, parent, new.level.node, new.splits.gain)
             room.found(*(array.tolist() for array in about))
-            waiting = new if waiting is None else waiting.with_more(new)
+            if waiting is not None and len(waiting.level.node):
+                new = jax.tree.map(lambda *a: np.concatenate(a), waiting, new)
+            waiting = new
         assert waiting is not None
         chosen, last = room.chosen()
         if not chosen:
@@ -150,12 +159,16 @@ def grown(
         builder.stop(few.node, StopReason.MIN_SAMPLES_LEAF)
         leaves.append(few)
         room.drop(few.tree.tolist(), few.node.tolist())
-        full = np.repeat(builder.among(going.level.node[~light], last), 2)
-        level = models.fitted(
-            _children(going.take(~light), sides.take(~light), builder)
-        )
+        parents, splits = going.take(~light)
+        middle, left, right = (array[~light] for array in sides)
+        child = builder.split(parents, splits, left >= right)
+        weight = np.stack([left, right], axis=1).ravel()
+        level = models.fitted(parents.children(child, middle, weight))
+        full = np.repeat(builder.among(parents.node, last), 2)
         if fixed is not None:
-            given = np.append(given, fixed.of_children(given[going.level.node[~light]]))
+            own = given[parents.node]
+            below = np.where(own[:, None] >= 0, fixed.below[own], -1)
+            given = np.append(given, below)
         n_turns += 1
         if enough is not None and len(level.node):
             ended = builder.among(level.node, enough(n_turns, so_far))
@@ -173,39 +186,11 @@ class _Waiting(NamedTuple):
     level: Frontier
     splits: Split
 
-    @classmethod
-    def of(cls, level: Frontier, found: Found) -> _Waiting:
-        # The rows that the search saw stand for all rows of the node.
-        gain = (found.splits.gain / found.share).astype(np.float32)
-        return cls(level, found.splits._replace(gain=gain))
-
     def take(self, chosen: np.ndarray) -> _Waiting:
         """Select nodes by a mask."""
         if chosen.all():
             return self
         return _Waiting(self.level.take(chosen), self.splits.take(chosen))
-
-    def with_more(self, more: _Waiting) -> _Waiting:
-        """Append other nodes."""
-        if len(self.level.node) == 0:
-            return more
-        return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
-
-
-def _children(parents: _Waiting, sides: Division, builder: Builder) -> Frontier:
-    """Both children of nodes whose rows were divided, as the next frontier."""
-    level, (middle, left, right) = parents.level, sides
-    child = builder.split(level, parents.splits, left >= right)
-    return level.children(child, middle, np.stack([left, right], axis=1).ravel())
-
-
-def _arrived(leaves: Sequence[Frontier], order: np.ndarray) -> np.ndarray:
-    """The leaf of every place, (n_places,), int64."""
-    found = np.zeros(len(order), np.int64)
-    for level in leaves:
-        place = order[slice_positions(level.start, level.stop)]
-        found[place] = np.repeat(level.node, level.stop - level.start)
-    return found
 
 
 def _reasons(*rules: tuple[StopReason, np.ndarray]) -> np.ndarray:

@@ -64,10 +64,6 @@ class Division(NamedTuple):
     left_weight: np.ndarray  # (n_nodes,), float64
     right_weight: np.ndarray
 
-    def take(self, chosen: np.ndarray) -> Division:
-        """Select nodes by a mask."""
-        return Division(*(array[chosen] for array in self))
-
 
 class Execution(ABC):
     """Rows of growing trees, on one kind of device, and what is done with them.

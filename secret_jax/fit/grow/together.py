@@ -166,7 +166,13 @@ class _Meeting:
     def _grow_all(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._leader = threading.get_ident()
-        for group in _groups(waiting):
+        try:
+            groups = list(_groups(waiting))
+        except BaseException as error:  # as of a finder that is no key
+            groups = []
+            for _, own in waiting:
+                own.set_exception(error)
+        for group in groups:
             try:
                 found = _grown_as_one([growth for growth, _ in group])
             except BaseException as error:  # of fits of one form: of them all
