@@ -32,8 +32,8 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
 )
-from secret_jax.splits.discriminant import DEPENDENT
 from secret_jax.splits.interface import Level
+from secret_jax.splits.labelled import DEPENDENT
 
 # Status of a run that goes on.
 _RUNNING = -1

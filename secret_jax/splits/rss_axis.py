@@ -16,8 +16,9 @@ from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
 from secret_jax.splits.axis import gain_of_order, order_of_means
 from secret_jax.splits.chosen import Pick
 from secret_jax.splits.interface import Level
-from secret_jax.splits.rss_nodes import ROUNDING, Nodes
-from secret_jax.splits.rss_scores import (
+from secret_jax.splits.rss_nodes import (
+    ROUNDING,
+    Nodes,
     best_cuts,
     cuts_of,
     exact_sides,

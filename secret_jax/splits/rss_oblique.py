@@ -21,10 +21,11 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
 )
-from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.labelled import oriented
 from secret_jax.splits.rss_axis import LEAST_RISE, Best
-from secret_jax.splits.rss_nodes import ROUNDING, Nodes
-from secret_jax.splits.rss_scores import (
+from secret_jax.splits.rss_nodes import (
+    ROUNDING,
+    Nodes,
     best_cuts,
     cuts_of,
     exact_sides,
