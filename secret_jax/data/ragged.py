@@ -7,7 +7,7 @@ of every array of nodes. `secret_jax.data.tiles` has the same verbs for accelera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -157,7 +157,12 @@ class RaggedRows:
         Of ``of``, and of the values and their squares, weighted.
         """
         shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
-        member = self._member(self._codes(values, cuts), shape[0])
+        # How many cuts of their node are below the values.
+        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
+        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
+            above = values > cut.repeat(self.length, axis=-1)
+            code += above.view(np.uint8)
+        member = self._member(code, shape[0])
         found = _running(member @ np.ascontiguousarray(of.T), (*shape, len(of)))
         own = np.empty((np.prod(shape), 2), values.dtype)
         member.data = values.T.ravel()
@@ -165,14 +170,6 @@ class RaggedRows:
         member.data = member.data**2
         own[:, 1] = member @ weight
         return found, _running(own, (*shape, 2))
-
-    def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-        """How many cuts of their node are below the values."""
-        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
-        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
-            above = values > cut.repeat(self.length, axis=-1)
-            code += above.view(np.uint8)
-        return code
 
     def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
         """Which rows are of which code, node and attribute, (cells, n_rows).
@@ -337,14 +334,8 @@ class RaggedRows:
         most = max(_CACHED // width, 256)
         key = most, None if going is None else going.tobytes()
         last, blocks = self._last_blocks
-        if key != last:
-            blocks = list(self._cut(most, going))
-            self._last_blocks = key, blocks
-        return blocks
-
-    def _cut(
-        self, most: int, going: np.ndarray | None
-    ) -> Iterator[tuple[RaggedRows, slice, slice]]:
+        if key == last:
+            return blocks
         first, stop = self.first.tolist(), self._stop.tolist()
         wanted = np.arange(self.n_nodes) if going is None else np.flatnonzero(going)
         runs: list[list[int]] = []  # first and last node
@@ -357,15 +348,17 @@ class RaggedRows:
                 runs[-1][1] = node
             else:
                 runs.append([node, node])
-        for begin, last in runs:
-            nodes = slice(begin, last + 1)
-            if begin < last:
-                rows = slice(first[begin], stop[last])
-                yield RaggedRows(self.length[nodes]), nodes, rows
+        blocks = []
+        for begin, end in runs:
+            nodes, rows = slice(begin, end + 1), slice(first[begin], stop[end])
+            if begin < end:
+                blocks.append((RaggedRows(self.length[nodes]), nodes, rows))
                 continue
-            for start in range(first[begin], stop[begin], most):
-                rows = slice(start, min(start + most, stop[begin]))
-                yield RaggedRows(np.array([rows.stop - start])), nodes, rows
+            for start in range(rows.start, rows.stop, most):
+                part = slice(start, min(start + most, rows.stop))
+                blocks.append((RaggedRows(np.array([part.stop - start])), nodes, part))
+        self._last_blocks = key, blocks
+        return blocks
 
 
 def sorted_pairs(

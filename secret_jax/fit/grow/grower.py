@@ -204,13 +204,6 @@ def _reasons(*rules: tuple[StopReason, np.ndarray]) -> np.ndarray:
     return reason
 
 
-class _Part(NamedTuple):
-    """Nodes of a level that have models; ``whole``: of all their rows."""
-
-    fitted: FittedNodes
-    whole: np.ndarray
-
-
 class NodeModels:
     """Fits the nodes of each level, each shrunk toward its parent's model.
 
@@ -222,7 +215,8 @@ class NodeModels:
         self._sample = np.inf if options.sample is None else options.sample
         everything = options.models_of_all or rows.counts_all
         self._most = np.inf if everything else max(_MOST_ROWS, self._sample)
-        self._parts: list[_Part] = []
+        # Of each level: models, summaries, and whether they are of all rows.
+        self._parts: list[tuple[Models, NodeSummary, np.ndarray]] = []
 
     def fitted(self, level: Frontier) -> Frontier:
         """Fit the nodes of a level."""
@@ -235,7 +229,7 @@ class NodeModels:
         statistics = self._rows.statistics(level, n_rows)
         models = self._model.fit(statistics, level.model)
         summary = summary_of(statistics, models.coefficient)
-        self._parts.append(_Part(FittedNodes(models, summary), whole))
+        self._parts.append((models, summary, whole))
         degrees = models.degrees * searched / n_rows
         return level._replace(model=models.coefficient, degrees=degrees)
 
@@ -244,25 +238,21 @@ class NodeModels:
     ) -> list[FittedNodes | None]:
         """The fitted nodes of each tree; None where a model is not of all rows.
 
-        ``number`` (n_nodes,), int: final number of every node, through all trees; a
-        removed one has that of its ancestor that remains; ``sizes``: nodes of each
-        tree.
+        ``number``: see `Builder.finish`; ``sizes``: nodes of each tree.
         """
         if not self._parts:
             return [None] * len(sizes)
         # Nodes come after those above them: the first of a number is the one that
         # stayed.
         stayed = np.unique(number, return_index=True)[1]
-        whole = np.concatenate([part.whole for part in self._parts])
-        models, summaries = zip(*(part.fitted for part in self._parts), strict=True)
+        models, summaries, wholes = zip(*self._parts, strict=True)
+        coefficient, degrees, corrects = zip(*models, strict=True)
+        parts = coefficient, degrees, wholes, *zip(*summaries, strict=True)
+        arrays = [np.concatenate(each) for each in parts]
         found: list[FittedNodes | None] = []
         for node in np.split(stayed, np.cumsum(sizes)[:-1]):
-
-            def joined(arrays, node=node):
-                return np.concatenate(arrays)[node]
-
-            coefficient, degrees, corrects = zip(*models, strict=True)
-            own = Models(joined(coefficient), joined(degrees), corrects[0])
-            summary = NodeSummary(*map(joined, zip(*summaries, strict=True)))
-            found.append(FittedNodes(own, summary) if whole[node].all() else None)
+            coefficient, degrees, whole, *summary = (array[node] for array in arrays)
+            own = Models(coefficient, degrees, corrects[0])
+            fitted = FittedNodes(own, NodeSummary(*summary))
+            found.append(fitted if whole.all() else None)
         return found
