@@ -213,8 +213,8 @@ def best_labelled_split(
     second; ``gain``: how thresholds are compared, see `secret_jax.SecretSplits`.
     """
     xp, n_columns, n_discrete = level.rows.xp, level.x.shape[-2], level.codes.shape[-2]
-    found, threshold, oblique = _cuts(level, first, gain)
-    classes = _classes(level.rows, first, level.weight)
+    classes = xp.stack([first, level.weight - first], axis=-2)
+    found, threshold, oblique = _cuts(level, classes, gain)
     counts = level.rows.sums_by_code(level.codes, level.n_categories, classes)
     subsets = best_subset(counts, level.min_weight[:, None])
     of_subsets = xp.where(level.allowed[:, n_columns:], subsets.gain, -xp.inf)
@@ -259,11 +259,6 @@ def left_rows(level: Level, split: Split) -> Bool[AnyArray, "... rows"]:
     return goes_left(along, threshold, discrete, code, listed, listed, xp)
 
 
-def _classes(rows: Any, first: AnyArray, weight: AnyArray) -> AnyArray:
-    """Weights of rows in both classes, (2, rows)."""
-    return rows.xp.stack([first, weight - first], axis=-2)
-
-
 class _ClassMoments(NamedTuple):
     """Moments of columns in each class, of values less the first row's (the shift)."""
 
@@ -273,21 +268,27 @@ class _ClassMoments(NamedTuple):
 
 
 def _class_moments(
-    level: Level, values: AnyArray, first: AnyArray
+    level: Level, values: AnyArray, classes: AnyArray
 ) -> tuple[AnyArray, _ClassMoments]:
     """Weights of the classes; means and variances, in two passes, of some columns."""
-    arrays = values, first, level.weight
     shift = level.rows.head(values, 1)[..., 0]
-    mass, moment = level.rows.total(_first_moments, (shift,), arrays)
+    mass, moment = level.rows.total(
+        lambda rows, of_nodes, arrays: (
+            rows.sums(arrays[1]),
+            rows.products(arrays[1], arrays[0] - rows.spread(*of_nodes)),
+        ),
+        *((shift,), (values, classes)),
+    )
     mean = safe_divide(moment, mass[..., None])
-    (squares,) = level.rows.total(_squares, (shift, mean), arrays)
+    (squares,) = level.rows.total(
+        lambda rows, of_nodes, arrays: (
+            rows.products(
+                arrays[1][..., :, None, :], _centred(rows, of_nodes, arrays[0]) ** 2
+            )[..., 0, :],
+        ),
+        *((shift, mean), (values, classes)),
+    )
     return mass, _ClassMoments(shift, mean, safe_divide(squares, mass[..., None]))
-
-
-def _first_moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
-    values, *weights = arrays
-    classes, (shift,) = _classes(rows, *weights), of_nodes
-    return rows.sums(classes), rows.products(classes, values - rows.spread(shift))
 
 
 def _centred(rows: Any, of_nodes: Any, values: AnyArray) -> AnyArray:
@@ -296,29 +297,22 @@ def _centred(rows: Any, of_nodes: Any, values: AnyArray) -> AnyArray:
     return (values - rows.spread(shift))[..., None, :, :] - rows.spread(mean)
 
 
-def _squares(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-    values, *weights = arrays
-    classes = _classes(rows, *weights)[..., :, None, :]
-    squares = rows.products(classes, _centred(rows, of_nodes, values) ** 2)
-    return (squares[..., 0, :],)
-
-
 def _cuts(
-    level: Level, first: AnyArray, gain: Gain
+    level: Level, classes: AnyArray, gain: Gain
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Gains and thresholds of every column, then of the discriminant; its direction."""
     xp, values, allowed = level.rows.xp, level.x, level.allowed[:, : level.x.shape[-2]]
-    mass, moments = _class_moments(level, values, first)
+    mass, moments = _class_moments(level, values, classes)
     oblique = xp.zeros_like(moments.shift)
     if level.any_oblique and values.shape[-2] > 1:
-        oblique = _oblique(level, first, mass, moments)
+        oblique = _oblique(level, classes, mass, moments)
         along = level.rows.transformed(oblique[:, None, :], values)
-        _, further = _class_moments(level, along, first)
+        _, further = _class_moments(level, along, classes)
         pairs = zip(moments, further, strict=True)
         moments = _ClassMoments(*(xp.concatenate(pair, axis=-1) for pair in pairs))
         values = xp.concatenate([values, along], axis=-2)
         allowed = xp.concatenate([allowed, level.oblique[:, None]], axis=-1)
-    found, threshold = _thresholds(level, values, first, mass, moments, gain)
+    found, threshold = _thresholds(level, values, classes, mass, moments, gain)
     return xp.where(allowed, found, -xp.inf), threshold, oblique
 
 
@@ -331,7 +325,7 @@ def _spread_of(mass: AnyArray, moments: _ClassMoments) -> tuple[AnyArray, ...]:
 
 
 def _oblique(
-    level: Level, first: AnyArray, mass: AnyArray, moments: _ClassMoments
+    level: Level, classes: AnyArray, mass: AnyArray, moments: _ClassMoments
 ) -> AnyArray:
     """LDA direction of the two classes over the columns that a split may combine."""
     xp, (_, _, deviation) = level.rows.xp, _spread_of(mass, moments)
@@ -339,8 +333,7 @@ def _oblique(
     allowed = level.roles.combined & level.allowed[:, : level.x.shape[-2]]
     unit = xp.where(allowed, 1.0 / scale, 0.0)
     of_nodes = moments.shift, moments.mean, unit
-    arrays = level.x, first, level.weight
-    (scatter,) = level.rows.total(_within, of_nodes, arrays)
+    (scatter,) = level.rows.total(_within, of_nodes, (level.x, classes))
     within = safe_divide(scatter, mass.sum(axis=-1)[:, None, None])
     difference = (moments.mean[:, 0] - moments.mean[:, 1]) * unit
     return oriented(lda_direction(within, difference, DEPENDENT) / scale)
@@ -348,17 +341,16 @@ def _oblique(
 
 def _within(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     """Scatter about the means of the classes, in units of the node."""
-    values, *weights = arrays
-    centred = _centred(rows, of_nodes[:2], values)
+    centred = _centred(rows, of_nodes[:2], arrays[0])
     centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
-    weighted = _classes(rows, *weights)[..., :, None, :] * centred
+    weighted = arrays[1][..., :, None, :] * centred
     return (rows.products(weighted, centred).sum(axis=1),)
 
 
 def _thresholds(
     level: Level,
     values: AnyArray,
-    first: AnyArray,
+    classes: AnyArray,
     mass: AnyArray,
     moments: _ClassMoments,
     gain: Gain,
@@ -373,8 +365,16 @@ def _thresholds(
     safe_fraction = xp.where(both, fraction, 0.5)
     standardised, _ = qda_threshold(safe_fraction, mean, variance)
     threshold = moments.shift + (center + scale * standardised)
-    arrays = values, first, level.weight
-    (left_class,) = level.rows.total(_below, (threshold,), arrays)
+    # Weight of each class up to the threshold, in the units in which rows are routed.
+    (left_class,) = level.rows.total(
+        lambda rows, of_nodes, arrays: (
+            rows.products(
+                arrays[1],
+                (arrays[0] <= rows.spread(*of_nodes)).astype(arrays[0].dtype),
+            ),
+        ),
+        *((threshold,), (values, classes)),
+    )
     left, total = left_class.sum(axis=1), mass.sum(axis=1, keepdims=True)
     if gain == "counted":
         left_and_class = safe_divide(left_class[:, 0], total)
@@ -386,10 +386,3 @@ def _thresholds(
     least = xp.minimum(left, total - left)
     enough = (least >= level.min_weight[:, None]) & (least > 0)
     return xp.where(both & (deviation > 0) & enough, found, -xp.inf), threshold
-
-
-def _below(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-    """Weight of each class up to a threshold, in the units in which rows are routed."""
-    (values, *weights), (threshold,) = arrays, of_nodes
-    below = (values <= rows.spread(threshold)).astype(values.dtype)
-    return (rows.products(_classes(rows, *weights), below),)
