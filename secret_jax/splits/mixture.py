@@ -32,7 +32,7 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
 )
-from secret_jax.splits.interface import Level
+from secret_jax.splits.interface import Level, write
 from secret_jax.splits.labelled import DEPENDENT
 
 # Status of a run that goes on.
@@ -323,18 +323,12 @@ def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> A
     """Steps as long as any run goes on, with fewer and fewer nodes."""
     every, nodes = jax.tree.map(np.copy, fit), np.arange(known.rows.n_nodes)
 
-    def put(fit: MixtureFit) -> None:
-        for all_nodes, some in zip(
-            jax.tree.leaves(every), jax.tree.leaves(fit), strict=True
-        ):
-            all_nodes[nodes] = some
-
     while (going := proceeds(fit)).any():
         some = going.any(axis=-1)
         if 2 * some.sum() <= len(some):
-            put(fit)
+            write(every, nodes, fit)
             nodes, known, going = nodes[some], known.take(some), going[some]
             fit = jax.tree.map(lambda array, some=some: array[some], fit)
         fit = step(known, fit, going)
-    put(fit)
+    write(every, nodes, fit)
     return every

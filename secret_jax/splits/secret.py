@@ -21,7 +21,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.interface import Level, Split, SplitFinder, write
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.splits.mixture import (
     LogForms,
@@ -95,10 +95,7 @@ class SecretSplits(SplitFinder):
             if not len(failed):
                 break
             found, again = _attempt(self, level.take(failed), attempt)
-            for every, some in zip(
-                jax.tree.leaves(split), jax.tree.leaves(found), strict=True
-            ):
-                every[failed] = some
+            write(split, failed, found)
             failed = failed[again]
         return split
 

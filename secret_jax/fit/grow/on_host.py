@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import jax
 import numpy as np
 
 from secret_jax.data.ragged import RaggedRows
@@ -26,11 +25,13 @@ from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Level, Roles, Split
+from secret_jax.splits.interface import Level, Roles, Split, write
 from secret_jax.tree.comparisons import left_of
 
-# More rows than these are searched in an even number of parts, for as many threads.
-_SHARED = 1 << 14
+# More rows than the first number are searched in an even number of parts, for as many
+# threads, each of rows enough for a thread of its own. The same on every machine, as
+# who is together may round otherwise.
+_SHARED, _TOGETHER = 1 << 14, 3 << 13
 
 
 class OnHost(Execution):
@@ -41,7 +42,6 @@ class OnHost(Execution):
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
-        self._together = options.rows_together
         x, codes = places.table.on_host()
         # Columns first: to turn the rows of a search takes longer, with many columns.
         self._x = np.ascontiguousarray(x.T)
@@ -65,12 +65,9 @@ class OnHost(Execution):
             # What a division by zero leads to is sorted out afterwards.
             with np.errstate(all="ignore"):
                 found = checked_splits(self._finder, self._level(seen.take(index)))
-            for every, some in zip(
-                jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
-            ):
-                every[index] = some
+            write(splits, index, found)
 
-        side_by_side(search, _parts(n_rows, frontier.oblique, self._together))
+        side_by_side(search, _parts(n_rows, frontier.oblique))
         return Found(splits, share)
 
     def _level(self, frontier: Frontier) -> Level:
@@ -155,9 +152,7 @@ def _decided(
     return found
 
 
-def _parts(
-    n_rows: np.ndarray, oblique: np.ndarray, together: int
-) -> Iterator[np.ndarray]:
+def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
     """Nodes that are searched together, apart where oblique splits are looked for.
 
     They are of like numbers of rows: what is made of nodes of one length takes fewer
@@ -166,7 +161,7 @@ def _parts(
     for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
         index = index[np.argsort(n_rows[index], kind="stable")]
         last = np.cumsum(n_rows[index])
-        pairs = -(-last[-1] // (2 * together))
+        pairs = -(-last[-1] // (2 * _TOGETHER))
         n_parts = 2 * pairs if last[-1] > _SHARED else 1
         cuts = np.flatnonzero(np.diff((last - 1) * n_parts // last[-1])) + 1
         yield from np.split(index, cuts)

@@ -38,10 +38,6 @@ class GrowOptions:
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
     in_batches: bool = False
-    # Rows of nodes that are searched together, unless one alone has more: enough for a
-    # thread of its own. The same on every machine, as who is together may round
-    # otherwise.
-    rows_together: int = 3 << 13
     # Whether also models of nodes of many rows are of all of them.
     models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
