@@ -32,8 +32,7 @@ from secret_jax import (
 from secret_jax.data.tiles import TiledRows
 from secret_jax.datasets import make_fried
 from secret_jax.runtime.devices import in_32_bits, runs_triton
-from secret_jax.splits.em import fit_mixtures
-from secret_jax.splits.mixture import MixtureRows, moments_of
+from secret_jax.splits.mixture import MixtureRows, fit_mixtures, moments_of
 
 _TILE = 256
 _STEPS = 20  # of EM in a call

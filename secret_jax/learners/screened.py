@@ -13,7 +13,7 @@ from secret_jax.learners.thresholds import moments, quantiles, ranked
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.splits.axis import CATEGORY_PRIOR, Projections, attributes
 from secret_jax.splits.interface import Level
-from secret_jax.splits.rss_scores import best_cuts, gains_of_cuts
+from secret_jax.splits.rss_nodes import best_cuts, gains_of_cuts
 from secret_jax.tree.structure import SplitKind
 
 

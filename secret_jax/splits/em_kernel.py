@@ -33,7 +33,7 @@ def moments_and_likelihood(
 ) -> tuple[
     Float[Array, "n_nodes n_starts n_joint n_joint"], Float[Array, "n_nodes n_starts"]
 ]:
-    """Moments of the first component and the log-likelihood; see `em.expect`."""
+    """Moments of the first component and the log-likelihood; see `mixture.expect`."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 

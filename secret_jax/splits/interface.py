@@ -214,6 +214,13 @@ class Split(NamedTuple):
         return jax.tree.map(lambda array: array[chosen], self)
 
 
+def write(every: Any, where: np.ndarray, some: Any) -> None:
+    """Write arrays of some nodes among those of all, in place."""
+    pairs = zip(jax.tree.leaves(every), jax.tree.leaves(some), strict=True)
+    for array, own in pairs:
+        array[where] = own
+
+
 @dataclass(frozen=True, kw_only=True)
 class SplitFinder(Value, ABC):
     """Base of the split finders; a new one is a subclass with a method ``find``.

@@ -11,8 +11,7 @@ from level_batches import find, goes_left, mixed_level, node_rows, on_tiles, wit
 
 from secret_jax import SecretSplits
 from secret_jax.splits.classes import ClassSplits
-from secret_jax.splits.em import fit_mixtures, maximise, products
-from secret_jax.splits.mixture import whiten
+from secret_jax.splits.mixture import fit_mixtures, maximise, products, whiten
 from secret_jax.tree.structure import SplitKind
 
 SECRET = SecretSplits(n_starts=2, max_iter=15)

@@ -51,12 +51,10 @@ _BOOSTER_SPLITS = replace(
 )
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
-# Trees grow in threads of their own: the fewer calls the better.
-_ROWS_TOGETHER = 1 << 15
-# Maximum number of rows for folds; with more one part is held out, and none averaged.
-_MOST_FOLDED, _HELD_OUT_FOLDS = 1 << 15, 10
 # The greatest curvature of cross-entropy, of two classes and of more.
 _OF_TWO, _OF_MORE = 0.25, 0.5
+# Maximum number of rows for folds; with more one part is held out, and none averaged.
+_MOST_FOLDED, _HELD_OUT_FOLDS = 1 << 15, 10
 
 
 def grown_with_models(
@@ -81,7 +79,6 @@ def grown_with_models(
         max_features=max_features,
         in_batches=True,
         models_of_all=True,
-        rows_together=_ROWS_TOGETHER,
     )
     found = grown(rows._replace(table=there), schema, options, roots)
     return with_leaf_models(found, rows, roots, Ridge(), Ridge())

@@ -47,10 +47,6 @@ class FixedSplits(NamedTuple):
                 array[chosen] = nothing
         return splits._replace(**changed, further=tuple(further))
 
-    def of_children(self, position: np.ndarray) -> np.ndarray:
-        """Positions for both children of every node in turn."""
-        return np.where(position[:, None] >= 0, self.below[position], -1).ravel()
-
 
 def fixed_splits_of(given: Any, schema: TableSchema) -> FixedSplits | None:
     """Encode splits as the user writes them; None without any.

@@ -47,12 +47,8 @@ class Tiles(NamedTuple):
     targets: AnyArray
     weight: AnyArray
     place: AnyArray  # row array, int32: among the places of the roots
-    # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
+    # (n_places,), int32: see `secret_jax.fit.grow.search.Execution`.
     order: AnyArray
-
-    def seen(self) -> Seen:
-        """All rows."""
-        return Seen(*self[:5])
 
 
 class Given(NamedTuple):
@@ -65,21 +61,6 @@ class Given(NamedTuple):
     direction: AnyArray  # (n_nodes, n_columns), float32
     threshold: AnyArray  # (n_nodes,), float32
     goes_left: AnyArray  # (n_nodes, n_categories), bool
-
-    @classmethod
-    def staying(cls, start: np.ndarray, schema: TableSchema) -> Given:
-        """Splits that send all rows to the left; none is kept yet."""
-        n_nodes = len(start)
-        n_categories = max([1, *map(len, schema.categories)])
-        return cls(
-            kept=np.zeros((n_nodes, 2), bool),
-            start=start,
-            discrete=np.zeros(n_nodes, bool),
-            attribute=np.zeros(n_nodes, np.int32),
-            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
-            threshold=np.zeros(n_nodes, np.float32),
-            goes_left=np.zeros((n_nodes, n_categories), bool),
-        )
 
 
 class Asked(NamedTuple):
