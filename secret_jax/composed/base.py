@@ -23,7 +23,7 @@ recorded(SecretClassifier)
 
 
 class Given(NamedTuple):
-    """What a fit is given; the columns are checked."""
+    """What a fit is given; the columns of X are checked."""
 
     X: TableLike
     y: ArrayLike

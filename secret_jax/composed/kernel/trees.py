@@ -10,17 +10,17 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, ComposedEstimator, Given
-from secret_jax.composed.kernel.criteria import of_classes, of_numbers
-from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import without_rounding
-from secret_jax.composed.kernel.rbf import RadialBasis
+from secret_jax.composed.kernel.networks import GaussianProcess, RadialBasis
 from secret_jax.composed.kernel.scoring import CumulativeScores, OptimalScores
 from secret_jax.composed.kernel.search import (
     SEARCHES,
     Found,
     GreedySearch,
     Search,
+    of_classes,
+    of_numbers,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.data.given import TableLike
@@ -97,22 +97,23 @@ class KernelTree(ComposedEstimator):
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
         named = {"auto": [*HEADS.values()]} | {n: [one] for n, one in HEADS.items()}
         heads = named[self.head] if isinstance(self.head, str) else [self.head]
-        for head in heads:
-            head.check()
-        weight, best = given.weight, 0
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
-        if search is not None:
-            search.check()
-        regions = [
-            _regions(*self._routed(tree, given.X, one), target, weight) for one in heads
-        ]
+        for value in [*heads, *([search] if search else [])]:
+            value.check()
+        x, leaf, said, constants = self._routed(tree, given.X)
+        every, n_columns = _regions(x, leaf, said, target, given.weight), x.shape[1]
+
+        def rows_of(head: Head) -> Regions:
+            alone = constants and not head.corrects_constants
+            return every._replace(base=0.0 * every.base) if alone else every
+
         with one_thread_for_products():  # of small matrices, many times
+            head = heads[0]
             if len(heads) > 1:
                 by = search or GreedySearch()
-                pairs = zip(regions, heads, strict=True)
-                best = int(np.argmin([self._score(by, *pair) for pair in pairs]))
-            head, rows = heads[best], regions[best]
-            n_columns = rows.x.shape[1]
+                scores = [self._score(by, rows_of(one), one) for one in heads]
+                head = heads[int(np.argmin(scores))]
+            rows = rows_of(head)
             for column in head.columns or ():
                 if column not in range(n_columns):
                     raise ValueError(
@@ -130,12 +131,13 @@ class KernelTree(ComposedEstimator):
                         words = f"criterion {result.criterion:.5g}"
                         stage.at(result.n_turns, None, words)
                 fitted["search_"], head = result, result.head
-            fit = head.fit(rows.of(head))
+            fit = head.fit(rows._replace(x=head.of(rows.x)))
         return fitted | {"head_": head, "fitted_head_": fit.model}, rows, fit
 
     def _score(self, search: Search, rows: Regions, head: Head) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
-        sample = rows.sampled(search.max_rows).of(head)
+        sample = rows.sampled(search.max_rows)
+        sample = sample._replace(x=head.of(sample.x))
         try:
             return self._criterion(search.criterion, head, head.fit(sample), sample)
         except np.linalg.LinAlgError:
@@ -145,22 +147,25 @@ class KernelTree(ComposedEstimator):
         """What tree and head predict, and its deviations, (n_rows, n_outputs) each."""
         check_is_fitted(self)
         X = validated(self, X, reset=False)
-        x, leaf, base = self._routed(self.tree_, X, self.head_)
-        return self.fitted_head_.predict(self.head_.of(x), leaf, base)
+        head = self.head_
+        x, leaf, base, constants = self._routed(self.tree_, X)
+        base = 0.0 * base if constants and not head.corrects_constants else base
+        return self.fitted_head_.predict(head.of(x), leaf, base)
 
     def _routed(
-        self, tree: Any, X: TableLike, head: Head
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standardised columns of rows, their leaves, and what the head adds to."""
+        self, tree: Any, X: TableLike
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Standardised columns of rows, leaves, predictions; if leaves are constants.
+
+        Of a tree without regressors all numeric columns.
+        """
         with tree._computing(X, fall_back=True):
             flat, table = tree._tree_and_rows(X)
             outputs, leaf = routing.predict(flat, table), routing.apply(flat, table)
         n_regressors = flat.schema.n_regressors
-        # If there are no regressors all that are numeric.
         columns = list(range(n_regressors) or flat.schema.continuous_positions)
         x = table.on_host().x[:, columns].astype(np.float64)
-        prediction = self._base(outputs.reshape(len(x), -1))
-        return x, leaf, head.base_of(prediction, constants=n_regressors == 0)
+        return x, leaf, self._base(outputs.reshape(len(x), -1)), n_regressors == 0
 
 
 def _regions(
