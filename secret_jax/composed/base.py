@@ -65,14 +65,12 @@ class ComposedEstimator(SavedEstimator):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            Numbers or classes. Trees with kernels over them also take several numbers,
-            of shape (n_rows, n_outputs).
+            Numbers or classes; of trees with kernels also (n_rows, n_outputs).
         sample_weight : array-like of shape (n_rows,), optional
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on rows of groups that did not grow it. Kernels leave rows out one
-            by one: what they leave of groups that they have never seen is mostly what
-            is unlike in these, and misleads.
+            chosen on rows of groups that did not grow it. Kernels leave out rows, not
+            groups: what they leave of unseen groups is mostly what is unlike in these.
 
         Returns
         -------

@@ -1,9 +1,8 @@
-"""GUIDE: chi-squared tests of residual signs choose the attribute.
+"""GUIDE: chi-squared tests of residual signs choose the attribute (Loh 2002).
 
-The attribute is chosen by the association of its values with the signs of the
-residuals, not by the gain of the best of its thresholds: attributes with many
-thresholds have no advantage (Loh 2002). All statistics are converted to scores that are
-standard normal under independence, so that they can be compared.
+Not the gain of the best of its thresholds chooses it: attributes with many thresholds
+have no advantage. All statistics become scores that are standard normal under
+independence, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -234,7 +233,11 @@ def table_scores(
     n_codes: int,
     values: Float[np.ndarray, "1+n_sets rows"],
 ) -> Float[np.ndarray, "n_nodes n_sets a"]:
-    """Scores of some attributes: ``values`` are weights, and those of each set."""
+    """Scores of the chi-squared statistics of some attributes and sets of signs.
+
+    ``values``: weights, and those of the rows of each set with positive residuals.
+    Minus infinity where all rows have one code.
+    """
     n_nodes = rows.n_nodes
     if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
         found = []
@@ -243,7 +246,16 @@ def table_scores(
             found.append(table_scores(own, code[:, place], n_codes, values[:, place]))
         return np.concatenate(found)
     table = np.moveaxis(rows.sums_by_code(code, n_codes, values), -1, 0)
-    return np.swapaxes(chi_squared_score(table[..., 1:], table[..., :1]), 1, 2)
+    weight, positive = table[..., :1], table[..., 1:]
+    share = positive.sum(axis=0) / weight.sum(axis=0)
+    squares = np.zeros_like(share)
+    for own, all_of_it in zip(positive, weight, strict=True):
+        apart = own - all_of_it * share
+        apart *= apart
+        squares += safe_divide(apart, all_of_it)
+    statistic = safe_divide(squares, share * (1 - share)).astype(np.float64)
+    degrees = np.count_nonzero(weight > 0, axis=0) - 1.0
+    return np.swapaxes(normal_score(statistic, degrees), 1, 2)
 
 
 def chance_scores(
@@ -319,26 +331,6 @@ def advantage_of_discrete(
     lacking = np.where(np.isfinite(lacking), lacking, 0.0)
     enough = [np.quantile(*pair) for pair in zip(lacking, share, strict=True)]
     return np.where(both, enough, 0.0)
-
-
-def chi_squared_score(
-    positive: Float[np.ndarray, "n_groups ..."],
-    weight: Float[np.ndarray, "n_groups ..."],
-) -> Float[np.ndarray, ...]:
-    """Score the chi-squared statistic of signs and groups as standard normal.
-
-    ``positive``: weights of the rows of each group with positive residuals; ``weight``:
-    of all its rows. Minus infinity with a single group.
-    """
-    share = positive.sum(axis=0) / weight.sum(axis=0)
-    squares = np.zeros_like(share)
-    for own, all_of_it in zip(positive, weight, strict=True):
-        apart = own - all_of_it * share
-        apart *= apart
-        squares += safe_divide(apart, all_of_it)
-    statistic = safe_divide(squares, share * (1 - share))
-    n_groups = np.count_nonzero(weight > 0, axis=0)
-    return normal_score(statistic.astype(np.float64), n_groups - 1.0)
 
 
 def normal_score(

@@ -48,12 +48,11 @@ class PhdSplits(SplitFinder):
 
     Notes
     -----
-    What differs from the paper: its trees are grown by an analyst, who looks at the
-    residuals along the direction and chooses the cut; here the residual sum of squares
-    does. Residuals beyond three deviations count as three. The categories of discrete
-    attributes, which have no place in a direction, compete with it, divided in the
-    order of their mean residuals; so do the thresholds of single attributes where there
-    is no direction or splits may not be oblique.
+    What differs from the paper: there an analyst looks at the residuals along the
+    direction and chooses the cut; here the residual sum of squares does. Residuals
+    beyond three deviations count as three. Discrete attributes, which have no place in
+    a direction, compete with it, divided in the order of their mean residuals; so do
+    thresholds of single attributes where there is no direction.
 
     References
     ----------

@@ -66,9 +66,8 @@ def residuals(
 ) -> Residuals:
     """Residuals of the nodes' models, and rows for models of their parts.
 
-    ``linear``: whether parts get linear models, or constants; ``ridge``: penalty of
-    their models, in units of the regressors' variances; ``most``: principal components
-    that they see.
+    ``linear``: whether the models of parts are, or constants; ``ridge``: their penalty,
+    in units of the regressors' variances; ``most``: principal components that they see.
     """
     rows, n = level.rows, level.n_regressors
     x = level.x.astype(np.float64)
@@ -105,10 +104,8 @@ def residuals(
 def components(
     level: Level, z: Float[np.ndarray, "n rows"], ridge: float
 ) -> tuple[Float[np.ndarray, "n_nodes n n"], Float[np.ndarray, "n_nodes n"]]:
-    """Principal components of about unit variance, and a ridge in their units.
-
-    ``z``: columns of mean zero; ``ridge``: in units of their variances. Returns the
-    matrix that makes components of the columns.
+    """What makes principal components of about unit variance of columns of mean zero,
+    and a ridge in their units.
     """
     rows = level.rows
     total = rows.sums(level.weight.astype(np.float64))[:, None, None]
@@ -244,10 +241,9 @@ class SideModels:
     ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
         """The threshold along some projections whose sides' models save most.
 
-        ``tried``: after which rows, in their order. Returns the drop of the penalised
-        residual sum of squares, minus infinity where nothing is tried, and the largest
-        value on the left. Of projections along which less is saved than along another
-        one of the node, it need not be the most.
+        ``tried``: after which rows, in their order. Returns what they save, minus
+        infinity where nothing is tried, and the largest value on the left. Of
+        projections other than the best one of a node it need not be the most.
         """
         rows, gain = self.level.rows, np.full(tried.shape, -np.inf)
         ends = rows.first + rows.length
@@ -347,11 +343,10 @@ class _Search:
 def explained(
     sums: Float[np.ndarray, "n_sums ..."], penalty: Float[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " *m"]:
-    """Sums of squares that ridge models explain, from sums of products.
+    """Sums of squares that ridge models explain, b' (A + w P)^-1 b of all outputs.
 
-    For each of many problems and outputs b' (A + w P)^-1 b, by Gaussian elimination of
-    upper triangles, row by row, in place if they are of float32; w is the weight, the
-    first of the sums.
+    By Gaussian elimination of upper triangles, row by row, in place where they are of
+    float32; w is the weight, the first of the sums.
     """
     n = len(penalty)
     width = (len(sums) - n * (n + 1) // 2) // n + n

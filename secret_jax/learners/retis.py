@@ -16,8 +16,7 @@ class RetisSplits(AxisSplits):
     """Splits on one attribute by the largest drop of the error of linear models.
 
     The search that SECRET replaces (Dobra & Gehrke 2002, section 3.2): a linear model
-    on each side of every threshold of every attribute, by least squares, and the least
-    residual sum of squares decides.
+    on each side of every threshold; the least residual sum of squares decides.
 
     Attributes
     ----------

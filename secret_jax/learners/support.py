@@ -24,9 +24,8 @@ class SupportSplits(AxisSplits):
 
     The signs of the residuals make two classes. In each attribute a two-sample t test
     looks for a difference of their means, and another for one of their variances, by
-    the distances from the means of the classes (Levene's test). The attribute of the
-    clearest test is split at the average of the two class means: no threshold is
-    searched.
+    the distances from the means (Levene's test). The attribute of the clearest test is
+    split at the average of the two means: no threshold is searched.
 
     Attributes
     ----------

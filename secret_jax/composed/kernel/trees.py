@@ -74,7 +74,7 @@ class KernelTree(ComposedEstimator):
 
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
         """Information criterion of a fitted head."""
-        raise NotImplementedError
+        return of_numbers(name, fit, rows)
 
     def _base(self, outputs: np.ndarray) -> np.ndarray:
         """What a tree says of rows, in the units of the head's targets."""
@@ -195,9 +195,9 @@ def _regions(
 class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     """Tree with a kernel model over its regions.
 
-    A tree is fitted first; it can be read, drawn and saved, and knows nothing of rows
-    that are kept. A *head* then models the target over its regions, by distances of
-    the standardised regressors (of all numeric columns, if the leaves are constants).
+    A tree is fitted first; it can be read, drawn and saved, and keeps no rows. A *head*
+    then models the target over its regions, by distances of the standardised regressors
+    (of all numeric columns, if the leaves are constants).
 
     Parameters
     ----------
@@ -205,19 +205,17 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         The tree; it is cloned. None: ``SecretRegressor()``, whose leaves are linear.
     head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="kernel"
         "kernel" and "local" add to the tree's prediction what it leaves of near
-        training rows of the same leaf: their weighted mean, or a weighted linear model
-        about the predicted row, which has no bias at the borders of a leaf
-        (`Smoothing`). "rbf" is a network of one basis function for each leaf
-        (`RadialBasis`), "gp" a Gaussian process of what that network leaves
-        (`GaussianProcess`). Over linear models they learn what these leave; a tree of
-        constants only says where regions are, and they predict without its jumps.
+        training rows of the same leaf: their weighted mean, or a weighted linear model,
+        which has no bias at the borders of a leaf (`Smoothing`). "rbf" is a network of
+        one basis function for each leaf (`RadialBasis`), "gp" a Gaussian process of
+        what that network leaves (`GaussianProcess`): of linear models they learn what
+        these leave; in place of constants they predict themselves, without jumps.
         The values in `secret_jax.composed.kernel` have options: kernels, smoothed
         covariances. "auto" takes the one of the least criterion: that of ``search``,
         else ICOMP.
     search : {"genetic", "greedy"} or Search, optional
-        Which columns, kernel and smoothed covariance the head uses is then searched:
-        those of the least information criterion (`GeneticSearch`, `GreedySearch`). The
-        tree stays as it is.
+        Searches the head's columns, kernel and smoothed covariance of the least
+        information criterion (`GeneticSearch`, `GreedySearch`); the tree stays.
     random_state : int, default=0
         Seed of the genetic search.
     verbose : bool or int, default=False
@@ -226,7 +224,6 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     Attributes
     ----------
     tree_ : SecretRegressor
-        The fitted tree.
     head_ : Head
         The head, as a value.
     fitted_head_ : object
@@ -270,9 +267,6 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         target = validated_targets(given.y, given.X, type(self).__name__)
         tree = self._fitted_tree(SecretRegressor(), given)
         return self._with_head(tree, given, target)[0]
-
-    def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
-        return of_numbers(name, fit, rows)
 
     def predict(
         self, X: TableLike, *, return_std: bool = False
