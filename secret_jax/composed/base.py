@@ -30,15 +30,6 @@ class Given(NamedTuple):
     sample_weight: ArrayLike | None
     groups: ArrayLike | None
 
-    @property
-    def weight(self) -> np.ndarray:
-        """Checked weights of the rows, (n_rows,), float64."""
-        return validated_weight(self.sample_weight, self.X)
-
-    def fit(self, model: Any, y: ArrayLike) -> Any:
-        """Fit a model to the rows, with these targets."""
-        return model.fit(self.X, y, self.sample_weight, groups=self.groups)
-
 
 class ComposedEstimator(SavedEstimator):
     """Base of estimators with a parameter ``tree`` and its fitted clone ``tree_``.
@@ -108,5 +99,6 @@ class ComposedClassifier(ClassesMixin, ComposedEstimator):
         """Checked classes, and indicators of them (n_rows, n_classes)."""
         caller = type(self).__name__
         labels = validated_labels(given.y, given.X, caller)
-        classes = classes_of(labels, given.weight, caller, given.y)
+        weight = validated_weight(given.sample_weight, given.X)
+        classes = classes_of(labels, weight, caller, given.y)
         return classes, (labels[:, None] == classes).astype(float)

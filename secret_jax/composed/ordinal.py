@@ -69,7 +69,7 @@ class SecretOrdinalClassifier(ComposedClassifier):
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
         reached = at_least(member)
         reached = reached[:, 0] if len(classes) == 2 else reached
-        given.fit(tree, reached)
+        tree.fit(given.X, reached, given.sample_weight, groups=given.groups)
         names = tuple(f"at least {name}" for name in classes[1:].tolist())
         schema = replace(tree.tree_.schema, target_names=names)
         tree.tree_ = replace(tree.tree_, schema=schema)

@@ -8,13 +8,13 @@ independence, so that they can be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.learners.residuals import Residuals, residuals
+from secret_jax.learners.residuals import Residuals, ResidualSplits
 from secret_jax.learners.thresholds import (
     Ranked,
     Thresholds,
@@ -23,10 +23,8 @@ from secret_jax.learners.thresholds import (
     running,
     tried_cuts,
 )
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.values import POSITIVE, at_least
+from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import (
     AxisGains,
     AxisSplits,
@@ -49,7 +47,7 @@ _AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuideSplits(AxisSplits):
+class GuideSplits(ResidualSplits, AxisSplits):
     """Splits on the attribute most associated with the signs of the residuals.
 
     Chi-squared tests of the signs against the quartiles of a continuous attribute or
@@ -103,19 +101,11 @@ class GuideSplits(AxisSplits):
     thresholds: Thresholds = 32
     interactions: bool = True
     n_bootstraps: Annotated[int, at_least(0)] = 0
-    ridge: Annotated[float, POSITIVE] = 1e-4
 
-    @property
-    def node_model(self) -> LeafModel:
-        """Model whose residuals are tested."""
-        return LeastSquares() if self.model == "linear" else Constant()
-
-    def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: a seed, and the start of the sampled values."""
-        return 2
+    n_numbers: ClassVar[int] = 2  # a seed, and the start
 
     def gains(self, level: Level) -> AxisGains:
-        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
         order = ranked(level, axis.projection, left.least)
         tried = tried_cuts(level, order, self.thresholds, left.least)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,9 +26,12 @@ from secret_jax.learners.thresholds import (
     ranked,
     tried_cuts,
 )
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.shapes import slice_positions
+from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import Projections, leading_component
-from secret_jax.splits.interface import Level
+from secret_jax.splits.interface import Level, SplitFinder
 
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
 # follow their noise.
@@ -44,6 +47,29 @@ _HELD = 1 << 22
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
 _NOTHING = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualSplits(SplitFinder):
+    """Base of the finders that look at what the model of a node leaves."""
+
+    ridge: Annotated[float, POSITIVE] = 1e-4
+
+    model: ClassVar[str] = "linear"
+    n_numbers: ClassVar[int] = 1
+    """Random numbers of a node; the last one is the start of sampled values."""
+
+    @property
+    def node_model(self) -> LeafModel:
+        """Model whose residuals are analysed."""
+        return LeastSquares() if self.model == "linear" else Constant()
+
+    def n_random(self, n_columns: int) -> int:
+        return self.n_numbers
+
+    def residuals(self, level: Level) -> Residuals:
+        """What the models leave, and models of parts like them."""
+        return residuals(level, linear=self.model == "linear", ridge=self.ridge)
 
 
 class Residuals(NamedTuple):

@@ -31,11 +31,6 @@ class Regions(NamedTuple):
             for start, end in zip(first, ends, strict=True)
         ]
 
-    def sampled(self, n_max: int) -> Regions:
-        """At most so many rows, of all leaves alike."""
-        chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), n_max)).astype(int)
-        return Regions(*(part[chosen] for part in self))
-
 
 class HeadFit(NamedTuple):
     """Fitted head, and what it says of training rows.

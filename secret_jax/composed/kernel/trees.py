@@ -26,7 +26,7 @@ from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.data.repeats import repeats_of
-from secret_jax.data.validation import validated, validated_targets
+from secret_jax.data.validation import validated, validated_targets, validated_weight
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
@@ -89,7 +89,8 @@ class KernelTree(ComposedEstimator):
         # Heads name columns by their places, and measure distances in all of them.
         if "leaf__drops_regressors" in tree.get_params():
             tree.set_params(leaf__drops_regressors=False)
-        return given.fit(tree, given.y)
+        X, y, sample_weight, groups = given
+        return tree.fit(X, y, sample_weight, groups=groups)
 
     def _with_head(
         self, tree: Any, given: Given, target: np.ndarray
@@ -101,7 +102,8 @@ class KernelTree(ComposedEstimator):
         for value in [*heads, *([search] if search else [])]:
             value.check()
         x, leaf, said, constants = self._routed(tree, given.X)
-        every, n_columns = _regions(x, leaf, said, target, given.weight), x.shape[1]
+        weight, n_columns = validated_weight(given.sample_weight, given.X), x.shape[1]
+        every = _regions(x, leaf, said, target, weight)
 
         def rows_of(head: Head) -> Regions:
             alone = constants and not head.corrects_constants
@@ -136,8 +138,9 @@ class KernelTree(ComposedEstimator):
 
     def _score(self, search: Search, rows: Regions, head: Head) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
-        sample = rows.sampled(search.max_rows)
-        sample = sample._replace(x=head.of(sample.x))
+        n = len(rows.x)  # of all leaves alike
+        chosen = np.linspace(0, n - 1, min(n, search.max_rows)).astype(int)
+        sample = Regions(head.of(rows.x)[chosen], *(part[chosen] for part in rows[1:]))
         try:
             return self._criterion(search.criterion, head, head.fit(sample), sample)
         except np.linalg.LinAlgError:
