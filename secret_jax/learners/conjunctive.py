@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.learners.residuals import Residuals, residuals
-from secret_jax.learners.screened import Cuts, Screen
+from secret_jax.learners.screened import Screen
 from secret_jax.learners.thresholds import quantiles, ranked
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Range, at_least, real
@@ -180,27 +180,26 @@ class _Found(NamedTuple):
 
 def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarray]:
     """Conditions of each node that gain most, and how many, the first ones, it has."""
-    level, singles = screen.level, _singles(finder, screen)
+    level, singles = screen.level, _most_gaining([], screen, finder.n_starts)
 
     def longer(found: _Found) -> _Found:
-        one = _addition(found.conditions, screen)
+        (one,) = _most_gaining(found.conditions, screen)
         # Nothing comes of what is not allowed.
         gain = np.where(np.isfinite(found.gain), one.pick.gain, -np.inf)
         return _Found([*found.conditions, one], gain)
 
-    below = np.zeros(level.n_nodes, bool)
-    best = _Found([_Condition(singles[0], below)], singles[0].gain)
+    best = _Found(singles[:1], singles[0].pick.gain)
     starts = [
-        longer(_Found([_Condition(pick, side)], pick.gain))
-        for pick in singles
-        for side in (below, ~below)
+        longer(_Found([one._replace(above=above)], one.pick.gain))
+        for one in singles
+        for above in (one.above, ~one.above)
     ]
     found = starts[0]
     for other in starts[1:]:
         found = other.where(other.gain > found.gain, found, level)
     # Look for a better first condition where the second one holds.
     second = found.conditions[1]
-    one = _addition([second], screen)
+    (one,) = _most_gaining([second], screen)
     better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
     found = _Found([one, second], one.pick.gain).where(better, found, level)
     n_held, worth = np.ones(level.n_nodes, int), best.gain
@@ -212,68 +211,52 @@ def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarr
     return best, n_held
 
 
-def _singles(finder: ConjunctiveSplits, screen: Screen) -> list[Pick]:
-    """The best splits on one attribute of each node, the best one first."""
-    level, chance = screen.level, screen.axis.chance
-    inside = np.ones(len(level.weight), bool)
-    cuts = screen.best(inside)
-    cuts = cuts._replace(gain=cuts.gain[:, :1] - chance[:, None])
-    which, gain = _finalists(cuts, screen.axis.allowed, inside, screen)
-    gain = gain - np.take_along_axis(chance, which, axis=1)
-    order = np.argsort(-gain, axis=1, kind="stable")[:, : finder.n_starts]
-    which, gain = (np.take_along_axis(a, order, axis=1) for a in (which, gain))
-    return [_pick(cuts, *pair, screen) for pair in zip(which.T, gain.T, strict=True)]
+def _most_gaining(
+    held: Sequence[_Condition], screen: Screen, n_best: int = 1
+) -> list[_Condition]:
+    """The conditions that gain most where others hold already, or alone.
 
-
-def _addition(held: Sequence[_Condition], screen: Screen) -> _Condition:
-    """The condition that gains most where others hold already."""
-    level, axis = screen.level, screen.axis
-    inside = np.all([one.holds(level) for one in held], axis=0)
-    cuts, n = screen.best(inside), len(axis.kind)
-    upper = np.arange(2 * n) >= n
+    The most promising ones get exact gains.
+    """
+    level, axis, left = screen.level, screen.axis, screen.left
+    inside = [np.ones(len(level.weight), bool), *(one.holds(level) for one in held)]
+    inside, n = np.all(inside, axis=0), len(axis.kind)
+    cuts, upper = screen.best(inside), np.arange(2 * n) >= n
     kind, attribute = np.tile(axis.kind, 2), np.tile(axis.attribute, 2)
-    allowed = np.tile(axis.allowed, 2)
+    # Alone both sides say the same, and one is enough.
+    allowed = np.tile(axis.allowed, 2) & (~upper | bool(held))
     for one in held:  # another bound on the same side says nothing new
         same = kind == one.pick.kind[:, None]
         same &= attribute == one.pick.attribute[:, None]
         alike = (kind == SplitKind.DISCRETE) | (upper == one.above[:, None])
         allowed &= ~(same & alike)
-    which, gain = _finalists(cuts, allowed, inside, screen)
-    best, node = gain.argmax(axis=1), np.arange(level.n_nodes)
-    which = which[node, best]
-    return _Condition(_pick(cuts, which, gain[node, best], screen), which >= n)
-
-
-def _finalists(
-    cuts: Cuts, allowed: np.ndarray, inside: np.ndarray, screen: Screen
-) -> tuple[Int[np.ndarray, "n_nodes k"], Float[np.ndarray, "n_nodes k"]]:
-    """The most promising sides of each node, of (n_nodes, n_sides), and their gains."""
-    level, n = screen.level, len(screen.axis.kind)
-    gain = np.where(allowed, cuts.gain.reshape(allowed.shape), -np.inf)
+    gain, place, threshold = (each.reshape(allowed.shape) for each in cuts[:3])
+    chance = np.tile(axis.chance, 2) * (not held)
+    gain = np.where(allowed, gain - chance, -np.inf)
     which = np.argsort(-gain, axis=1, kind="stable")[:, :_N_FINALISTS]
-    place = np.take_along_axis(cuts.place.reshape(level.n_nodes, -1), which, axis=1)
     sides = []
-    for own, last in zip(which.T, place.T, strict=True):
-        code = chosen_rows(cuts.code, own % n, level)
-        below = code <= level.rows.spread(last)
+    for own in which.T:
+        last = level.rows.spread(np.take_along_axis(place, own[:, None], axis=1)[:, 0])
+        below = chosen_rows(cuts.code, own % n, level) <= last
         sides.append((below ^ level.rows.spread(own >= n)) & inside)
-    exact = screen.left.models.saved(np.stack(sides), level.min_weight)
+    exact = left.models.saved(np.stack(sides), level.min_weight)
+    exact -= np.take_along_axis(chance, which, axis=1)
     usable = np.isfinite(np.take_along_axis(gain, which, axis=1))
-    return which, np.where(usable, exact, -np.inf)
-
-
-def _pick(cuts: Cuts, which: np.ndarray, gain: np.ndarray, screen: Screen) -> Pick:
-    """The chosen side of each node as a split of its attribute."""
-    level, axis, n = screen.level, screen.axis, len(screen.axis.kind)
-    node, own = np.arange(level.n_nodes), which % n
-    return Pick(
-        gain=gain,
-        projection=chosen_rows(cuts.projection, own, level),
-        threshold=cuts.threshold.reshape(level.n_nodes, -1)[node, which],
-        kind=axis.kind[own],
-        attribute=axis.attribute[own],
-        direction=axis.direction[own],
-    )
+    gain = np.where(usable, exact, -np.inf)
+    order = np.argsort(-gain, axis=1, kind="stable")[:, :n_best]
+    found, node = [], np.arange(level.n_nodes)
+    for nth in order.T:
+        own = which[node, nth]
+        pick = Pick(
+            gain=gain[node, nth],
+            projection=chosen_rows(cuts.projection, own % n, level),
+            threshold=threshold[node, own],
+            kind=kind[own],
+            attribute=attribute[own],
+            direction=axis.direction[own % n],
+        )
+        found.append(_Condition(pick, own >= n))
+    return found
 
 
 def _sharpened(

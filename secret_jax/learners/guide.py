@@ -1,21 +1,20 @@
-"""GUIDE: chi-squared tests of residual signs choose the attribute.
+"""GUIDE: chi-squared tests of residual signs choose the attribute (Loh 2002).
 
-The attribute is chosen by the association of its values with the signs of the
-residuals, not by the gain of the best of its thresholds: attributes with many
-thresholds have no advantage (Loh 2002). All statistics are converted to scores that are
-standard normal under independence, so that they can be compared.
+Not the gain of the best of its thresholds chooses it: attributes with many thresholds
+have no advantage. All statistics become scores that are standard normal under
+independence, so that they can be compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.learners.residuals import Residuals, residuals
+from secret_jax.learners.residuals import Residuals, ResidualSplits
 from secret_jax.learners.thresholds import (
     Ranked,
     Thresholds,
@@ -24,10 +23,8 @@ from secret_jax.learners.thresholds import (
     running,
     tried_cuts,
 )
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.values import POSITIVE, at_least
+from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import (
     AxisGains,
     AxisSplits,
@@ -50,7 +47,7 @@ _AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuideSplits(AxisSplits):
+class GuideSplits(ResidualSplits, AxisSplits):
     """Splits on the attribute most associated with the signs of the residuals.
 
     Chi-squared tests of the signs against the quartiles of a continuous attribute or
@@ -104,19 +101,11 @@ class GuideSplits(AxisSplits):
     thresholds: Thresholds = 32
     interactions: bool = True
     n_bootstraps: Annotated[int, at_least(0)] = 0
-    ridge: Annotated[float, POSITIVE] = 1e-4
 
-    @property
-    def node_model(self) -> LeafModel:
-        """Model whose residuals are tested."""
-        return LeastSquares() if self.model == "linear" else Constant()
-
-    def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: a seed, and the start of the sampled values."""
-        return 2
+    n_numbers: ClassVar[int] = 2  # a seed, and the start
 
     def gains(self, level: Level) -> AxisGains:
-        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
         order = ranked(level, axis.projection, left.least)
         tried = tried_cuts(level, order, self.thresholds, left.least)
@@ -234,7 +223,11 @@ def table_scores(
     n_codes: int,
     values: Float[np.ndarray, "1+n_sets rows"],
 ) -> Float[np.ndarray, "n_nodes n_sets a"]:
-    """Scores of some attributes: ``values`` are weights, and those of each set."""
+    """Scores of the chi-squared statistics of some attributes and sets of signs.
+
+    ``values``: weights, and those of the rows of each set with positive residuals.
+    Minus infinity where all rows have one code.
+    """
     n_nodes = rows.n_nodes
     if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
         found = []
@@ -243,7 +236,16 @@ def table_scores(
             found.append(table_scores(own, code[:, place], n_codes, values[:, place]))
         return np.concatenate(found)
     table = np.moveaxis(rows.sums_by_code(code, n_codes, values), -1, 0)
-    return np.swapaxes(chi_squared_score(table[..., 1:], table[..., :1]), 1, 2)
+    weight, positive = table[..., :1], table[..., 1:]
+    share = positive.sum(axis=0) / weight.sum(axis=0)
+    squares = np.zeros_like(share)
+    for own, all_of_it in zip(positive, weight, strict=True):
+        apart = own - all_of_it * share
+        apart *= apart
+        squares += safe_divide(apart, all_of_it)
+    statistic = safe_divide(squares, share * (1 - share)).astype(np.float64)
+    degrees = np.count_nonzero(weight > 0, axis=0) - 1.0
+    return np.swapaxes(normal_score(statistic, degrees), 1, 2)
 
 
 def chance_scores(
@@ -319,26 +321,6 @@ def advantage_of_discrete(
     lacking = np.where(np.isfinite(lacking), lacking, 0.0)
     enough = [np.quantile(*pair) for pair in zip(lacking, share, strict=True)]
     return np.where(both, enough, 0.0)
-
-
-def chi_squared_score(
-    positive: Float[np.ndarray, "n_groups ..."],
-    weight: Float[np.ndarray, "n_groups ..."],
-) -> Float[np.ndarray, ...]:
-    """Score the chi-squared statistic of signs and groups as standard normal.
-
-    ``positive``: weights of the rows of each group with positive residuals; ``weight``:
-    of all its rows. Minus infinity with a single group.
-    """
-    share = positive.sum(axis=0) / weight.sum(axis=0)
-    squares = np.zeros_like(share)
-    for own, all_of_it in zip(positive, weight, strict=True):
-        apart = own - all_of_it * share
-        apart *= apart
-        squares += safe_divide(apart, all_of_it)
-    statistic = safe_divide(squares, share * (1 - share))
-    n_groups = np.count_nonzero(weight > 0, axis=0)
-    return normal_score(statistic.astype(np.float64), n_groups - 1.0)
 
 
 def normal_score(

@@ -8,17 +8,16 @@ from jaxtyping import Float
 
 from secret_jax.learners.residuals import (
     Residuals,
+    ResidualSplits,
     best_thresholds,
     components,
-    residuals,
 )
 from secret_jax.learners.thresholds import PURE, Thresholds
-from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import leading_eigenvectors, unit_vectors
-from secret_jax.runtime.values import POSITIVE, at_least
+from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import attributes
 from secret_jax.splits.chosen import split_of
-from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 
 # Residuals beyond so many deviations do not bend more: a bound against heavy tails.
@@ -26,7 +25,7 @@ _MOST_BENDING = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhdSplits(SplitFinder):
+class PhdSplits(ResidualSplits):
     """Splits along the direction in which the residuals curve most.
 
     The leading principal Hessian direction of the residuals of the node's linear model
@@ -47,12 +46,11 @@ class PhdSplits(SplitFinder):
 
     Notes
     -----
-    What differs from the paper: its trees are grown by an analyst, who looks at the
-    residuals along the direction and chooses the cut; here the residual sum of squares
-    does. Residuals beyond three deviations count as three. The categories of discrete
-    attributes, which have no place in a direction, compete with it, divided in the
-    order of their mean residuals; so do the thresholds of single attributes where there
-    is no direction or splits may not be oblique.
+    What differs from the paper: there an analyst looks at the residuals along the
+    direction and chooses the cut; here the residual sum of squares does. Residuals
+    beyond three deviations count as three. Discrete attributes, which have no place in
+    a direction, compete with it, divided in the order of their mean residuals; so do
+    thresholds of single attributes where there is no direction.
 
     References
     ----------
@@ -73,21 +71,11 @@ class PhdSplits(SplitFinder):
 
     n_directions: Annotated[int, at_least(1)] = 1
     thresholds: Thresholds = 32
-    ridge: Annotated[float, POSITIVE] = 1e-4
-
-    @property
-    def node_model(self) -> LeastSquares:
-        """Model whose residuals are analysed."""
-        return LeastSquares()
-
-    def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: the start of the sampled values."""
-        return 1
 
     def find(self, level: Level) -> Split:
         """The best split of every node; its gain is the drop of the sum of squares."""
         rows = level.rows
-        left = residuals(level, linear=True, ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
         direction = self._directions(level, left)
         n = direction.shape[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,9 +26,12 @@ from secret_jax.learners.thresholds import (
     ranked,
     tried_cuts,
 )
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.shapes import slice_positions
+from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import Projections, leading_component
-from secret_jax.splits.interface import Level
+from secret_jax.splits.interface import Level, SplitFinder
 
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
 # follow their noise.
@@ -44,6 +47,29 @@ _HELD = 1 << 22
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
 _NOTHING = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualSplits(SplitFinder):
+    """Base of the finders that look at what the model of a node leaves."""
+
+    ridge: Annotated[float, POSITIVE] = 1e-4
+
+    model: ClassVar[str] = "linear"
+    n_numbers: ClassVar[int] = 1
+    """Random numbers of a node; the last one is the start of sampled values."""
+
+    @property
+    def node_model(self) -> LeafModel:
+        """Model whose residuals are analysed."""
+        return LeastSquares() if self.model == "linear" else Constant()
+
+    def n_random(self, n_columns: int) -> int:
+        return self.n_numbers
+
+    def residuals(self, level: Level) -> Residuals:
+        """What the models leave, and models of parts like them."""
+        return residuals(level, linear=self.model == "linear", ridge=self.ridge)
 
 
 class Residuals(NamedTuple):
@@ -66,9 +92,8 @@ def residuals(
 ) -> Residuals:
     """Residuals of the nodes' models, and rows for models of their parts.
 
-    ``linear``: whether parts get linear models, or constants; ``ridge``: penalty of
-    their models, in units of the regressors' variances; ``most``: principal components
-    that they see.
+    ``linear``: whether the models of parts are, or constants; ``ridge``: their penalty,
+    in units of the regressors' variances; ``most``: principal components that they see.
     """
     rows, n = level.rows, level.n_regressors
     x = level.x.astype(np.float64)
@@ -105,10 +130,8 @@ def residuals(
 def components(
     level: Level, z: Float[np.ndarray, "n rows"], ridge: float
 ) -> tuple[Float[np.ndarray, "n_nodes n n"], Float[np.ndarray, "n_nodes n"]]:
-    """Principal components of about unit variance, and a ridge in their units.
-
-    ``z``: columns of mean zero; ``ridge``: in units of their variances. Returns the
-    matrix that makes components of the columns.
+    """What makes principal components of about unit variance of columns of mean zero,
+    and a ridge in their units.
     """
     rows = level.rows
     total = rows.sums(level.weight.astype(np.float64))[:, None, None]
@@ -244,10 +267,9 @@ class SideModels:
     ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
         """The threshold along some projections whose sides' models save most.
 
-        ``tried``: after which rows, in their order. Returns the drop of the penalised
-        residual sum of squares, minus infinity where nothing is tried, and the largest
-        value on the left. Of projections along which less is saved than along another
-        one of the node, it need not be the most.
+        ``tried``: after which rows, in their order. Returns what they save, minus
+        infinity where nothing is tried, and the largest value on the left. Of
+        projections other than the best one of a node it need not be the most.
         """
         rows, gain = self.level.rows, np.full(tried.shape, -np.inf)
         ends = rows.first + rows.length
@@ -347,11 +369,10 @@ class _Search:
 def explained(
     sums: Float[np.ndarray, "n_sums ..."], penalty: Float[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " *m"]:
-    """Sums of squares that ridge models explain, from sums of products.
+    """Sums of squares that ridge models explain, b' (A + w P)^-1 b of all outputs.
 
-    For each of many problems and outputs b' (A + w P)^-1 b, by Gaussian elimination of
-    upper triangles, row by row, in place if they are of float32; w is the weight, the
-    first of the sums.
+    By Gaussian elimination of upper triangles, row by row, in place where they are of
+    float32; w is the weight, the first of the sums.
     """
     n = len(penalty)
     width = (len(sums) - n * (n + 1) // 2) // n + n

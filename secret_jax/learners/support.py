@@ -1,17 +1,14 @@
 """SUPPORT's split finder: t tests of rows above against those below the model."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.learners.guide import normal_score, table_scores
-from secret_jax.learners.residuals import residuals
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import Constant, LeastSquares
+from secret_jax.learners.residuals import ResidualSplits
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, attributes
 from secret_jax.splits.chosen import chosen_rows
 from secret_jax.splits.interface import Level
@@ -19,14 +16,13 @@ from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportSplits(AxisSplits):
+class SupportSplits(ResidualSplits, AxisSplits):
     """Splits midway between the means of rows above and below the node's model.
 
     The signs of the residuals make two classes. In each attribute a two-sample t test
     looks for a difference of their means, and another for one of their variances, by
-    the distances from the means of the classes (Levene's test). The attribute of the
-    clearest test is split at the average of the two class means: no threshold is
-    searched.
+    the distances from the means (Levene's test). The attribute of the clearest test is
+    split at the average of the two means: no threshold is searched.
 
     Attributes
     ----------
@@ -58,16 +54,12 @@ class SupportSplits(AxisSplits):
     """
 
     model: Literal["linear", "constant"] = "linear"
-    ridge: Annotated[float, POSITIVE] = 1e-4
 
-    @property
-    def node_model(self) -> LeafModel:
-        """Model whose residuals are tested."""
-        return LeastSquares() if self.model == "linear" else Constant()
+    n_numbers: ClassVar[int] = 0
 
     def gains(self, level: Level) -> AxisGains:
         rows = level.rows
-        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
         above = left.leading > 0
         mean, rest, of_means = compared(level, axis.projection, above)

@@ -30,7 +30,6 @@ from secret_jax.splits.rss_nodes import (
     exact_sides,
     gains_of_cuts,
 )
-from secret_jax.splits.rss_scores import best_cuts
 from secret_jax.tree.structure import SplitKind
 
 # A direction that gains a smaller share more than the best so far does so by rounding.

@@ -33,7 +33,6 @@ from secret_jax.splits.rss_nodes import (
     exact_sides,
     gains_of_cuts,
 )
-from secret_jax.splits.rss_scores import best_cuts
 
 # An oblique split yields to the shortest version of itself that loses at most this
 # share of its gain.

@@ -22,7 +22,6 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.em import products
 from secret_jax.splits.interface import Level, Split, SplitFinder, write
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.splits.mixture import (

@@ -8,8 +8,9 @@ from level_batches import NodeRows, find, level_of
 from scipy import stats
 
 from secret_jax import SecretRegressor
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.learners import GuideSplits
-from secret_jax.learners.guide import chi_squared_score, groups_of, sign_scores
+from secret_jax.learners.guide import groups_of, sign_scores, table_scores
 from secret_jax.learners.thresholds import ranked
 from secret_jax.splits.axis import attributes
 from secret_jax.tree.structure import SplitKind
@@ -26,8 +27,9 @@ def test_scores_order_tables_as_the_p_values_of_scipy_do(n_groups):
             np.bincount(group[side], minlength=n_groups)
             for side in (positive, ~positive)
         ]
-        of_groups = np.array(table, np.float32)[..., None]
-        scores.append(float(chi_squared_score(of_groups[0], of_groups.sum(axis=0))[0]))
+        values = np.stack([np.ones(300), positive]).astype(np.float32)
+        one = RaggedRows(np.array([300])), group[None], n_groups, values
+        scores.append(table_scores(*one).item())
         p_values.append(stats.chi2_contingency(table, correction=False).pvalue)
     normal = stats.norm.isf(p_values)
     # The cube root is an approximation: a tenth off for one degree of freedom.

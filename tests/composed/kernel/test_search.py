@@ -13,8 +13,8 @@ from secret_jax.composed.kernel import (
     GreedySearch,
     RadialBasis,
     Smoothing,
-    criteria,
 )
+from secret_jax.composed.kernel import search as criteria
 from secret_jax.composed.kernel.interface import HeadFit, Regions
 from secret_jax.composed.kernel.search import children, random_genes
 from secret_jax.composed.kernel.trees import HEADS
