@@ -9,9 +9,10 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
+    checked_weight,
     names_restored,
+    scaled_weight,
     validated,
-    validated_weight,
 )
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
@@ -104,6 +105,6 @@ class ComposedClassifier(ClassesMixin, ComposedEstimator):
         """Checked classes, and indicators of them (n_rows, n_classes)."""
         caller = type(self).__name__
         labels = validated_labels(given.y, given.X, caller)
-        weight = validated_weight(given.sample_weight, given.X)
+        weight = scaled_weight(checked_weight(given.sample_weight, given.X))
         classes = classes_of(labels, weight, caller, given.y)
         return classes, (labels[:, None] == classes).astype(float)

@@ -27,9 +27,10 @@ from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.data.sampling import repeats_of
 from secret_jax.data.validation import (
     TableLike,
+    checked_weight,
+    scaled_weight,
     validated,
     validated_targets,
-    validated_weight,
 )
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
@@ -106,7 +107,10 @@ class KernelTree(ComposedEstimator):
         for value in [*heads, *([search] if search else [])]:
             value.check()
         x, leaf, said, constants = self._routed(tree, given.X)
-        weight, n_columns = validated_weight(given.sample_weight, given.X), x.shape[1]
+        weight, n_columns = (
+            scaled_weight(checked_weight(given.sample_weight, given.X)),
+            x.shape[1],
+        )
         every = _regions(x, leaf, said, target, weight)
 
         def rows_of(head: Head) -> Regions:
