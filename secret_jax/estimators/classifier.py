@@ -33,9 +33,7 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         How short the equations are: each is the shortest that raises the cross-entropy
         by about this share of the tree's, times the share that the tree explains.
     oblique : bool or "auto", default="auto"
-        Whether splits may be linear inequalities in several attributes. "auto" grows
-        both trees, and keeps the one of less cross-entropy on rows that did not grow
-        it.
+        As in `secret_jax.SecretRegressor`, by cross-entropy.
     leaf : str or LeafModel, default="logistic"
         "logistic", regression shrunk toward the parent's (`Logistic`), or "constant",
         shares of the classes shrunk toward the parent's; "auto":
@@ -47,8 +45,7 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         Gini impurity (``CartSplits(criterion="gini")``, which knows entropy and
         misclassification as well).
     prune : str, PruningRule or None, default="auto"
-        "holdout", "cross-validation", "aic", "bic", "caic", "icomp", "cart", "guide",
-        "m5" or "auto", as in `secret_jax.SecretRegressor`, by cross-entropy.
+        As in `secret_jax.SecretRegressor`, by cross-entropy.
     refine : str, Refinement or None, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True

@@ -51,19 +51,17 @@ class SecretRegressor(
         Maximum number of splits on the path from the root to a leaf.
     pruning_tolerance : float, default=0.05
         Relative increase of the error allowed for half as many numbers to read, in
-        splits and short equations, where trees are compared on rows that did not grow
-        them (``prune`` by cross-validation or held-out rows). The first forty numbers
-        cost nothing. 0: the tree of least error.
+        splits and short equations, where ``prune`` compares trees on rows that did not
+        grow them. The first forty numbers cost nothing. 0: the tree of least error.
     equation_tolerance : float, default=0.03
         How much a short equation may differ from its node's full model, as a share of
         the noise variance in the node, times the share of the variance that the tree
-        explains. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves trained by
-        ``refine="soft"`` keep all terms.
+        explains. 0.05 is terse, 0.01 cautious, 0 keeps all terms, as trained gates do.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
-        a tree without and a tree with them and keeps the one with the lower
-        size-penalised error (see ``pruning_tolerance``) on rows that did not grow it,
-        or with the lower information criterion (without either, the one without).
+        a tree without and one with them, and keeps that of the lower size-penalised
+        error on rows that did not grow it, or of the lower information criterion
+        (without either, the one without).
     leaf : str or LeafModel, default="ridge"
         Leaf models: "ridge", shrunk toward the parent's model with a strength chosen by
         generalised cross-validation (`Ridge`); "linear", least squares
@@ -85,31 +83,30 @@ class SecretRegressor(
         three conditions that all hold (`ConjunctiveSplits`). Their fields also say how
         many rows a search sees, and what a split must gain.
     prune : str, PruningRule or None, default="auto"
-        Rule that chooses a subtree of the grown tree. "holdout": the one with the least
-        error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
-        "cross-validation": all rows grow the tree, and five further trees, each without
-        a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
-        cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
-        held out beyond. "aic", "bic", "caic", "icomp": an information criterion on the
-        training rows. "cart", "guide": the smallest subtree within one, or half a,
-        standard error of the least cross-validated error (`StandardErrors`). "m5":
-        bottom-up by errors corrected for the parameters spent (`M5Pruning`).
-        `CostComplexity`: a given penalty for a leaf. None: no pruning.
+        Rule that chooses a subtree of the grown tree. "holdout": that of least error on
+        ``eval_set``, or on rows held out of the training data (`HoldOut`).
+        "cross-validation": five further trees, each without a fold, choose the penalty
+        per degree of freedom (`CrossValidation`). "auto": that for up to 8192 rows,
+        those of ``eval_set`` included, and rows held out beyond. "aic", "bic", "caic",
+        "icomp": an information criterion on the training rows. "cart", "guide": the
+        smallest subtree within one, or half a, standard error of the least
+        cross-validated error (`StandardErrors`). "m5": bottom-up by errors corrected
+        for the parameters spent (`M5Pruning`). `CostComplexity`: a given penalty for a
+        leaf. None: no pruning.
     refine : str, Refinement or None, default=None
-        Refinement of the whole tree after pruning; the tree is kept as it was where it
-        does not pay. "tao" optimises every split for its present subtrees,
-        which pays where there is little noise. "blend" turns every split into a gate
-        that lets rows near the threshold go both ways, of one relative width chosen on
-        rows that did not grow the tree; nothing is trained. "soft" trains all
-        gates and leaves together by gradient (`SoftGates`), which takes longer and is
-        the most accurate; splits on one attribute may then become oblique, unless
-        ``oblique=False`` or the splits have a ``max_split_features``.
+        Refinement of the pruned tree, which is kept as it was where it does not pay.
+        "tao" optimises every split for its present subtrees, which pays where there is
+        little noise. "blend" turns every split into a gate that lets rows near the
+        threshold go both ways, of one relative width chosen on rows that did not grow
+        the tree. "soft" trains all gates and leaves together by gradient (`SoftGates`),
+        which takes longer and is the most accurate; splits on one attribute may then
+        become oblique, unless ``oblique=False`` or the splits have a
+        ``max_split_features``.
     distill : bool or Distillation, default=True
         Grow a cross-validated tree again, to at most the same size, on the mean
-        prediction of the fold trees, at the rows and at points between them: a mean of
-        several trees errs less than each, and one tree can learn most of it (born-again
-        trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
-        effect with any other way of pruning, on samples, or on a single leaf.
+        prediction of the fold trees, which errs less than each (born-again trees,
+        Breiman & Shang 1996). It is taken if it fits the rows well enough. No effect
+        with any other way of pruning, on samples, or on a single leaf.
     min_samples_leaf : int, float or "auto", default="auto"
         Minimum number of rows of a leaf; a float is a fraction of the rows. "auto" is a
         quarter per cent of them, but at least five, and of a sample at least an eighth
@@ -124,19 +121,17 @@ class SecretRegressor(
         expected counts (`Poisson`, whose equations give their logarithms), "gamma" to
         means of amounts above zero (likewise). Medians are not distilled. "auto":
         "squared"; or equations of the logarithm of a positive target, of 200 rows or
-        more, where trees of two levels of it err a twentieth less on rows that they
-        have not seen than trees of the target: of prices, say, which change by shares.
-        The worst two per cent of the rows count like the next. With
-        ``refine="soft"``, constant leaves or a leaf model of your own, which know no
-        logarithms, and with information criteria it is "squared".
+        more, where trees of two levels of it err a twentieth less on unseen rows than
+        trees of the target: of prices, say, which change by shares. What knows no
+        logarithms (``refine="soft"``, constant leaves, leaf models of your own,
+        information criteria) stays "squared".
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
-        one attribute learn the side of its missing values, or split them from the
-        others; in sums a missing value counts as the mean of its column in training.
-        "mean": it counts as that mean everywhere, which is all that other splits than
-        "rss" know. A missing category is a category of its own. What was never missing
-        in training counts as the mean, or as an unseen category with its warning.
-        "error" refuses.
+        one attribute learn the side of its missing values, or split them off; in sums a
+        missing value counts as the mean of its column in training. "mean": it does so
+        everywhere, which is all that other splits than "rss" know. A missing category
+        is a category of its own. What was never missing in training counts as the mean,
+        or as an unseen category with its warning. "error" refuses.
     categorical_features, split_features : sequence of str or int, or mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -150,19 +145,17 @@ class SecretRegressor(
         Of classes there may be two, whose second one's probability is meant; gates
         (``refine="blend"``, ``"soft"``) keep no order and are refused.
     random_state : int, RandomState instance or None, default=None
-        Seeds split finders that are random ("secret", or one of your own). Everything
-        else depends on the content of the rows alone: folds, samples and the tree are
-        the same in every fit, whatever the order of the rows. Columns in another order
-        make other folds of them.
+        Seeds split finders that are random ("secret", or one of your own). All else
+        depends on the content of the rows, and not on their order. Columns in another
+        order make other folds of them.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
-        where JAX prefers, which is an accelerator if it sees one; but up to 131,072
-        rows in the memory of the host on the processor, which launches cost less. A
-        fitted model predicts there too, or where JAX prefers if the device is gone. A
-        step over the rows takes at most scikit-learn's ``working_memory``.
+        where JAX prefers; but up to 131,072 rows in the memory of the host on the
+        processor. A fitted model predicts there too, or where JAX prefers if the device
+        is gone. A step over the rows takes at most scikit-learn's ``working_memory``.
     verbose : int, default=0
-        1 draws a line with the progress of a fit (stage, share, time) on a terminal
-        and in a notebook, and prints a few lines to standard error elsewhere.
+        1 draws a line with the progress of a fit on a terminal and in a notebook, and
+        prints a few lines to standard error elsewhere.
 
     Attributes
     ----------

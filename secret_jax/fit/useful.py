@@ -139,29 +139,15 @@ def _useless_and_silent(
 
     Beside a line in ``numbers`` (n_rows, n_numbers).
     """
-    useless, silent = list[str](), list[str]()
+    useless, silent, weight = list[str](), list[str](), rows.weight
     if not schema.discrete:
         return useless, silent
-    x, weight = np.column_stack([np.ones(len(numbers)), numbers]), rows.weight
+    x = np.column_stack([np.ones(len(numbers)), numbers])
     penalty = _PENALTY * weight.sum() * np.eye(x.shape[1])
     penalty[0, 0] = 0.0
     weighted = weight[:, None] * x
     slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
     residual = rows.targets - x @ slopes
-
-    def differ_by_chance(level: np.ndarray) -> bool:
-        """Whether levels differ by no more than chance, in means and in slopes."""
-        chance = int(level.max())
-        deviation = np.sqrt(2.0 * chance)
-        for output in residual.T:
-            for place, column in enumerate(x.T):  # the first is constant: of the means
-                most = chance + (_FAR_ABOVE if place else _ABOVE) * deviation
-                values = output * column
-                values = values - np.average(values, weights=weight)
-                if squared_differences(level, values, weight) > most:
-                    return False
-        return True
-
     for attribute, column in enumerate(schema.discrete):
         code = np.asarray(rows.table.codes)[:, attribute]
         _, level = np.unique(code, return_inverse=True)
@@ -169,7 +155,8 @@ def _useless_and_silent(
         indicated = [each for own, each in schema.indicators if own == attribute]
         if n_levels < _MANY_LEVELS:
             continue
-        if rows.n_rows < _ROWS_PER_LEVEL * n_levels and differ_by_chance(level):
+        few = rows.n_rows < _ROWS_PER_LEVEL * n_levels
+        if few and _differ_by_chance(level, x, residual, weight):
             useless.append(schema.names[column])
         elif indicated:
             # Levels without an indicator are one.
@@ -181,6 +168,22 @@ def _useless_and_silent(
             if max(explained) <= least:
                 silent.append(schema.names[column])
     return useless, silent
+
+
+def _differ_by_chance(
+    level: np.ndarray, x: np.ndarray, residual: np.ndarray, weight: np.ndarray
+) -> bool:
+    """Whether levels differ by no more than chance, in means and in slopes."""
+    chance = int(level.max())
+    deviation = np.sqrt(2.0 * chance)
+    for output in residual.T:
+        for place, column in enumerate(x.T):  # the first is constant: that of the means
+            most = chance + (_FAR_ABOVE if place else _ABOVE) * deviation
+            values = output * column
+            values = values - np.average(values, weights=weight)
+            if squared_differences(level, values, weight) > most:
+                return False
+    return True
 
 
 def squared_differences(

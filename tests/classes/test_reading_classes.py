@@ -164,16 +164,3 @@ def test_a_row_tells_of_its_class(fitted, kind, n_classes):
         mid = model.decision_function(frame)[:, [*model.classes_].index("mid")]
         np.testing.assert_allclose(asked.prediction, mid, atol=1e-4)
         assert asked.predicted.tolist() == why.predicted.tolist()
-
-
-def test_tables_hold_all_classes(fitted):
-    model = fitted("logistic", 3)
-    tree, nodes = model.tree_, model.to_dataframe()
-    for which, name in enumerate(model.classes_):
-        np.testing.assert_allclose(nodes[f"mean of {name}"], tree.mean[:, which])
-        assert nodes[f"model of {name}"].str.contains("score of").all()
-    terms = model.coefficients()
-    assert set(terms["class"]) == {*model.classes_}
-    alone = model.coefficients(output="mid")
-    own = terms[terms["class"] == "mid"].drop(columns="class").reset_index(drop=True)
-    pd.testing.assert_frame_equal(own, alone)

@@ -77,17 +77,6 @@ def test_an_unfitted_model_says_so():
 
 
 @every_configuration
-def test_a_tree_weighs_what_its_rows_weigh(configuration):
-    X, y = shop()
-    weight = np.random.default_rng(2).integers(0, 3, len(y))
-    model = regressor(configuration, prune=None).fit(X, y, weight)
-    tree, leaf = model.tree_, model.apply(X)
-    at_leaf = np.bincount(leaf, weight / weight[weight > 0].mean(), tree.n_nodes)
-    np.testing.assert_allclose(at_leaf[tree.is_leaf], tree.weight[tree.is_leaf])
-    assert tree.weight[0] == pytest.approx(np.count_nonzero(weight))
-
-
-@every_configuration
 def test_a_table_may_come_in_any_form(configuration):
     X, _ = crease()
     model = shared(configuration)

@@ -8,7 +8,6 @@ averaged parameters are judged on held-out rows, and the host decides what goes 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -228,20 +227,18 @@ def train_chunk(
     on the held-out rows, summed; infinite if a start diverged.
     """
 
-    def step(
-        structure: Structure, state: TrainingState, batch: TrainingRows
-    ) -> tuple[TrainingState, None]:
-        gradient = jax.grad(objective)(state.parameters, structure, batch, loss)
-        with jax.numpy_dtype_promotion("standard"):  # it counts steps in integers
-            update, adam = ADAM.update(gradient, state.adam)
-        parameters: Any = optax.apply_updates(state.parameters, update)
-        average: Any = optax.incremental_update(parameters, state.average, _NEWEST)
-        return TrainingState(parameters, average, adam), None
-
     def train(
         state: TrainingState, structure: Structure
     ) -> tuple[TrainingState, jax.Array]:
-        state, _ = jax.lax.scan(partial(step, structure), state, batches)
+        def step(state: TrainingState, batch: TrainingRows) -> tuple[Any, None]:
+            gradient = jax.grad(objective)(state.parameters, structure, batch, loss)
+            with jax.numpy_dtype_promotion("standard"):  # it counts steps in integers
+                update, adam = ADAM.update(gradient, state.adam)
+            parameters: Any = optax.apply_updates(state.parameters, update)
+            average: Any = optax.incremental_update(parameters, state.average, _NEWEST)
+            return TrainingState(parameters, average, adam), None
+
+        state, _ = jax.lax.scan(step, state, batches)
         rows, fold, low, high = judges
         routing = structure.routed(state.average)
         value = mixed(routing, rows.x, rows.codes, jnp).T

@@ -18,7 +18,7 @@ from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.refine import tao as tao_module
 from secret_jax.fit.refine.tao import Tao, improve, subtree_costs
 from secret_jax.models.fitting import fit_models
-from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind
 
 EAGER = Tao(penalty=0.0, margin=0.0)
@@ -208,14 +208,3 @@ def test_every_way_of_pruning_can_be_refined(prune):
     again = regressor("default", refine="tao", **options)
     again.fit(X.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy())
     assert_same_tree(again.tree_, model.tree_)
-
-
-def test_trees_of_the_paper_single_leaves_and_single_rows():
-    X, y = crease(256)
-    for configuration in ("secret", "paper"):
-        assert regressor(configuration, refine="tao").fit(X, y).score(X, y) > 0.8
-    X, y = crease()
-    for part, options in ((X, {"max_depth": 0}), (X[:1], {})):
-        model = regressor("default", refine="tao", **options).fit(part, y[: len(part)])
-        assert model.n_leaves_ == 1
-        assert np.isfinite(predict(model.tree_, encode(model.tree_.schema, X))).all()
