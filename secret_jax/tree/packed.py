@@ -291,10 +291,7 @@ def packed_trees(
 def _pieces(
     left: list[int], right: list[int], roots: Sequence[int], most: int
 ) -> tuple[dict[int, set[int]], int]:
-    """Cut trees into pieces of connected splits: those of each, by its first one.
-
-    Also the number of pieces on the longest way to a leaf.
-    """
+    """Cut trees into pieces of connected splits, by their first; how many on a way."""
     height = [0] * len(left)
     for node in range(len(left) - 1, -1, -1):  # parents come first
         if left[node] >= 0:
