@@ -61,11 +61,13 @@ class TableFile(NamedTuple):
         return f"line {number + self.lines}" if self.lines else f"row {number}"
 
 
-def read_file(path: str, *, sheet: str | None = None, skip: int = -1) -> TableFile:
+def read_file(
+    path: str, *, sheet: str | None = None, skip: int | None = None
+) -> TableFile:
     """Read a file, or standard input ("-"), as a table of cells.
 
-    The header stands below ``skip`` lines (-1: below those that are empty); of an Excel
-    file the first ``sheet`` is read by default.
+    The header stands below ``skip`` lines; of an Excel file the first ``sheet`` is read
+    by default.
     """
     if path == "-":
         content, name = sys.stdin.buffer.read(), "standard input"
@@ -80,7 +82,7 @@ def read_file(path: str, *, sheet: str | None = None, skip: int = -1) -> TableFi
         if content.startswith(b"PK") and b"header.npy" in content[:1000]:
             raise CommandError(f"{name!r} is a model, not a table")
         if content.startswith(b"PK"):
-            table = _read_excel(name, content, sheet, max(skip, 0))
+            table = _read_excel(name, content, sheet, skip or 0)
         elif content.startswith(b"PAR1") or _JSON.match(content):
             table = TableFile(_read_typed(content), name)
         elif b"\0" in content and not content.startswith(_UTF16):
@@ -136,7 +138,7 @@ def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> Tabl
     return table._replace(hint=hint, notes=(note, *table.notes))
 
 
-def _read_text(name: str, content: bytes, skip: int) -> TableFile:
+def _read_text(name: str, content: bytes, skip: int | None) -> TableFile:
     """Read CSV in UTF-8, UTF-16, or what Windows writes."""
     first = "UTF-16" if content.startswith(_UTF16) else "UTF-8-sig"
     notes, text = (), ""
@@ -151,7 +153,7 @@ def _read_text(name: str, content: bytes, skip: int) -> TableFile:
         notes = (f"the file is not UTF-8 and is read as {encoding}: {byte}",)
     lines = text[:65536].splitlines(keepends=True)
     empty = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    before = empty if skip < 0 else skip
+    before = empty if skip is None else skip
     # The one that makes most columns of the header.
     separator = max(
         ",;\t|",

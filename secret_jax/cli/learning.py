@@ -116,15 +116,14 @@ class Rows(NamedTuple):
         else:
             first[np.random.default_rng(seed).permutation(n_rows)[:n_first]] = True
         if first.all():
-            alike = "no rows are left to learn from: all of one group or time"
-            raise CommandError(alike)
+            why = "all of one group or time"
+            raise CommandError(f"no rows are left to learn from: {why}")
         return self.take(first), self.take(~first)
 
 
 def read(options: Options) -> TableFile:
     """Read a file, and say what there is in it."""
-    skip = -1 if options.skip is None else options.skip
-    table = read_file(options.file, sheet=options.sheet, skip=skip)
+    table = read_file(options.file, sheet=options.sheet, skip=options.skip)
     say(f"read {table.path}")
     say("{:,} rows, {:,} columns".format(*table.frame.shape))
     for note in table.notes:

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ _MOST_BYTES, _MOST_TIMES, _MOST_OF_HEADER = 1 << 26, 256, 1 << 24
 _Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]
 _Arrays = dict[str, np.ndarray]
-_OURS = "secret_jax."
+_OURS, _FITTED = "secret_jax.", re.compile(r"(?!_).*_")  # modules, attributes
 _PLAIN = str | int | float | bool | None
 # Classes that a file may hold beside the package's option values; see `recorded`.
 _RECORDS: dict[str, Any] = {k.__name__: k for k in (Tree, TableSchema, LongerTree)}
@@ -127,7 +128,15 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
         return {"value": kind, "fields": own}
     if is_record or is_option:
         if isinstance(value, TableSchema):
-            _check_categories(value)
+            categories = zip(value.discrete, value.categories, strict=True)
+            for column, one in (
+                (i, one) for i, several in categories for one in several
+            ):
+                if not isinstance(one, _PLAIN | np.generic):
+                    raise TypeError(
+                        f"column {value.names[column]!r} has the category {one!r}, "
+                        "which is not text, a number or a boolean"
+                    )
         names = getattr(value, "_fields", None) or [one.name for one in fields(value)]
         own = of({name: getattr(value, name) for name in names})
         return {"value": kind, "fields": own}
@@ -150,16 +159,6 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
             "a file holds no code. Pickle the estimator instead."
         )
     raise TypeError(f"{value!r} at {path} is a {kind}, not text, a number or a boolean")
-
-
-def _check_categories(schema: TableSchema) -> None:
-    for column, categories in zip(schema.discrete, schema.categories, strict=True):
-        for one in categories:
-            if not isinstance(one, _PLAIN | np.generic):
-                raise TypeError(
-                    f"column {schema.names[column]!r} has the category {one!r}, which "
-                    "is not text, a number or a boolean"
-                )
 
 
 def _from_json(value: Any, arrays: _Arrays) -> Any:
@@ -193,10 +192,6 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _is_fitted(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
-
-
 def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]:
     """Class, parameters and fitted attributes of an estimator."""
     # It may be of a subclass that no other program has.
@@ -204,7 +199,8 @@ def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]
     name = (kinds or [type(model)])[0].__name__
     content: dict[str, Any] = {"estimator": name, "parameters": {}, "fitted": {}}
     given = [("parameters", *item) for item in model.get_params(deep=False).items()]
-    given += [("fitted", *item) for item in vars(model).items() if _is_fitted(item[0])]
+    fitted = filter(_FITTED.fullmatch, vars(model))
+    given += [("fitted", name, getattr(model, name)) for name in fitted]
     for part, name, value in given:
         value, its = value.saved() if hasattr(value, "saved") else value, {}
         try:
@@ -226,7 +222,7 @@ def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]
 def _estimator_of(model_class: type, content: dict[str, Any]) -> Any:
     model = model_class(**content["parameters"])
     for name, value in content["fitted"].items():
-        if not _is_fitted(name) or hasattr(model_class, name):
+        if not _FITTED.fullmatch(name) or hasattr(model_class, name):
             raise ValueError(f"it sets {name!r}, which is no fitted attribute")
         setattr(model, name, value)
     return model

@@ -24,6 +24,7 @@ from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import SplitKind, Tree
 
 BYTE = 8
+_WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
 # Splits of a piece in programs for trees of more than so many leaves. (NumPy is slower
 # with so small ones, and has them for trees of four times as many splits.)
 _HALF, _MANY = 4, 1 << 10
@@ -181,7 +182,7 @@ class PackedTrees(NamedTuple):
         else:
             left, out = self.comparisons.left(x, codes).astype(np.uint8), None
         bits = left.take(self.order, axis=0, out=out, mode="clip")
-        bits *= np.uint8(1) << np.arange(n_bits, dtype=np.uint8)[::-1, None, None]
+        bits *= _WORTH[BYTE - n_bits :]
         numbers = xp.bitwise_or.reduce(bits, axis=0)
         if self.following.shape[1] > 1 << BYTE:
             more = numbers[1::2].astype(np.uint16)
@@ -291,10 +292,7 @@ def packed_trees(
 def _pieces(
     left: list[int], right: list[int], roots: Sequence[int], most: int
 ) -> tuple[dict[int, set[int]], int]:
-    """Cut trees into pieces of connected splits: those of each, by its first one.
-
-    Also the number of pieces on the longest way to a leaf.
-    """
+    """Cut trees into pieces of connected splits, by their first; how many on a way."""
     height = [0] * len(left)
     for node in range(len(left) - 1, -1, -1):  # parents come first
         if left[node] >= 0:

@@ -238,14 +238,9 @@ class Tree:
         return [node, *further.tolist()]
 
     @property
-    def in_splits(self) -> np.ndarray:
-        """Mask of the encoded columns that splits compare, (n_continuous,), bool."""
-        return (self.direction != 0).any(axis=0)
-
-    @property
     def in_use(self) -> np.ndarray:
         """Mask of the encoded columns that a split or a leaf equation uses, bool."""
-        in_use = self.in_splits
+        in_use = (self.direction != 0).any(axis=0)
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
         in_use[: slopes.shape[2]] |= (slopes != 0).any(axis=(0, 1))
         return in_use
@@ -273,19 +268,10 @@ class Tree:
         return np.clip(low, *self.bounds), np.clip(high, *self.bounds)
 
     def output(self, which: int | str) -> Tree:
-        """Restrict the tree to one of its outputs.
+        """Restrict the tree to one of its outputs, by position or name.
 
-        Parameters
-        ----------
-        which : int or str
-            The output's position, or its name.
-
-        Returns
-        -------
-        Tree
-            With the same nodes and splits. With a loss its target is named for what the
-            models predict: log-odds of a class, for example. Logarithms are those of
-            targets in their own units.
+        With a loss the target is named for what the models predict: log-odds of a
+        class, for example. Logarithms are those of targets in their own units.
         """
         found = self.restricted(which)
         schema = found.schema

@@ -50,16 +50,10 @@ def leaves_of(tree: Tree, table: Table) -> np.ndarray:
     return descend(tree, table, np.zeros(len(table.x), np.int32), tree.max_depth)
 
 
-def _walk_of(
-    tree: Tree,
-) -> tuple[Comparisons, np.ndarray, np.ndarray, list[int], list[list[int]]]:
-    """Comparisons of a tree, and what follows them, also for the walk of a single row.
-
-    The place of every node's decision, (n_nodes,), int, any of a leaf; and its right
-    and left child, (n_nodes, 2), int32, of a leaf the leaf itself; and both as lists.
-    """
+def _walk_of(tree: Tree) -> tuple[Comparisons, np.ndarray, np.ndarray, list, list]:
+    """Comparisons, their places and children of all nodes, and both as lists."""
     compared, place = comparisons_of(tree, by_column=False)
-    place[tree.is_leaf] = 0
+    place[tree.is_leaf] = 0  # a leaf leads to itself, whatever is decided
     child = np.stack([tree.right, tree.left], axis=1)
     child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
     return compared, place, child.astype(np.int32), place.tolist(), child.tolist()
