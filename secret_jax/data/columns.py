@@ -56,12 +56,7 @@ def read_columns(X: Any) -> ReadTable:
             return dict(zip(names, read, strict=True))
         return list(read)  # scikit-learn's habit: such names are none
     array = as_array(X)
-    if array.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
-            "with array.reshape(-1, 1) if it has a single feature, or "
-            "array.reshape(1, -1) if it is a single sample."
-        )
+    refuse_other_shapes(array)
     refuse_complex(array, "X")
     if array.dtype.kind == "m":
         raise ValueError(
@@ -85,6 +80,16 @@ def as_array(X: Any) -> np.ndarray:
     # Beside text NumPy makes text of numbers, of truth values and of what is missing.
     made_text = isinstance(X, list | tuple) and array.dtype.kind in "US"
     return np.array(X, object) if made_text else array
+
+
+def refuse_other_shapes(array: Any) -> None:
+    """Refuse an array that is no table, as scikit-learn does."""
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
+            "with array.reshape(-1, 1) if it has a single feature, or "
+            "array.reshape(1, -1) if it is a single sample."
+        )
 
 
 def refuse_complex(array: Any, name: str) -> None:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.data.columns import refuse_other_shapes
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 
@@ -27,11 +28,7 @@ def is_resident(X: Any) -> TypeGuard[jax.Array]:
 
 def check_array(X: jax.Array) -> None:
     """Refuse arrays that are no tables of numbers."""
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead. Reshape your data with "
-            "array.reshape(-1, 1) if it has a single feature."
-        )
+    refuse_other_shapes(X)
     if not (
         jnp.issubdtype(X.dtype, jnp.floating) or jnp.issubdtype(X.dtype, jnp.integer)
     ):

@@ -42,7 +42,9 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
         )
     labels = column_or_1d(labels, warn=True)
     check_consistent_length(X, labels)
-    for row, label in enumerate(labels.tolist()):
+    for row, label in enumerate(
+        labels.tolist() if labels.dtype.kind not in "biuSU" else ()
+    ):
         if is_missing(label):
             raise ValueError(
                 f"Input y contains NaN: the class of row {row} is missing. Drop such "

@@ -140,7 +140,8 @@ class Attributes:
             for i, name in enumerate(self.names)
             if name not in columns
         )
-        extra = [name for name in columns if name not in self.names]
+        known = set(self.names)
+        extra = [name for name in columns if name not in known]
         lacks = [f"lacks {listed(lacking)}"] if lacking else []
         has = [f"has the unknown {listed(extra)}"] if extra else []
         if lacks or has:
