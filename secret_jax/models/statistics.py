@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from secret_jax.data.device import block_of, in_64_bits
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import AnyArray, matmul, safe_divide
-from secret_jax.runtime.moments import Moments, grouped
+from secret_jax.runtime.moments import Moments, added_up
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.packed import PackedTrees, programmed
@@ -100,9 +100,9 @@ def merge_into(
     statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
 ) -> None:
     """Add statistics to those of some nodes, in place; one may come several times."""
-    single, (weight, mean, scatter) = node, more[:3]
-    if len(np.unique(node)) < len(node):
-        single, (weight, mean, scatter) = grouped(Moments(*more[:3]), node)
+    order = np.argsort(node, kind="stable")
+    single, first = np.unique(node[order], return_index=True)
+    weight, mean, scatter = added_up(Moments(*(a[order] for a in more[:3])), first)
     own_weight, own_mean, own_scatter = (array[single] for array in statistics[:3])
     total = own_weight + weight
     share, offset = safe_divide(weight, total), mean - own_mean

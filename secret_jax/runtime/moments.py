@@ -42,12 +42,3 @@ def added_up(parts: Moments, first: np.ndarray) -> Moments:
     else:
         between = each * offset**2
     return Moments(total, whole, np.add.reduceat(scatter + between, first, axis=0))
-
-
-def grouped(parts: Moments, group: np.ndarray) -> tuple[np.ndarray, Moments]:
-    """Combine moments by group; return the sorted groups and their moments."""
-    order = np.argsort(group, kind="stable")
-    ranked = group[order]
-    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    in_order = Moments(*(array[order] for array in parts))
-    return ranked[first], added_up(in_order, first)

@@ -23,6 +23,8 @@ _Result = TypeVar("_Result")
 # Threads of threads would only get in each other's way.
 _THREAD = threading.local()
 _POOLS: dict[int, ThreadPoolExecutor] = {}
+# Libraries with threads of their own; to find them takes some milliseconds.
+_LIBRARIES = cache(ThreadpoolController)
 
 
 def one_thread_for_products() -> AbstractContextManager[Any]:
@@ -31,13 +33,7 @@ def one_thread_for_products() -> AbstractContextManager[Any]:
     Our own threads run beside them: with as many again per product they would only get
     in each other's way, and a table of a hundred columns took six times as long.
     """
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Libraries with threads of their own; to find them takes some milliseconds."""
-    return ThreadpoolController()
+    return _LIBRARIES().limit(limits=1, user_api="blas")
 
 
 def in_blocks(

@@ -70,7 +70,9 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
     if not wanted:
         yield silent
         return
-    notebook = stream is None and _in_notebook()
+    # A Jupyter kernel (Colab has one) shows what is printed.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    notebook = stream is None and hasattr(shell, "kernel")
     target = stream or (sys.stdout if notebook else sys.stderr)
     redrawn = notebook or target.isatty()
     width = _NOTEBOOK_WIDTH if notebook else None  # a terminal says how wide it is
@@ -100,14 +102,6 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
             bar.refresh()
 
         yield show
-
-
-def _in_notebook() -> bool:
-    """Whether a Jupyter kernel (Colab has one) shows what is printed."""
-    if "IPython" not in sys.modules:
-        return False
-    shell = sys.modules["IPython"].get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
 
 
 class _Bar(tqdm):

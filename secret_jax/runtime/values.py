@@ -8,6 +8,7 @@ through ``get_params`` and ``set_params`` like parameters of the estimator itsel
 import collections.abc
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from numbers import Integral, Real
@@ -69,7 +70,10 @@ def constraints_of(kind: type) -> Mapping[str, Any]:
     types: dict[str, Any] = {}
     for base in kind.__mro__[::-1]:
         if "__dataclass_fields__" in vars(base):
-            hints, plain = (_hints(base, extras) for extras in (True, False))
+            hints, plain = {}, {}
+            with suppress(Exception):  # names that type checkers alone know, any text
+                plain = get_type_hints(base)
+                hints = get_type_hints(base, include_extras=True)
             declared = inspect.get_annotations(base)
             for name in (field.name for field in fields(base) if field.init):
                 hint, own = hints.get(name, Any), plain.get(name, Any)
@@ -80,14 +84,6 @@ def constraints_of(kind: type) -> Mapping[str, Any]:
         more = vars(base).get("_parameter_constraints")
         found |= more if isinstance(more, dict) else {}
     return found
-
-
-def _hints(kind: type, extras: bool) -> dict[str, Any]:
-    """Types of the fields of a class; none where one of them means nothing here."""
-    try:
-        return get_type_hints(kind, include_extras=extras)
-    except Exception:  # such as names that type checkers alone know, and any text
-        return {}
 
 
 def _allowed(hint: Any) -> Any:
@@ -118,11 +114,9 @@ def _allowed(hint: Any) -> Any:
 
 def _is_constraint(what: Any) -> bool:
     """Whether scikit-learn knows what stands beside a type."""
-    try:
-        make_constraint(what)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return make_constraint(what) is not None
+    return False
 
 
 class DeclaredConstraints:
@@ -185,8 +179,7 @@ def refuse(name: str, caller: str, allowed: str, value: Any) -> NoReturn:
 class Range(Interval):
     """Constraint of a number in an interval; in signatures it is written in words."""
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = Interval.__str__
 
 
 def at_least(least: int) -> Range:

@@ -11,7 +11,6 @@ from secret_jax import (
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
-    SecretForestRegressor,
     SecretRegressor,
 )
 
@@ -75,16 +74,6 @@ def test_categories_and_a_single_truth_column():
     model = SecretClassifier(leaf="constant").fit(X, y)
     found = model.predict_proba([[0.0], [1.0]])[:, 1]
     np.testing.assert_allclose(found, [0.2, 0.8], atol=0.03)
-
-
-def test_a_forest_knows_its_error_on_them():
-    X, y = observed(2, 2000)
-    forest = SecretForestRegressor(n_estimators=20, max_features=None)
-    forest.fit(X, y.astype(float))
-    # Of the variance, 1/4, what the noise, 0.9 * 0.1, leaves.
-    assert forest.oob_score_ == pytest.approx(0.64, abs=0.04)
-    expected = np.where(X[:, 0] != X[:, 1], 0.9, 0.1)
-    np.testing.assert_allclose(forest.oob_prediction_, expected, atol=0.05)
 
 
 def test_a_stream_of_few_different_rows_is_the_table():

@@ -6,7 +6,7 @@ import chex
 import numpy as np
 import pytest
 
-from secret_jax.runtime.moments import Moments, added_up, grouped
+from secret_jax.runtime.moments import Moments, added_up
 
 
 def direct(values: np.ndarray, weight: np.ndarray, *, products: bool) -> Moments:
@@ -32,9 +32,7 @@ SIZES = [1, 40, 0, 7, 0, 0, 25, 3, 1, 60]
     ("products", "by_column"),  # squares alone may have a weight for each column
     [(True, False), (False, False), (False, True)],
 )
-def test_runs_and_groups_of_parts_have_the_moments_of_their_rows(
-    rng, products, by_column
-):
+def test_runs_of_parts_have_the_moments_of_their_rows(rng, products, by_column):
     n_rows, n_parts = sum(SIZES), len(SIZES)
     values = rng.normal([0, 5, -100], [1, 10, 0.1], (n_rows, 3))
     weight = rng.uniform(0.1, 4.0, (n_rows, 3) if by_column else n_rows)
@@ -52,11 +50,6 @@ def test_runs_and_groups_of_parts_have_the_moments_of_their_rows(
     for first in ([0], [0, 1, 2, 5, 9], list(range(n_parts))):
         run = np.searchsorted(first, which, side="right") - 1
         assert_close(added_up(each, np.array(first)), of(run, range(len(first))))
-    group = np.array([7, 2, 2, 40, 7, 11, 2, 40, 7, 7])
-    present, found = grouped(each, group)
-    assert present.tolist() == [2, 7, 11, 40]
-    assert_close(found, of(group[which], present))
-    assert not any(array[2].any() for array in found)  # of empty parts alone
     shuffle = rng.permutation(n_parts)
     other = Moments(*(array[shuffle] for array in each))
     assert_close(added_up(other, np.array([0])), added_up(each, np.array([0])))
