@@ -132,8 +132,8 @@ def written(
             )
     if language in ("sql", "dot") and model.view is None:
         raise ValueError(
-            f"A sum of trees is not exported to {language!r}: it is too long to compute "
-            "there, or to draw. distill() gives one tree, which "
+            f"A sum of trees is not exported to {language!r}: it is too long to draw, "
+            "and for databases. distill() gives one tree, which "
             f"export_code({language!r}) writes."
         )
     if model.view is not None and language == "dot":
