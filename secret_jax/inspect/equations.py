@@ -158,9 +158,8 @@ def conditions_at(
     found = []
     for one in tree.comparisons_at(node):
         on_category = tree.kind[one] == SplitKind.DISCRETE
-        found.append(
-            (one, (_category_split if on_category else _linear_split)(tree, one))
-        )
+        convert = _category_split if on_category else _linear_split
+        found.append((one, convert(tree, one)))
     return found
 
 

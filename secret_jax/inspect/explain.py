@@ -389,9 +389,9 @@ def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
     square = (slopes * tree.spread[node]) ** 2
     share, worth = tree.center[node, categories], slopes[categories]
     square[categories] = share * worth**2
-    variance, mean = np.zeros((2, len(schema.names)))
-    np.add.at(variance, columns, square)
-    np.add.at(mean, columns[categories], share * worth)
+    n_columns = len(schema.names)
+    variance = np.bincount(columns, square, n_columns)
+    mean = np.bincount(columns[categories], share * worth, n_columns)
     return np.maximum(variance - mean**2, 0.0)
 
 
@@ -400,12 +400,8 @@ def split_columns(tree: Tree, node: int) -> np.ndarray:
     schema = tree.schema
     total = np.zeros(len(schema.names))
     for one in tree.comparisons_at(node):
+        columns, parts = schema.input_columns, np.float64(tree.direction[one]) ** 2
         if tree.kind[one] == SplitKind.DISCRETE:
-            columns, parts = [schema.discrete[tree.attribute[one]]], 1.0
-        else:
-            columns = schema.input_columns
-            parts = np.asarray(tree.direction[one], np.float64) ** 2
-        shares = np.zeros_like(total)
-        np.add.at(shares, np.array(columns, int), parts)
-        total += in_proportion(shares)
+            columns, parts = [schema.discrete[tree.attribute[one]]], [1.0]
+        total += in_proportion(np.bincount(columns, parts, len(total)))
     return in_proportion(total)

@@ -20,20 +20,11 @@ from secret_jax.data.dates import DAYS
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.fit.prune.path import of_size
+from secret_jax.inspect import words
 from secret_jax.inspect.code.program import unknown_values
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
 from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.view import Readable, Rows, View, as_view
-from secret_jax.inspect.words import (
-    Wording,
-    facts_of,
-    mixture_facts,
-    model_parts,
-    most_moving,
-    one_leaf_sentence,
-    path_sentence,
-    split_sentence,
-)
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.soft import HARD_LOGIT
@@ -44,7 +35,7 @@ from secret_jax.tree.totals import in_order, leaves_below, way_to
 _MAX_NODES, _MAX_IN_NOTEBOOK = 1000, 200
 _MAX_LEAVES = 300  # of a tree that the script computes with
 _MAX_TERMS = 24  # of an equation, or its table
-_WORDING = Wording(max_terms=_MAX_TERMS)
+_WORDING = words.Wording(max_terms=_MAX_TERMS)
 _MIN_PROBABILITY = 1e-15  # of a class that none was given to
 _MAX_CLASSES = 20  # of a picture
 _OF_CLASSES = {"cmap": "Blues", "colorbar": False, "xticks_rotation": "vertical"}
@@ -94,7 +85,7 @@ def to_html(
     figures = []
     if rows is not None:
         figures = _figures(_scores(view, rows.actual, rows.predicted))
-    notes = *facts_of(tree), mixture_facts(tree), *left_out
+    notes = *words.facts_of(tree), words.mixture_facts(tree), *left_out
     return _template("page.html").render(
         title=title or view.title,
         view=view,
@@ -145,10 +136,10 @@ def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
         is_end = leaf or depth == deepest
         equations = view.equations_of(node) if is_end else []
         # In parts between which a line may break.
-        parts = [model_parts(one, node, _WORDING) for one in equations]
+        parts = [words.model_parts(one, node, _WORDING) for one in equations]
         if len(equations) > 1:  # a leaf's own table has them
-            parts = [[", ".join(most_moving(equations, node))]]
-        above = [split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
+            parts = [[", ".join(words.most_moving(equations, node))]]
+        above = [words.split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
         share = float(tree.weight[node] / max(tree.weight[0], 1e-300))
         shown = {
             "node": node,
@@ -177,7 +168,10 @@ def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
 def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any]:
     tree, node = view.tree, shown["node"]
     reason = StopReason(int(tree.stop_reason[node])).sentence
-    remarks = view.range_facts(node, in_full=True), one_leaf_sentence(tree) or reason
+    remarks = (
+        view.range_facts(node, in_full=True),
+        words.one_leaf_sentence(tree) or reason,
+    )
     held_out = []
     if rows is not None and (rows.leaf == node).any():
         here = rows.leaf == node
@@ -185,7 +179,7 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
         held_out = f"{here.sum():,} held-out rows", *_figures(score)
     return {
         **shown,
-        "path": path_sentence(tree, node),
+        "path": words.path_sentence(tree, node),
         "color": max(shown["bar"])[1],
         "remark": "; ".join(filter(None, remarks)),
         "table": node_table(view, node, _MAX_TERMS),
@@ -324,8 +318,8 @@ def _input(schema: TableSchema, position: int) -> dict[str, Any]:
     name, (_, part, levels) = schema.names[position], schema.origin(position)
     if position in schema.discrete or levels:
         known = levels or schema.categories[schema.discrete.index(position)]
-        words = ["(missing)" if one is None else str(one) for one in known]
-        choices: list[Any] = [*zip(words, range(len(words)), strict=True)]
+        said = ["(missing)" if one is None else str(one) for one in known]
+        choices: list[Any] = [*zip(said, range(len(said)), strict=True)]
         if schema.allow_missing and None not in known:
             choices.append(("(missing)", None))
         return {"from": position, "name": name, "choices": choices, "value": 0}

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect import picture
+from secret_jax.inspect import picture, words
 from secret_jax.inspect.equations import check_counts
 from secret_jax.inspect.printing import (
     counted,
@@ -21,13 +21,6 @@ from secret_jax.inspect.printing import (
     shades,
 )
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.inspect.words import (
-    Wording,
-    model_parts,
-    most_moving,
-    one_leaf_sentence,
-    split_parts,
-)
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
@@ -45,7 +38,7 @@ _ALONE = "#f2f2f2"  # colour of a box that is compared with none
 _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
 # What a box has room for, in characters and terms.
 _SPLIT_WIDTH, _LEAF_WIDTH = 30, 76
-_WORDING = Wording(max_terms=3, max_categories=3)
+_WORDING = words.Wording(max_terms=3, max_categories=3)
 _MIN_TERMS, _TERMS, _MAX_LINES = 3, 72, 14  # of a leaf, of all leaves together
 # A tree is drawn down to where it has so many ends, unless a depth is asked for.
 _MAX_ENDS, _MAX_LEVELS = 20, 6
@@ -188,7 +181,7 @@ def _lines(view: View, node: int, max_terms: int | None) -> list[str]:
     """Write a box: a split (None), or equations as far as there is room, and facts."""
     tree, facts = view.tree, view.facts(node)
     if max_terms is None:
-        first, *others = split_parts(tree, node, _WORDING)
+        first, *others = words.split_parts(tree, node, _WORDING)
         lines = in_lines([f"[{node}] {first}", *others], _SPLIT_WIDTH)
         # The error of a node that is split on is nobody's.
         return [*lines, *in_lines(facts[:-1], _SPLIT_WIDTH, separator=", ")]
@@ -197,14 +190,14 @@ def _lines(view: View, node: int, max_terms: int | None) -> list[str]:
         facts.append(f"{counted_leaves(leaves_below(tree)[node])} below")
     facts = in_lines(facts, _LEAF_WIDTH, separator=", ")
     if tree.n_leaves == 1:
-        facts.append(one_leaf_sentence(tree))
+        facts.append(words.one_leaf_sentence(tree))
     shown, lines = view.equations_of(node), []
     wording = replace(_WORDING, max_terms=max(max_terms // len(shown), 2))
     for equation in shown:
-        parts = model_parts(equation, node, wording)
+        parts = words.model_parts(equation, node, wording)
         lines += in_lines(parts if view.classes else parts[1:], _LEAF_WIDTH)
     if len(shown) > 1 and len(lines) > _MAX_LINES:
-        moved = most_moving(shown, node)
+        moved = words.most_moving(shown, node)
         lines = in_lines(moved, _LEAF_WIDTH, separator=", ")
     return [*lines, *facts]
 
@@ -233,9 +226,9 @@ def _draw_box(ax: Any, box: _Box, color: str, line: str) -> None:
     shape.set_boxstyle("round", pad=0, rounding_size=0.06)
     ax.add_patch(shape)
     left = box.left + _PADDING
-    for i, words in enumerate(box.lines):
+    for i, said in enumerate(box.lines):
         y = top + _PADDING + _LINE * (i + 0.5)
-        _write(ax, left, y, words, 1.0, color=ink_on(color), zorder=3)
+        _write(ax, left, y, said, 1.0, color=ink_on(color), zorder=3)
     whole, y = size[0] - 2 * _PADDING, top + box.height - _PADDING - _BAR
     for share, fill in box.bar:
         part = (left, y), share * whole, _BAR

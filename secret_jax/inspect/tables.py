@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect import words
 from secret_jax.inspect.equations import (
     CategorySplit,
     check_node,
@@ -26,13 +27,6 @@ from secret_jax.inspect.equations import (
 )
 from secret_jax.inspect.printing import counted_leaves, number
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.inspect.words import (
-    model_equation,
-    path_sentence,
-    quality,
-    split_sentence,
-    term_words,
-)
 from secret_jax.runtime.optional import imported
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -93,7 +87,7 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
             row |= {
                 f"mean{suffix}": float(schema.restore_target(one.mean[node, 0])),
                 f"error{suffix}": one.loss.reported(mean_loss, schema.target_scale),
-                f"model{suffix}": model_equation(one, node),
+                f"model{suffix}": words.model_equation(one, node),
                 f"low{suffix}": low,
                 f"high{suffix}": high,
             }
@@ -124,7 +118,7 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
         "node": node,
         **{name: int(getattr(tree, name)[node]) for name in neighbours},
         "kind": "conjunction" if several else kind.name.lower(),
-        "split": None if is_leaf else split_sentence(tree, node),
+        "split": None if is_leaf else words.split_sentence(tree, node),
         "attribute": attribute,
         "factors": factors,
         "threshold": threshold,
@@ -267,14 +261,14 @@ def summary(
     check_coverage(coverage)
     width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), as_view(tree, output)
     whole, low = view.tree, 0.5 * (1.0 - float(coverage))
-    what, (explained,) = quality(whole, float(whole.leaf_error.sum()))
+    what, (explained,) = words.quality(whole, float(whole.leaf_error.sum()))
     leaves, n_rows = counted_leaves(whole.n_leaves), number(float(whole.weight[0]))
     numbers = f"Numbers to read: {view.n_numbers():,}"
     lines = [f"{view.title}: {leaves}, depth {whole.max_depth}"]
     lines.append(f"Rows: {n_rows}   {what}: {explained}   {numbers}")
     heads = "coef", "std err", "t", f"[{low:.3g}", f"{1.0 - low:.3g}]"
     for node in np.flatnonzero(whole.is_leaf).tolist():
-        path = f"[{node}] {path_sentence(whole, node)}"
+        path = f"[{node}] {words.path_sentence(whole, node)}"
         lines += ["=" * _WIDTH, *textwrap.wrap(path, _WIDTH)]
         for equation in view.equations_of(node):
             loss, schema = equation.loss, equation.schema
@@ -286,7 +280,7 @@ def summary(
             model = model_in_original_units(equation, node)
             figures = [(CENTER, model.level, model.level_error)]
             printed = printed_model(model).terms
-            figures += [(term_words(t), t.factor, t.main.error) for t in printed]
+            figures += [(words.term_words(t), t.factor, t.main.error) for t in printed]
             for term, value, error in figures:
                 cells = [f"{value:.4g}", *"----"]
                 if error > 0:
@@ -319,7 +313,7 @@ def node_table(view: View, node: int, max_terms: int) -> NodeTable:
         for term in printed.terms:
             moves = number(math.copysign(term.effect, term.factor), digits=2)
             error = _around(term.main.error)
-            lines.append([term_words(term), number(term.factor), error, moves])
+            lines.append([words.term_words(term), number(term.factor), error, moves])
         heads = ["term", "coefficient", "std. error", "moves"]
         return NodeTable(heads, lines, len(printed.hidden))
     shown = view.shown_in(node)
@@ -330,7 +324,7 @@ def node_table(view: View, node: int, max_terms: int) -> NodeTable:
         printed = printed_model(model, merged=False)
         constants.append(number(printed.constant))
         for term in printed.terms:
-            name = term_words(term)
+            name = words.term_words(term)
             cells.setdefault(name, [""] * len(shown))[place] = number(term.factor)
             effects[name] = max(effects[name], term.effect)
     order = sorted(cells, key=lambda name: -effects[name])

@@ -4,6 +4,7 @@ import textwrap
 from dataclasses import replace
 from typing import Any
 
+from secret_jax.inspect import words
 from secret_jax.inspect.equations import check_counts
 from secret_jax.inspect.printing import (
     counted,
@@ -13,15 +14,6 @@ from secret_jax.inspect.printing import (
     ink_on,
 )
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.inspect.words import (
-    MAX_CATEGORIES,
-    Wording,
-    facts_of,
-    mixture_facts,
-    model_parts,
-    one_leaf_sentence,
-    split_parts,
-)
 from secret_jax.tree.structure import SplitKind, StopReason
 from secret_jax.tree.totals import Side, in_order, leaves_below, way_to
 
@@ -30,7 +22,7 @@ _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": F
 _REPEATED = 3  # parts of a sum that are repeated after "else"
 # Of a drawing: terms and characters of a line of a box; points of edges, to no rows and
 # to all.
-_OF_BOXES, _BOX_WIDTH = Wording(max_terms=8), 44
+_OF_BOXES, _BOX_WIDTH = words.Wording(max_terms=8), 44
 _THINNEST, _THICKEST = 0.5, 5.5
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
@@ -41,7 +33,7 @@ def export_text(
     max_depth: int | None = None,
     precision: int | None = None,
     max_terms: int | None = None,
-    max_categories: int | None = MAX_CATEGORIES,
+    max_categories: int | None = words.MAX_CATEGORIES,
     output: int | str | None = None,
 ) -> str:
     """Write the tree as indented text, in the units and column names of the data.
@@ -72,7 +64,7 @@ def export_text(
     soft tree both are of the rows that the tree with hard splits would send there.
     """
     check_counts(max_depth=max_depth)
-    wording = Wording(
+    wording = words.Wording(
         precision=precision, max_terms=max_terms, max_categories=max_categories
     )
     view = as_view(tree, output)
@@ -85,7 +77,7 @@ def export_text(
         label = f"[{node}] "
         if leaf or cut:
             for equation in view.equations_of(node):
-                parts = model_parts(equation, node, wording)
+                parts = words.model_parts(equation, node, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
             facts = [*view.facts(node), view.range_facts(node, precision)]
@@ -97,7 +89,9 @@ def export_text(
         elif not leaf:
             for word, side in _BRANCHES:
                 # Of a split all terms are written.
-                parts = split_parts(tree, node, replace(wording, max_terms=None), side)
+                parts = words.split_parts(
+                    tree, node, replace(wording, max_terms=None), side
+                )
                 if side == "right" and oblique[node] and len(parts) > _REPEATED:
                     parts = [f"({parts[-1]})"]  # once is enough for a long sum
                 lines.extend(_wrapped(parts, indent, f"[{node}] {word} "))
@@ -110,7 +104,7 @@ def export_text(
 
 def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
     """Write what is said of the whole tree, and what its marks mean."""
-    tree, clipped = view.tree, mixture_facts(view.tree)
+    tree, clipped = view.tree, words.mixture_facts(view.tree)
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
         f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
@@ -121,7 +115,7 @@ def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
         legend += "; clipped to [a, b]: a or b stands for what lies beyond"
     lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys, legend]
     if tree.n_leaves == 1:
-        lines.append(one_leaf_sentence(tree))
+        lines.append(words.one_leaf_sentence(tree))
     if tree.is_soft:
         mixture = "the prediction is the mixture of the leaves by these shares"
         if not tree.says_targets:
@@ -131,7 +125,9 @@ def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
             "27 %",
             f"one width away; {mixture}{', ' if clipped else ''}{clipped}",
         ]
-    facts = (textwrap.wrap(f, _WIDTH, break_on_hyphens=False) for f in facts_of(tree))
+    facts = (
+        textwrap.wrap(f, _WIDTH, break_on_hyphens=False) for f in words.facts_of(tree)
+    )
     return [*lines, *(line for one in facts for line in one)]
 
 
@@ -162,7 +158,9 @@ def dot_code(view: View, max_depth: int | None) -> str:
     ]
     for node in in_order(tree, max_depth):
         facts, more = ", ".join(view.facts(node)), ""
-        equations = [model_parts(o, node, _OF_BOXES) for o in view.equations_of(node)]
+        equations = [
+            words.model_parts(o, node, _OF_BOXES) for o in view.equations_of(node)
+        ]
         if tree.is_leaf[node]:
             reason = StopReason(int(tree.stop_reason[node])).sentence
             more = f", tooltip={_quoted([reason])}"
@@ -170,10 +168,10 @@ def dot_code(view: View, max_depth: int | None) -> str:
             facts += f", {counted_leaves(n_leaves[node])} below"
             more = ', style="rounded,filled,dashed"'
         else:
-            equations = [split_parts(tree, node, _OF_BOXES)]
-        words = [" ".join(parts) for parts in equations]
-        words[0] = f"[{node}] {words[0]}"
-        label = [*(line for one in words for line in _lines(one)), *_lines(facts)]
+            equations = [words.split_parts(tree, node, _OF_BOXES)]
+        said = [" ".join(parts) for parts in equations]
+        said[0] = f"[{node}] {said[0]}"
+        label = [*(line for one in said for line in _lines(one)), *_lines(facts)]
         color = fills[node] if tree.n_nodes > 1 else "white"  # it is compared with none
         ink = ink_on(color) if tree.n_nodes > 1 else "black"
         more += f', fillcolor="{color}", fontcolor={ink}'

@@ -132,8 +132,9 @@ def written(
             )
     if language in ("sql", "dot") and model.view is None:
         raise ValueError(
-            f"A sum of trees is not exported to {language!r}, which takes long over "
-            f"it. distill() gives one tree, which export_code({language!r}) writes."
+            f"A sum of trees is not exported to {language!r}: it is too long to draw, "
+            "and for databases. distill() gives one tree, which "
+            f"export_code({language!r}) writes."
         )
     if model.view is not None and language == "dot":
         return dot_code(model.view, max_depth)

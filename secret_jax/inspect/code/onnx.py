@@ -17,7 +17,7 @@ from secret_jax.inspect.code.program import (
     plain_categories,
     unknown_values,
 )
-from secret_jax.losses.interface import HIGHEST_LOG, Link
+from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.soft import HARD_LOGIT, paths
 from secret_jax.tree.structure import SplitKind, Tree
@@ -34,8 +34,14 @@ def onnx_model(model: ExportedModel) -> Any:
         values = (_mixture if program.tree.is_soft else _leaves)(graph, program)
         pairs = zip(totals, values, strict=True)
         totals = [graph("Add", total, value) for total, value in pairs]
-    several = len(totals) > 1
-    chances = _by_link(graph, model.link, graph.concat(totals), several)
+    scores, several, link = graph.concat(totals), len(totals) > 1, model.link
+    chances = scores
+    if link == "exponential":
+        chances = graph("Exp", graph.clip(scores, -math.inf, HIGHEST_LOG))
+    elif link == "softmax":
+        chances = graph("Softmax" if several else "Sigmoid", scores)
+    elif link == "clip":
+        chances = graph.clip(scores, 0.0, 1.0)
     if model.classes is None:
         graph.output("prediction", graph("Squeeze", chances, [1]), np.float64)
         return graph.proto(model.title)
@@ -54,14 +60,6 @@ def onnx_model(model: ExportedModel) -> Any:
     graph.output("label", graph("Gather", labels, best), labels.dtype)
     graph.output("probabilities", chances, np.float64, len(labels))
     return graph.proto(model.title)
-
-
-def _by_link(graph: "_Graph", link: Link, scores: str, several: bool) -> str:
-    if link == "exponential":
-        return graph("Exp", graph.clip(scores, -math.inf, HIGHEST_LOG))
-    if link == "softmax":
-        return graph("Softmax" if several else "Sigmoid", scores)
-    return graph.clip(scores, 0.0, 1.0) if link == "clip" else scores
 
 
 class _Graph:
@@ -242,7 +240,7 @@ def _equations(graph: _Graph, tree: Tree) -> tuple[np.ndarray, ...]:
 
 
 def _sides(graph: _Graph, tree: Tree) -> str:
-    """Add whether rows go left at the inner nodes, in their order, as 0 and 1."""
+    """Add whether rows go left at the inner nodes, in their order."""
     blocks, compared = [], []
     sums = np.flatnonzero(np.any(tree.direction != 0, axis=1))
     if len(sums):
@@ -261,8 +259,7 @@ def _sides(graph: _Graph, tree: Tree) -> str:
     inner = np.flatnonzero(~tree.is_leaf)
     of_node = 1.0 * (tree.node_of[compared][:, None] == inner)
     n_held = graph("MatMul", graph.concat(blocks), of_node)
-    left = graph("Greater", n_held, of_node.sum(axis=0)[None] - 0.5)
-    return graph.cast(left, np.float32)
+    return graph("Greater", n_held, of_node.sum(axis=0)[None] - 0.5)
 
 
 def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
@@ -271,7 +268,7 @@ def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
     nodes, leaves = [*range(tree.n_nodes)], np.flatnonzero(leaf).tolist()
     number = graph(
         "TreeEnsembleRegressor",
-        _sides(graph, tree) if tree.n_nodes > 1 else graph.rounded,
+        graph.cast(_sides(graph, tree) if tree.n_nodes > 1 else graph.x, np.float32),
         domain=_ML,
         n_targets=1,
         nodes_treeids=[0] * len(nodes),
@@ -305,20 +302,19 @@ def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
     # The logarithms of the odds that rows go left at the inner nodes.
     inner = np.flatnonzero(~tree.is_leaf)
     width, threshold = tree.gate_width[inner], tree.threshold[inner]
-    twice = graph("Mul", graph.cast(_sides(graph, tree), np.float64), 2.0)
-    hard = graph("Mul", HARD_LOGIT, graph("Sub", twice, 1.0))
     direction = tree.direction[inner][:, graph.order].T.astype(np.float64)
     total = graph("MatMul", graph.x, direction)
     distance = graph("Sub", threshold[None].astype(np.float64), total)
     narrow = np.where(width, width, 1.0)[None].astype(np.float64)
     soft = graph.clip(graph("Div", distance, narrow), -HARD_LOGIT, HARD_LOGIT)
+    hard = graph("Where", _sides(graph, tree), HARD_LOGIT, -HARD_LOGIT)
     logit = graph("Where", width[None] > 0, soft, hard)
     along = paths(tree.left, tree.parent, n_inner=n_leaves - 1, n_leaves=n_leaves)
     left, right = (np.asarray(side, np.float64) for side in (along.left, along.right))
     # The logarithm of the left share, and of the right one, which is less by the logit.
     odds = graph("Exp", graph("Neg", logit))
-    log_left = graph("Log", graph("Add", odds, 1.0))
-    lost = graph("MatMul", log_left, (left + right).T)
+    lost = graph("Log", graph("Add", odds, 1.0))  # Softplus knows no float64
+    lost = graph("MatMul", lost, (left + right).T)
     lost = graph("Add", lost, graph("MatMul", logit, right.T))
     share = graph("Exp", graph("Neg", lost))
     for one, range_of_all in zip(program.outputs, program.ends, strict=True):

@@ -43,7 +43,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
         return sql.answer(sums) + "\n"
     if by_class:
         return sql.query_of_classes(sums, column_name, table) + "\n"
-    return _select({_name(column_name): sql.answer(sums)}, _name(table)) + "\n"
+    return _select({_quoted(column_name): sql.answer(sums)}, _quoted(table)) + "\n"
 
 
 class _SqlWriter(Writer):
@@ -64,9 +64,10 @@ class _SqlWriter(Writer):
         return text if "e" in text else text.removesuffix(".0") + "e0"
 
     def column(self, name: str, missing_as: float | None = None) -> str:
-        text, position = _name(name), self.schema.names.index(name)
+        text, position = _quoted(name), self.schema.names.index(name)
         if levels := self.schema.origin(position).levels:
-            cases = (f"WHEN {_text(one)} THEN {i}e0" for i, one in enumerate(levels))
+            texts = (self._literal(level, name) for level in levels)
+            cases = (f"WHEN {one} THEN {i}e0" for i, one in enumerate(texts))
             text = _case(cases, of=f"{text} ")
         known = missing_as is None
         return text if known else f"COALESCE({text}, {self.number(missing_as)})"
@@ -97,7 +98,7 @@ class _SqlWriter(Writer):
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if isinstance(value, str):
-            return _text(value)
+            return _quoted(value, "'")
         return self.number(value) if isinstance(value, float) else str(value)
 
     def clip(self, value: str, low: float, high: float) -> str:
@@ -167,7 +168,7 @@ class _SqlWriter(Writer):
             while name.lower() in taken:
                 name += "_"
             taken.add(name.lower())
-            return _name(name)
+            return _quoted(name)
 
         outputs, labels = self.model.trees[0].outputs, self.model.labels
         scores = [free(tree.schema.target_name) for tree in outputs]
@@ -175,10 +176,10 @@ class _SqlWriter(Writer):
         scored, rated = f"{self.prefix}scored", f"{self.prefix}rated"
         named = dict(zip(chances, self._by_link(scores), strict=True))
         stages = {
-            scored: _select(dict(zip(scores, sums, strict=True)), _name(table)),
+            scored: _select(dict(zip(scores, sums, strict=True)), _quoted(table)),
             rated: _select(named, scored),
         }
-        chosen = {_name(column_name): self._likeliest(chances)}
+        chosen = {_quoted(column_name): self._likeliest(chances)}
         return f"{_stages(stages)}\n{_select(chosen, rated)}"
 
     def _by_link(self, scores: list[str]) -> list[str]:
@@ -216,12 +217,8 @@ class _SqlWriter(Writer):
         return "\n".join([*cases, f"ELSE {last}", "END"])
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _quoted(name: str, mark: str = '"') -> str:
+    return mark + name.replace(mark, 2 * mark) + mark
 
 
 def _case(cases: Iterable[str], otherwise: str | None = None, of: str = "") -> str:
